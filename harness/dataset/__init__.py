@@ -1,0 +1,1 @@
+"""The normalised dataset: adapters' contract, catalogue, cache, reader and writer."""

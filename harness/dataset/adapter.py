@@ -1,0 +1,113 @@
+"""What an adapter is: a family of datasets, and how its raw files become the schema.
+
+An adapter says what there is (`variants`, which costs nothing), which raw files a local copy
+consists of (`locate`), and how they become documents, queries and judgements (`normalise`). It
+knows no retriever and no metric. `adapters/README.md` shows one in 30 lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A raw file at its publisher's, pinned by its hash.
+
+    `url` is https://..., or hf://datasets/OWNER/NAME@REVISION/PATH for the Hugging Face hub. `md5`
+    stands in where the publisher gives nothing better.
+    """
+
+    name: str
+    url: str
+    sha256: str = ""
+    md5: str = ""
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One dataset of a family; plain data, so that listing all of them costs nothing.
+
+    The first of `granularities`, `texts` and `splits` is the default. `pinned` holds the sha256 of
+    files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
+    ranking. `exclude_self`: a document whose id equals the query's is left out of its ranking, as
+    BEIR does. `unknown_documents`: `keep` or `refuse` judgements of documents the corpus lacks.
+    """
+
+    name: str
+    about: str
+    licence: str
+    files: tuple[RemoteFile, ...] = ()
+    pinned: Mapping[str, str] = field(default_factory=dict)
+    granularities: tuple[str, ...] = ("passage",)
+    texts: tuple[str, ...] = ("official",)
+    splits: tuple[str, ...] = ("test",)
+    k: int = 100
+    exclude_self: bool = False
+    needs_source: bool = False
+    unknown_documents: str = "keep"
+
+    @property
+    def bytes(self) -> int:
+        """Size of the download; 0 where it is not known."""
+        return sum(file.bytes for file in self.files)
+
+
+@dataclass(frozen=True)
+class View:
+    """The choices that make different documents of the same raw files."""
+
+    granularity: str
+    text: str
+    split: str
+
+
+@dataclass(frozen=True)
+class Raw:
+    """The raw files that `normalise` reads, by name, and where the adapter may keep its own."""
+
+    files: Mapping[str, Path]
+    variant: Variant
+    downloads: Path
+    quiet: bool = True
+
+
+class Adapter(Protocol):
+    """A family of datasets. Raise the version whenever `normalise` gives other content."""
+
+    version: ClassVar[int]
+
+    def variants(self) -> Iterable[Variant]:
+        """The datasets of the family that can be listed; the first is the family's default."""
+        ...
+
+    def variant(self, name: str) -> Variant | None:
+        """The dataset called `name` in the family ("" for the default), or None."""
+        ...
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The raw files of a local copy (a file or a folder), by name.
+
+        `source` is what `--source` named, or the folder that holds the downloaded files. Raises
+        UsageError that names what is missing.
+        """
+        ...
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Turn the raw files into documents, haystacks, queries and judgements."""
+        ...
+
+
+def by_name(variants: Iterable[Variant], name: str) -> Variant | None:
+    """The variant called `name`; the first one for an empty name."""
+    listed = list(variants)
+    if not name:
+        return listed[0]
+    return next((variant for variant in listed if variant.name == name), None)

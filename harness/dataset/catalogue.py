@@ -1,0 +1,75 @@
+"""Names of datasets: `family` or `family/variant`. Nothing is imported before it is named.
+
+Families come from `adapters` (shipped with the harness), from the entry point group
+`harness.adapters` of any installed package, and from `@register_adapter` in a plug-in file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from importlib.metadata import entry_points
+
+from harness.dataset.adapter import Adapter, Variant
+from harness.errors import UsageError, near
+
+ENTRY_POINTS = "harness.adapters"
+
+_registered: dict[str, type[Adapter]] = {}
+
+
+def register_adapter(family: str) -> Callable[[type[Adapter]], type[Adapter]]:
+    """Class decorator that makes an adapter known under `family` in this process."""
+
+    def register(adapter: type[Adapter]) -> type[Adapter]:
+        _registered[family] = adapter
+        return adapter
+
+    return register
+
+
+def families() -> list[str]:
+    """All known families, sorted."""
+    from adapters import BUILT_IN
+
+    return sorted({*_registered, *BUILT_IN, *(e.name for e in entry_points(group=ENTRY_POINTS))})
+
+
+def adapter(family: str) -> Adapter:
+    """The adapter of a family. Raises UsageError, with the near names, when there is none."""
+    from adapters import BUILT_IN
+
+    if family in BUILT_IN and family not in _registered:
+        import_module(BUILT_IN[family])
+    if family not in _registered:
+        for entry in entry_points(group=ENTRY_POINTS, name=family):
+            _registered.setdefault(family, entry.load())
+    if family not in _registered:
+        raise UsageError(f"unknown dataset {family!r}{near(family, families())}")
+    return _registered[family]()
+
+
+def find(name: str) -> tuple[Adapter, Variant, str]:
+    """The adapter, the variant and the full name that `name` stands for.
+
+    Raises UsageError for a name that is not known, with the near ones.
+    """
+    family, _, rest = name.partition("/")
+    found = adapter(family)
+    variant = found.variant(rest)
+    if variant is None:
+        known = [v.name for v in found.variants()]
+        raise UsageError(f"unknown dataset {name!r} of the family {family!r}{near(rest, known)}")
+    return found, variant, full_name(family, variant)
+
+
+def full_name(family: str, variant: Variant) -> str:
+    """`family` or `family/variant`."""
+    return f"{family}/{variant.name}" if variant.name else family
+
+
+def listing() -> Iterator[tuple[str, Variant]]:
+    """Every dataset that can be listed, with its full name."""
+    for family in families():
+        for variant in adapter(family).variants():
+            yield full_name(family, variant), variant

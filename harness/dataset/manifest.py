@@ -1,0 +1,87 @@
+"""What a prepared dataset says of itself: where it came from, what was mended, what it holds."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.dataset.columns import FILES
+from harness.errors import UsageError
+from harness.files import read_json, write_json
+from harness.schema import SCHEMA_VERSION
+
+NAME = "manifest.json"
+
+
+@dataclass
+class Repair:
+    """Something an adapter mended, kept although odd, or left out; with the first examples."""
+
+    kind: str
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+
+@dataclass
+class RawFile:
+    """One file that was read. `status`: `pinned` (hash as published), or `unknown`."""
+
+    name: str
+    path: str
+    bytes: int
+    modified_ns: int
+    sha256: str
+    status: str
+
+
+@dataclass
+class Manifest:
+    """Everything about a prepared dataset that is not in its tables."""
+
+    name: str
+    granularity: str
+    text: str
+    split: str
+    licence: str
+    source: str
+    adapter_version: int
+    raw: list[RawFile]
+    repairs: list[Repair]
+    counts: dict[str, int]
+    files: dict[str, int]
+    fingerprint: str
+    created: str
+    exclude_self: bool = False
+    k: int = 100
+    keys: list[str] = field(default_factory=list)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def official(self) -> bool:
+        """True when every raw file has the hash that its publisher's copy has."""
+        return all(raw.status == "pinned" for raw in self.raw)
+
+    def write(self, folder: Path) -> None:
+        """Write it into the dataset's folder."""
+        write_json(folder / NAME, asdict(self))
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Read it. Raises UsageError when it is missing, broken, or of another schema version."""
+        values: dict[str, Any] = read_json(folder / NAME)
+        if not isinstance(values, dict) or values.get("schema_version") != SCHEMA_VERSION:
+            raise UsageError(f"{folder / NAME}: of another schema version; prepare it again")
+        try:
+            values["raw"] = [RawFile(**raw) for raw in values["raw"]]
+            values["repairs"] = [Repair(**repair) for repair in values["repairs"]]
+            return cls(**values)
+        except (KeyError, TypeError) as error:
+            raise UsageError(f"{folder / NAME}: not a manifest ({error})") from None
+
+    def matches(self, folder: Path) -> bool:
+        """True when every file is there with the size that was written."""
+        return set(self.files) == set(FILES) and all(
+            (folder / name).is_file() and (folder / name).stat().st_size == size
+            for name, size in self.files.items()
+        )

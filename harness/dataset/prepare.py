@@ -1,0 +1,273 @@
+"""From a name to a prepared dataset in the cache: found, or made whole beside it and renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.dataset.adapter import Adapter, Raw, Variant, View
+from harness.dataset.catalogue import find
+from harness.dataset.columns import FILES
+from harness.dataset.manifest import Manifest, RawFile
+from harness.dataset.reader import Dataset
+from harness.errors import RunError, UsageError, near
+from harness.files import digest, folder_aside
+
+
+def home() -> Path:
+    """The cache folder: `HARNESS_HOME`, else the platform's cache folder."""
+    chosen = os.environ.get("HARNESS_HOME")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("retrieval-harness")
+
+
+def open_dataset(
+    name: str,
+    *,
+    granularity: str = "",
+    text: str = "",
+    split: str = "",
+    source: str | Path | None = None,
+    quiet: bool = True,
+    rebuild: bool = False,
+) -> Dataset:
+    """Open a dataset by name; prepare it first when the cache does not hold it.
+
+    `granularity`, `text` and `split` default to the dataset's first. `source` is a local copy of
+    the raw files (file or folder) to read instead of downloading.
+
+    Raises UsageError for unknown names and choices, missing or broken raw files and a cache that
+    cannot be written; RunError when a download fails.
+    """
+    adapter, variant, full = find(name)
+    view = choose_view(variant, granularity, text, split, full)
+    path = Path(source).expanduser().absolute() if source is not None else None
+    if path is not None and not path.exists():
+        raise UsageError(f"--source {path}: no such file or folder")
+    if path is None and variant.needs_source:
+        raise UsageError(f"the dataset {full!r} reads your own files: add --source PATH")
+    folder = None if rebuild else _prepared(full, adapter, view, path)
+    if folder is None:
+        folder = _prepare(full, adapter, variant, view, path, quiet=quiet, rebuild=rebuild)
+    return Dataset(folder)
+
+
+def choose_view(variant: Variant, granularity: str, text: str, split: str, name: str) -> View:
+    """The view that was asked for, with the variant's defaults. Raises UsageError."""
+
+    def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:
+        if chosen and chosen not in known:
+            raise UsageError(f"{name} has no {what} {chosen!r}{near(chosen, list(known))}")
+        return chosen or known[0]
+
+    return View(
+        choose("granularity", granularity, variant.granularities),
+        choose("text form", text, variant.texts),
+        choose("split", split, variant.splits),
+    )
+
+
+def view_folder(name: str, view: View, path: Path | None) -> Path:
+    """Where a view is kept: the official files' view, or (with `path`) that of another source."""
+    leaf = f"{view.granularity}-{view.text}-{view.split}"
+    if path is not None:
+        leaf += "@" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    return home() / "datasets" / name.replace("/", "__") / leaf
+
+
+def prepared_folders(name: str) -> list[Path]:
+    """Folders of every prepared view of a dataset."""
+    root = home() / "datasets" / name.replace("/", "__")
+    return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
+
+
+def _prepared(name: str, adapter: Adapter, view: View, path: Path | None) -> Path | None:
+    """The prepared folder that can be trusted for this request, or None."""
+    candidates = [view_folder(name, view, None)]
+    if path is not None:
+        candidates.append(view_folder(name, view, path))
+    for folder in candidates:
+        manifest = _trusted(folder, adapter)
+        if manifest is not None and (path is None or _same_files(manifest, adapter, view, path)):
+            return folder
+    return None
+
+
+def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
+    """The manifest of a folder that is whole and of this adapter's version, or None."""
+    if not folder.is_dir():
+        return None
+    try:
+        manifest = Manifest.read(folder)
+    except UsageError:
+        return None
+    whole = manifest.adapter_version == adapter.version and manifest.matches(folder)
+    return manifest if whole else None
+
+
+def _same_files(manifest: Manifest, adapter: Adapter, view: View, path: Path) -> bool:
+    """True when the raw files at `path` are the ones that the manifest was made from."""
+    _, variant, _ = find(manifest.name)
+    located = {name: file.absolute() for name, file in adapter.locate(path, variant, view).items()}
+    return {
+        name: (str(f), f.stat().st_size, f.stat().st_mtime_ns) for name, f in located.items()
+    } == {raw.name: (raw.path, raw.bytes, raw.modified_ns) for raw in manifest.raw}
+
+
+def _prepare(
+    name: str,
+    adapter: Adapter,
+    variant: Variant,
+    view: View,
+    path: Path | None,
+    *,
+    quiet: bool,
+    rebuild: bool,
+) -> Path:
+    from filelock import FileLock
+
+    from harness.dataset.download import downloads_folder, fetch
+
+    root = home() / "datasets" / name.replace("/", "__")
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        downloads = downloads_folder(home(), name)
+        with FileLock(root / ".lock"):
+            # Another process may have made it while this one waited.
+            folder = None if rebuild else _prepared(name, adapter, view, path)
+            if folder is not None:
+                return folder
+            source = path or _known_source(name, adapter, variant, view)
+            if source is None and variant.files:
+                for file in variant.files:
+                    fetch(file, downloads, quiet=quiet)
+                source = downloads
+            files = adapter.locate(source, variant, view) if source is not None else {}
+            raw = Raw(files, variant, downloads, quiet)
+            return _build(name, adapter, view, raw, path)
+    except PermissionError as error:
+        raise UsageError(
+            f"{error.filename}: the cache cannot be written; set HARNESS_HOME to a folder that can"
+        ) from None
+    except OSError as error:
+        if error.errno == 28:  # ENOSPC
+            raise RunError(
+                f"no space left on the disk of {home()}; free some, or set HARNESS_HOME elsewhere"
+            ) from None
+        raise
+
+
+def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
+    """A local copy of the official files that an earlier view was made from, if still unchanged."""
+    if not variant.files:
+        return None
+    for folder in prepared_folders(name):
+        try:
+            manifest = Manifest.read(folder)
+            source = Path(manifest.source)
+            if manifest.official and source.exists() and _unchanged(manifest):
+                adapter.locate(source, variant, view)
+                return source
+        except UsageError:
+            continue
+    return None
+
+
+def _unchanged(manifest: Manifest) -> bool:
+    return bool(manifest.raw) and all(
+        (path := Path(raw.path)).is_file()
+        and (path.stat().st_size, path.stat().st_mtime_ns) == (raw.bytes, raw.modified_ns)
+        for raw in manifest.raw
+    )
+
+
+def _build(name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None) -> Path:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from harness.dataset.writer import DatasetWriter
+
+    building = view_folder(name, view, path)
+    _remove_leftovers(building.parent)
+    # Hashing lets go of the interpreter lock, so it runs beside the parsing.
+    with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
+        records = pool.submit(_raw_records, raw.files, raw.variant)
+        with DatasetWriter(folder, unknown_documents=raw.variant.unknown_documents) as out:
+            adapter.normalise(raw, view, out)
+            out.finish()
+            manifest = Manifest(
+                name=name,
+                granularity=view.granularity,
+                text=view.text,
+                split=view.split,
+                licence=raw.variant.licence,
+                source=str(path or raw.downloads),
+                adapter_version=adapter.version,
+                raw=records.result(),
+                repairs=out.repairs,
+                counts=out.counts,
+                files={file: (folder / file).stat().st_size for file in FILES},
+                fingerprint=out.fingerprint,
+                created=datetime.now(UTC).isoformat(timespec="seconds"),
+                exclude_self=raw.variant.exclude_self,
+                k=raw.variant.k,
+                keys=out.keys,
+            )
+        manifest.write(folder)
+    if path is not None and raw.variant.files:
+        if manifest.official:
+            return _promote(building, view_folder(name, view, None))
+        _warn_unknown(manifest)
+    return building
+
+
+def _promote(folder: Path, official: Path) -> Path:
+    """A local copy with the published hashes is the official dataset: keep it under that name."""
+    from harness.files import replace_folder
+
+    replace_folder(folder, official)
+    return official
+
+
+def _raw_records(files: Mapping[str, Path], variant: Variant) -> list[RawFile]:
+    pinned = {file.name: file.sha256 for file in variant.files if file.sha256} | dict(
+        variant.pinned
+    )
+    by_md5 = {file.name: file.md5 for file in variant.files if file.md5 and not file.sha256}
+    records = []
+    for name, path in files.items():
+        stat = path.stat()
+        sha256 = digest(path)
+        known = sha256 in pinned.values() or (
+            name in by_md5 and digest(path, "md5") == by_md5[name]
+        )
+        status = "pinned" if known else "unknown"
+        records.append(
+            RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)
+        )
+    return records
+
+
+def _warn_unknown(manifest: Manifest) -> None:
+    for raw in manifest.raw:
+        if raw.status != "pinned":
+            print(
+                f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
+                f"{manifest.name}: its numbers do not compare with others', and results say so",
+                file=sys.stderr,
+            )
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process left; the caller holds the dataset's lock."""
+    import shutil
+
+    for pattern in (".*.new", ".*.old"):
+        for path in folder.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,216 @@
+"""Reads a prepared dataset: memory-mapped columns inside, records at the edge."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.dataset.manifest import Manifest
+from harness.schema import Ability, Document, Query
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+
+class Documents(Sequence[Document]):
+    """The documents of a dataset, by row. Any of them is read in microseconds."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._batches = table.to_batches()
+        starts = np.cumsum([0] + [len(batch) for batch in self._batches])
+        self._starts: list[int] = starts.tolist()
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __getitem__(self, row: int) -> Document:  # type: ignore[override]
+        if not 0 <= row < len(self):
+            raise IndexError(f"row {row} of {len(self)} documents")
+        at = bisect_right(self._starts, row) - 1
+        batch, i = self._batches[at], row - self._starts[at]
+        values = [column[i].as_py() for column in batch.columns]
+        return Document(values[0], values[1], values[2] or "", *values[3:])
+
+    def __iter__(self) -> Iterator[Document]:
+        for batch in self._batches:
+            for id_, text, title, *rest in zip(
+                *(c.to_pylist() for c in batch.columns), strict=True
+            ):
+                yield Document(id_, text, title or "", *rest)
+
+    def column(self, name: str, rows: Int32 | None = None) -> pa.Array | pa.ChunkedArray:
+        """One column, whole (no copy) or for the given rows (a copy of those)."""
+        column = self.table[name]
+        return column if rows is None else column.take(pa.array(rows))
+
+    def contents(self, rows: Int32 | None = None) -> list[str]:
+        """Title and text of each document as one string (see Document.content)."""
+        texts: list[str] = self.column("text", rows).to_pylist()
+        titles = self.column("title", rows)
+        if titles.null_count == len(titles):
+            return texts
+        return [
+            f"{title} {text}".strip() if title else text
+            for title, text in zip(titles.to_pylist(), texts, strict=True)
+        ]
+
+    @cached_property
+    def _rows(self) -> dict[str, list[int]]:
+        rows: dict[str, list[int]] = {}
+        for row, id_ in enumerate(self.table["id"].to_pylist()):
+            rows.setdefault(id_, []).append(row)
+        return rows
+
+    def rows_of(self, id: str) -> list[int]:
+        """Rows that carry this id: one, or several in a dataset whose haystacks share ids."""
+        return self._rows.get(id, [])
+
+
+@dataclass(frozen=True)
+class Judgements:
+    """One answer key, as columns sorted by query.
+
+    Shapes: all of length m. `document` is a row, -1 where the corpus lacks the document; `unit` is
+    the code of the piece of evidence, unique over the dataset (see schema.Judgement).
+    """
+
+    query: Int32
+    document: Int32
+    document_id: pa.Array
+    grade: Int32
+    unit: Int32
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+class Dataset:
+    """A prepared dataset. `open_dataset` makes one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = Manifest.read(folder)
+        self._haystacks = _read(folder / "haystacks.arrow")
+        self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
+        self.query_table = _read(folder / "queries.arrow")
+        self.documents = Documents(_read(folder / "documents.arrow"))
+
+    @property
+    def name(self) -> str:
+        """`family` or `family/variant`."""
+        return self.manifest.name
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over the content, in hexadecimal."""
+        return self.manifest.fingerprint
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return f"<Dataset {m.name} {m.granularity} {m.text} {m.fingerprint[:8]} {m.counts}>"
+
+    def query(self, row: int) -> Query:
+        """The query at `row`."""
+        values = {
+            name: self.query_table[name][row].as_py() for name in self.query_table.column_names
+        }
+        return Query(
+            values["id"],
+            values["text"],
+            self.haystack_ids[values["haystack"]],
+            Ability(values["ability"]),
+            values["category"],
+            values["timestamp"],
+            tuple(values["answers"]),
+        )
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries there are."""
+        return len(self.query_table)
+
+    @cached_property
+    def query_ids(self) -> list[str]:
+        """Ids in table order."""
+        ids: list[str] = self.query_table["id"].to_pylist()
+        return ids
+
+    @cached_property
+    def query_haystack(self) -> Int32:
+        """Haystack index of each query."""
+        return np.asarray(self.query_table["haystack"].to_numpy(), np.int32)
+
+    @cached_property
+    def abilities(self) -> npt.NDArray[np.str_]:
+        """Ability of each query."""
+        return np.array(self.query_table["ability"].to_pylist(), dtype=str)
+
+    @cached_property
+    def categories(self) -> npt.NDArray[np.str_]:
+        """The dataset's own category of each query."""
+        return np.array(self.query_table["category"].to_pylist(), dtype=str)
+
+    def haystack_rows(self, haystack: int) -> Int32:
+        """Document rows of a haystack, in the dataset's own order."""
+        rows = self._haystacks["rows"][haystack]
+        if not rows.is_valid:
+            return np.arange(len(self.documents), dtype=np.int32)
+        return np.asarray(rows.values.to_numpy(), np.int32)
+
+    def haystack_size(self, haystack: int) -> int:
+        """How many documents a haystack holds."""
+        rows = self._haystacks["rows"][haystack]
+        return len(rows.values) if rows.is_valid else len(self.documents)
+
+    def haystack_timestamps(self, haystack: int) -> pa.Array:
+        """Timestamps aligned with `haystack_rows`; null where nobody dated the document."""
+        stamps = self._haystacks["timestamps"][haystack]
+        if stamps.is_valid:
+            return stamps.values
+        column = self.documents.table["timestamp"]
+        if not self._haystacks["rows"][haystack].is_valid:
+            return column.combine_chunks()
+        return column.take(pa.array(self.haystack_rows(haystack))).combine_chunks()
+
+    @cached_property
+    def keys(self) -> list[str]:
+        """Names of the answer keys; `default` is the dataset's normalised one."""
+        return self.manifest.keys
+
+    def judgements(self, key: str = "default") -> Judgements:
+        """One answer key. A key that is not there is an empty one."""
+        table = _read(self.folder / "judgements.arrow")
+        table = table.filter(pc.equal(table["key"], key)).combine_chunks()
+        units = table["unit"]
+        own = np.arange(len(table), dtype=np.int32)
+        if units.null_count < len(units):
+            names = pc.binary_join_element_wise(
+                table["query"].cast(pa.string()), pc.fill_null(units, ""), "\0"
+            )
+            codes = names.combine_chunks().dictionary_encode().indices.to_numpy() + len(table)
+            named = units.is_valid().to_numpy(zero_copy_only=False)
+            own = np.where(named, codes, own).astype(np.int32)
+        document_id = table["document_id"].combine_chunks()
+        return Judgements(
+            np.asarray(table["query"].to_numpy(), np.int32),
+            np.asarray(table["document"].to_numpy(), np.int32),
+            document_id.chunk(0) if isinstance(document_id, pa.ChunkedArray) else document_id,
+            np.asarray(table["grade"].to_numpy(), np.int32),
+            own,
+        )
+
+
+def _read(path: Path) -> pa.Table:
+    """Memory-map an Arrow file; nothing is read until it is used."""
+    source: Any = pa.memory_map(str(path))
+    return pa.ipc.open_file(source).read_all()

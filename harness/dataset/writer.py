@@ -1,0 +1,360 @@
+"""Writes a normalised dataset: four Arrow files, in constant memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES, ContentHash
+from harness.dataset.manifest import Repair
+from harness.errors import UsageError
+from harness.schema import Ability
+
+_BATCH_DOCUMENTS = 1 << 15
+_BATCH_CHARACTERS = 1 << 24
+_EXAMPLES = 20
+
+
+class DatasetWriter:
+    """What an adapter writes to.
+
+    Documents come first or in any order with the rest; a haystack names rows that were written
+    before it. Nothing is valid until `finish`.
+    """
+
+    def __init__(self, folder: Path, *, unknown_documents: str = "refuse") -> None:
+        """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks."""
+        self._folder = folder
+        self._unknown_documents = unknown_documents
+        self._tables = {name: _Table(folder / name, schema) for name, schema in FILES.items()}
+        self._documents = _columns(DOCUMENTS)
+        self._pending_characters = 0
+        self._document_count = 0
+        self._queries: dict[str, int] = {}
+        self._query_haystack: list[str] = []
+        self._query_columns = _columns(QUERIES)
+        self._haystacks: dict[str, int] = {}
+        self._haystack_columns = _columns(HAYSTACKS)
+        self._judged = _columns(JUDGEMENTS)
+        self._judged_query: list[str] = []
+        self._repairs: dict[str, Repair] = {}
+        self.has_global_haystack = False
+
+    def __enter__(self) -> DatasetWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for table in self._tables.values():
+            table.close()
+
+    # -- what adapters call -----------------------------------------------------------------------
+
+    def document(
+        self,
+        id: str,
+        text: str,
+        *,
+        title: str = "",
+        timestamp: int | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        position: int | None = None,
+    ) -> int:
+        """Add one document and return its row."""
+        columns = self._documents
+        columns["id"].append(id)
+        columns["text"].append(text)
+        columns["title"].append(title or None)
+        columns["timestamp"].append(timestamp)
+        columns["session"].append(session)
+        columns["speaker"].append(speaker)
+        columns["position"].append(position)
+        row = self._document_count
+        self._document_count += 1
+        self._pending_characters += len(text)
+        if len(columns["id"]) >= _BATCH_DOCUMENTS or self._pending_characters >= _BATCH_CHARACTERS:
+            self._flush_documents()
+        return row
+
+    def documents(
+        self, ids: Sequence[str], texts: Sequence[str], titles: Sequence[str | None] | None = None
+    ) -> None:
+        """Add many plain documents at once; several times as fast as one by one."""
+        self._flush_documents()
+        n = len(ids)
+        columns: dict[str, Any] = {"id": ids, "text": texts}
+        if titles is not None:
+            columns["title"] = titles
+        self._tables["documents.arrow"].write(
+            pa.RecordBatch.from_arrays(
+                [
+                    pa.array(columns[field.name], field.type)
+                    if field.name in columns
+                    else pa.nulls(n, field.type)
+                    for field in DOCUMENTS
+                ],
+                schema=DOCUMENTS,
+            )
+        )
+        self._document_count += n
+
+    def haystack(
+        self,
+        id: str,
+        rows: Sequence[int] | None = None,
+        timestamps: Sequence[int] | None = None,
+    ) -> None:
+        """Add a haystack: the rows that a query may be answered from (None: every document)."""
+        if id in self._haystacks:
+            raise UsageError(f"haystack {id!r} is defined twice")
+        if timestamps is not None and (rows is None or len(rows) != len(timestamps)):
+            raise ValueError(f"haystack {id!r}: timestamps must align with rows")
+        self._haystacks[id] = len(self._haystacks)
+        self.has_global_haystack = self.has_global_haystack or rows is None
+        self._haystack_columns["id"].append(id)
+        self._haystack_columns["rows"].append(rows)
+        self._haystack_columns["timestamps"].append(timestamps)
+
+    def query(
+        self,
+        id: str,
+        text: str,
+        haystack: str,
+        *,
+        ability: Ability = Ability.LOOKUP,
+        category: str = "",
+        timestamp: int | None = None,
+        answers: Sequence[str] = (),
+    ) -> None:
+        """Add one query; its haystack may be defined later."""
+        if id in self._queries:
+            raise UsageError(f"query id {id!r} stands twice; ids must be unique in a dataset")
+        self._queries[id] = len(self._queries)
+        self._query_haystack.append(haystack)
+        columns = self._query_columns
+        columns["id"].append(id)
+        columns["text"].append(text)
+        columns["ability"].append(str(Ability(ability)))
+        columns["category"].append(category)
+        columns["timestamp"].append(timestamp)
+        columns["answers"].append(list(answers))
+
+    def judgement(
+        self,
+        query: str,
+        document: int | str,
+        grade: int = 1,
+        *,
+        unit: str | None = None,
+        document_id: str | None = None,
+        key: str = "default",
+    ) -> None:
+        """Add one judgement to the answer key named `key`.
+
+        `document` is a row, or an id where ids are unique in the whole dataset. A row of -1 with a
+        `document_id` is a document that the corpus does not hold.
+        """
+        judged = self._judged
+        self._judged_query.append(query)
+        judged["key"].append(key)
+        judged["document"].append(document if isinstance(document, int) else None)
+        judged["document_id"].append(document if isinstance(document, str) else document_id)
+        judged["grade"].append(grade)
+        judged["unit"].append(unit)
+
+    def repair(self, kind: str, what: str) -> None:
+        """Record something mended, kept although odd, or left out. `kind` is a sentence."""
+        entry = self._repairs.setdefault(kind, Repair(kind))
+        entry.count += 1
+        if len(entry.examples) < _EXAMPLES:
+            entry.examples.append(what)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Resolve names to rows, check them, and close the files.
+
+        Raises UsageError for a query without a haystack, a judgement of an unknown query or
+        document, and document ids that are not unique where they must be.
+        """
+        self._flush_documents()
+        self._tables["documents.arrow"].close()
+        self._write_haystacks()
+        self._write_queries()
+        self._write_judgements()
+        for table in self._tables.values():
+            table.close()
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows of each table."""
+        return {name.removesuffix(".arrow"): t.rows for name, t in self._tables.items()}
+
+    @property
+    def keys(self) -> list[str]:
+        """Names of the answer keys, `default` first."""
+        return sorted(set(self._judged["key"]) | {"default"}, key=lambda k: (k != "default", k))
+
+    @property
+    def repairs(self) -> list[Repair]:
+        """What `repair` was told, in the order of first mention."""
+        return list(self._repairs.values())
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over the content of all four tables: equal content, equal fingerprint."""
+        import hashlib
+
+        parts = "".join(f"{n}:{t.content.hexdigest()}\n" for n, t in self._tables.items())
+        return hashlib.sha256(parts.encode()).hexdigest()
+
+    def _flush_documents(self) -> None:
+        if self._documents["id"]:
+            self._tables["documents.arrow"].write_columns(self._documents)
+            self._documents = _columns(DOCUMENTS)
+            self._pending_characters = 0
+
+    def _write_haystacks(self) -> None:
+        if self.has_global_haystack:
+            self._require_unique_ids()
+        if self._haystack_columns["id"]:
+            self._tables["haystacks.arrow"].write_columns(self._haystack_columns)
+
+    def _write_queries(self) -> None:
+        for query, haystack in zip(self._queries, self._query_haystack, strict=True):
+            if haystack not in self._haystacks:
+                raise UsageError(
+                    f"query {query!r} names the haystack {haystack!r}, which is not there"
+                )
+        columns = self._query_columns
+        columns["haystack"] = [self._haystacks[name] for name in self._query_haystack]
+        if columns["id"]:
+            self._tables["queries.arrow"].write_columns(columns)
+
+    def _write_judgements(self) -> None:
+        judged = self._judged
+        if not self._judged_query:
+            return
+        unknown = [q for q in self._judged_query if q not in self._queries]
+        if unknown:
+            raise UsageError(
+                f"{len(unknown)} judgements name queries that are not there, first {unknown[0]!r}"
+            )
+        judged["query"] = [self._queries[name] for name in self._judged_query]
+        table = pa.Table.from_pydict(judged, schema=JUDGEMENTS)
+        table = self._resolve(table)
+        order = np.lexsort(
+            (
+                np.arange(len(table)),
+                table["query"].to_numpy(),
+                _codes(table["key"].combine_chunks()),
+            )
+        )
+        self._tables["judgements.arrow"].write_table(table.take(order))
+
+    def _resolve(self, table: pa.Table) -> pa.Table:
+        """Fill rows from ids and ids from rows."""
+        rows = table["document"].to_numpy(zero_copy_only=False).astype(np.float64)
+        open_rows = np.isnan(rows)
+        rows[open_rows] = -1
+        rows = rows.astype(np.int32)
+        ids = table["document_id"].to_numpy(zero_copy_only=False).copy()
+        with pa.memory_map(str(self._folder / "documents.arrow")) as source:
+            documents = pa.ipc.open_file(source).read_all()
+            if open_rows.any():
+                wanted = pa.array(np.unique(ids[open_rows].astype(str)))
+                found = np.full(len(wanted), -1, np.int32)
+                start = 0
+                for chunk in documents["id"].chunks:
+                    where = pc.index_in(chunk, value_set=wanted)
+                    hits = np.flatnonzero(pc.is_valid(where).to_numpy(zero_copy_only=False))
+                    found[where.take(pa.array(hits)).to_numpy()] = start + hits
+                    start += len(chunk)
+                slots = pc.index_in(pa.array(ids[open_rows].astype(str)), value_set=wanted)
+                rows[open_rows] = found[slots.to_numpy()]
+            known = rows >= 0
+            missing_id = np.array([i is None for i in ids])
+            fill = known & missing_id
+            if fill.any():
+                ids[fill] = documents["id"].take(pa.array(rows[fill])).to_pylist()
+        self._check_unknown(ids, open_rows & (rows < 0))
+        table = table.set_column(2, "document", pa.array(rows, pa.int32()))
+        return table.set_column(3, "document_id", pa.array(ids.tolist(), pa.string()))
+
+    def _check_unknown(self, ids: np.ndarray[Any, Any], unknown: np.ndarray[Any, Any]) -> None:
+        if not unknown.any():
+            return
+        names = ids[unknown].tolist()
+        if self._unknown_documents == "refuse":
+            raise UsageError(
+                f"{len(names)} judgements name documents that the corpus does not hold, first "
+                f"{names[0]!r}: add the documents or take the judgements out"
+            )
+        for name in names:
+            self.repair(
+                "judgements of documents that the corpus does not hold: kept; they count as "
+                "relevant and cannot be found",
+                name,
+            )
+
+    def _require_unique_ids(self) -> None:
+        with pa.memory_map(str(self._folder / "documents.arrow")) as source:
+            ids = pa.ipc.open_file(source).read_all()["id"]
+            if pc.count_distinct(ids).as_py() == len(ids):
+                return
+            counts = pc.value_counts(ids)
+            twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+            raise UsageError(
+                f"{len(twice)} document ids stand more than once, first {twice[0].as_py()!r}; "
+                "ids must be unique in a corpus"
+            )
+
+
+class _Table:
+    """One Arrow file that is being written, with its content hash."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.schema = schema
+        self.rows = 0
+        self.content = ContentHash(schema)
+        self._writer = pa.ipc.new_file(str(path), schema)
+        self._open = True
+
+    def write_columns(self, columns: dict[str, Any]) -> None:
+        arrays = [pa.array(columns[field.name], field.type) for field in self.schema]
+        self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+
+    def write_table(self, table: pa.Table) -> None:
+        for batch in table.combine_chunks().to_batches(max_chunksize=1 << 20):
+            self.write(batch)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self.content.update(batch)
+        self._writer.write_batch(batch)
+        self.rows += len(batch)
+
+    def close(self) -> None:
+        if self._open:
+            self._writer.close()
+            self._open = False
+
+
+def _columns(schema: pa.Schema) -> dict[str, Any]:
+    return {name: [] for name in schema.names}
+
+
+def _codes(values: pa.Array) -> np.ndarray[Any, Any]:
+    """Integer codes in order of first appearance."""
+    codes: np.ndarray[Any, Any] = values.dictionary_encode().indices.to_numpy()
+    return codes

@@ -1,0 +1,31 @@
+"""The two ways a command ends badly. Both are one line for a person, never a traceback."""
+
+from __future__ import annotations
+
+
+class HarnessError(Exception):
+    """Base of every error raised on purpose. `exit_status` is what the command returns."""
+
+    exit_status = 1
+
+
+class UsageError(HarnessError):
+    """Wrong use or bad input: what is wrong, where, and what to do. Exit status 2."""
+
+    exit_status = 2
+
+
+class RunError(HarnessError):
+    """A run or a gate failed although it was asked for rightly. Exit status 1."""
+
+    exit_status = 1
+
+
+def near(name: str, known: list[str]) -> str:
+    """`; did you mean a, b?` for names close to `name`, else `; known: ...` with all of them."""
+    import difflib
+
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    if close:
+        return f"; did you mean {', '.join(close)}?"
+    return f"; known: {', '.join(sorted(known))}"

@@ -1,0 +1,101 @@
+"""Files that are whole or absent: write aside, fsync, rename."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+_BLOCK = 1 << 20
+
+
+def fsync_path(path: Path) -> None:
+    """Force a file or a folder to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+    try:
+        with open(aside, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    fsync_path(path.parent)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write `value` as indented JSON with sorted keys and a final newline, atomically."""
+    import orjson
+
+    options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
+    write_bytes(path, orjson.dumps(value, option=options | orjson.OPT_SERIALIZE_NUMPY))
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file. Raises UsageError that names the file when it is missing or broken."""
+    import orjson
+
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(
+            f"{path}: not valid JSON ({error}); the file is truncated or damaged, get it again"
+        ) from None
+
+
+@contextmanager
+def folder_aside(target: Path) -> Iterator[Path]:
+    """Yield a fresh folder beside `target` that takes its place, whole, when the block succeeds.
+
+    On any exception the fresh folder is removed and `target` stays as it was.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.new")
+    aside.mkdir()
+    try:
+        yield aside
+        for path in aside.rglob("*"):
+            fsync_path(path)
+        fsync_path(aside)
+        replace_folder(aside, target)
+    except BaseException:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise
+
+
+def replace_folder(new: Path, target: Path) -> None:
+    """Rename the folder `new` to `target`; what stood there is removed afterwards."""
+    old = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")
+    if target.exists():
+        os.rename(target, old)
+    os.rename(new, target)
+    fsync_path(target.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def digest(path: Path, algorithm: str = "sha256") -> str:
+    """Hexadecimal digest of a file, read in blocks."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, algorithm).hexdigest()
