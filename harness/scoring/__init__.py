@@ -1,0 +1,1 @@
+"""Scores from rankings: ranks of judged documents, metrics, protocols, slices, signatures."""

@@ -1,0 +1,109 @@
+"""Metrics: values that parse from and print to the text people type, and their pure functions.
+
+One family a file; each function takes Ranked and a cut-off and gives one value a query, NaN where
+the query has nothing relevant (a protocol says what becomes of those).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError, near
+from harness.scoring.arrays import Ints, Values
+from harness.scoring.metrics import average_precision, ndcg, precision, recall, reciprocal_rank
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
+
+Function = Callable[[Ranked, Ints], Values]
+
+FUNCTIONS: dict[str, Function] = {
+    "recall": recall.recall,
+    "hit": recall.hit,
+    "recall_all": recall.recall_all,
+    "precision": precision.precision,
+    "precision_returned": precision.precision_returned,
+    "f1": precision.f1,
+    "rprec": precision.r_precision,
+    "judged": precision.judged,
+    "mrr": reciprocal_rank.reciprocal_rank,
+    "map": average_precision.average_precision,
+    "ndcg": ndcg.ndcg,
+    "ndcg_exp": ndcg.ndcg_exponential,
+    "ndcg_b2": ndcg.ndcg_b2,
+}
+NEEDS_K = {"recall", "hit", "recall_all", "precision", "precision_returned", "f1", "judged"}
+ALIASES = {
+    "r": "recall",
+    "success": "hit",
+    "recall_any": "hit",
+    "p": "precision",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "ap": "map",
+    "ndcg_cut": "ndcg",
+    "r-precision": "rprec",
+}
+"""Names that other tools use, and ours. `recall_any@k` of LongMemEval is `hit@k`."""
+
+_TEXT = re.compile(r"([A-Za-z_0-9\-]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?$")
+
+
+@dataclass(frozen=True, order=True)
+class Metric:
+    """A metric: name, cut-off (None: the whole ranking) and the grade from which on is relevant.
+
+    `Metric.parse("recall(rel=2)@100")` and `str()` are inverse.
+    """
+
+    name: str
+    k: int | None = None
+    rel: int = 1
+
+    @classmethod
+    def parse(cls, text: str) -> Metric:
+        """Raises UsageError for an unknown name (with the near ones), a bad or missing cut-off."""
+        found = _TEXT.match(text.strip())
+        name = found[1].lower() if found else text
+        name = ALIASES.get(name, name)
+        if found is None or name not in FUNCTIONS:
+            raise UsageError(f"unknown metric {text!r}{near(name, [*FUNCTIONS, *ALIASES])}")
+        k = int(found[3]) if found[3] else None
+        if k is None and name in NEEDS_K:
+            raise UsageError(f"the metric {name!r} needs a cut-off, for instance {name}@10")
+        if k is not None and k < 1:
+            raise UsageError(f"the metric {text!r} has a cut-off below 1")
+        if k is not None and name == "rprec":
+            raise UsageError("rprec cuts at the number of relevant documents and takes no @k")
+        return cls(name, k, int(found[2] or 1))
+
+    def __str__(self) -> str:
+        rel = f"(rel={self.rel})" if self.rel != 1 else ""
+        return f"{self.name}{rel}" + (f"@{self.k}" if self.k is not None else "")
+
+    def __call__(self, ranked: Ranked, cut: Ints | None = None) -> Values:
+        """One value a query; NaN where the query has nothing relevant.
+
+        `cut`, shape (n,), replaces the cut-off k by one of each query's own (see rollup, budget).
+        """
+        if cut is None:
+            cut = np.full(ranked.n, self.k if self.k is not None else NOT_RETRIEVED - 1)
+        if self.rel != 1 and not self.name.startswith("ndcg"):
+            # Binary metrics: below `rel` is judged and not relevant. nDCG keeps the grades.
+            grade = np.where(ranked.grade >= self.rel, 1, np.minimum(ranked.grade, 0))
+            ranked = replace(ranked, grade=grade.astype(np.int32))
+        return FUNCTIONS[self.name](ranked, cut)
+
+    @property
+    def function(self) -> Function:
+        """The function behind the name; its docstring has formula and source."""
+        return FUNCTIONS[self.name]
+
+
+def parse_metrics(texts: str | list[str]) -> list[Metric]:
+    """Metrics from `"ndcg@10,recall@5"` or a list, each once, in order."""
+    parts: list[Any] = texts.split(",") if isinstance(texts, str) else texts
+    return list(dict.fromkeys(Metric.parse(part) for part in parts))

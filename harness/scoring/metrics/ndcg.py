@@ -1,0 +1,66 @@
+"""nDCG in its three honest forms. The ideal is always over all relevant documents of the query,
+never over what was retrieved (which would score one of three found as 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
+from harness.scoring.ranks import Ranked
+
+
+def ndcg(ranked: Ranked, cut: Ints) -> Values:
+    """Gain = grade, discount log2(rank + 1) (trec_eval's ndcg and ndcg_cut_k)."""
+    return _normalised(ranked, cut, _linear, _log2_next)
+
+
+def ndcg_exponential(ranked: Ranked, cut: Ints) -> Values:
+    """Gain = 2^grade - 1, discount log2(rank + 1) (Burges et al., ICML 2005)."""
+    return _normalised(ranked, cut, _exponential, _log2_next)
+
+
+def ndcg_b2(ranked: Ranked, cut: Ints) -> Values:
+    """Gain = grade, ranks 1 and 2 undiscounted, then log2(rank).
+
+    Jarvelin and Kekalainen (TOIS 2002) with b = 2; LongMemEval's ndcg_any.
+    """
+    return _normalised(ranked, cut, _linear, _log2_own)
+
+
+def _linear(grade: Values) -> Values:
+    return grade
+
+
+def _exponential(grade: Values) -> Values:
+    return np.asarray(np.exp2(grade) - 1)
+
+
+def _log2_next(rank: Values) -> Values:
+    return np.asarray(np.log2(rank + 1))
+
+
+def _log2_own(rank: Values) -> Values:
+    return np.asarray(np.log2(np.maximum(rank, 2)))
+
+
+def _normalised(
+    ranked: Ranked,
+    cut: Ints,
+    gain: Callable[[Values], Values],
+    discount: Callable[[Values], Values],
+) -> Values:
+    once = ranked.first_of_document & (ranked.grade >= 1)
+    query, rank = ranked.query[once], ranked.rank[once]
+    gains = gain(ranked.grade[once].astype(float))
+    inside = rank <= cut[query]
+    dcg = np.zeros(len(rank))
+    dcg[inside] = gains[inside] / discount(rank[inside].astype(float))
+    ideal_order = np.lexsort((-gains, query))
+    relevant = count_by(query, ranked.n)
+    first = np.cumsum(relevant) - relevant
+    place = (np.arange(len(query)) - first[query[ideal_order]] + 1).astype(float)
+    ideal = np.where(place <= cut[query], gains[ideal_order] / discount(place), 0.0)
+    best = sum_by(query[ideal_order], ideal, ranked.n)
+    return ratio(sum_by(query, dcg, ranked.n), best)

@@ -1,0 +1,102 @@
+"""Judgements as columns, from qrels files, dictionaries or a prepared dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.dataset.reader import Dataset
+
+QrelsDict = Mapping[str, Mapping[str, int]]
+"""Judgements in memory, as pytrec_eval has them: query id -> document id -> grade."""
+
+
+@dataclass(frozen=True)
+class Qrels:
+    """Judgements of n queries as columns of length m, sorted by query.
+
+    `query` holds indices into `query_ids`; `unit` holds codes of the pieces of evidence (rows with
+    the same code carry the same piece; by default each row is its own).
+    """
+
+    query_ids: Sequence[str]
+    query: npt.NDArray[np.int32]
+    document: pa.Array
+    grade: npt.NDArray[np.int32]
+    unit: npt.NDArray[np.int32]
+
+    @cached_property
+    def first_of_document(self) -> npt.NDArray[np.bool_]:
+        """False where the same query and document stand above already (for another unit)."""
+        first = np.ones(len(self.query), bool)
+        if len(self.query):
+            codes = self.document.dictionary_encode().indices.to_numpy().astype(np.int64)
+            _, at = np.unique(self.query.astype(np.int64) << 32 | codes, return_index=True)
+            first[:] = False
+            first[at] = True
+        return first
+
+    @property
+    def n(self) -> int:
+        """Number of queries."""
+        return len(self.query_ids)
+
+
+def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
+    """One answer key of a dataset; every query of the dataset is there, judged or not."""
+    judged = dataset.judgements(key)
+    return Qrels(dataset.query_ids, judged.query, judged.document_id, judged.grade, judged.unit)
+
+
+def from_dict(qrels: QrelsDict) -> Qrels:
+    """Judgements from `{query: {document: grade}}`."""
+    sizes = [len(judged) for judged in qrels.values()]
+    query = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    document = pa.array((d for judged in qrels.values() for d in judged), pa.string())
+    grade = np.fromiter((g for j in qrels.values() for g in j.values()), np.int32, len(query))
+    return Qrels(list(qrels), query, document, grade, np.arange(len(query), dtype=np.int32))
+
+
+def read_qrels(path: Path) -> Qrels:
+    """A TREC qrels file (`query 0 document grade`) or BEIR's (`query document score`, with header).
+
+    Raises UsageError with the line for anything else, and for a pair that stands twice with
+    different grades.
+    """
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such qrels file") from None
+    qrels: dict[str, dict[str, int]] = {}
+    for number, line in enumerate(lines, 1):
+        fields = line.split()
+        if not fields or (number == 1 and fields[0] == b"query-id"):
+            continue
+        try:
+            if len(fields) not in (3, 4):
+                raise ValueError(f"{len(fields)} fields")
+            query, document, grade = fields[0].decode(), fields[-2].decode(), int(fields[-1])
+        except ValueError as error:
+            raise UsageError(
+                f"{path}, line {number}: expected `query 0 document grade` or "
+                f"`query<TAB>document<TAB>grade` ({error})"
+            ) from None
+        judged = qrels.setdefault(query, {})
+        if judged.setdefault(document, grade) != grade:
+            raise UsageError(
+                f"{path}, line {number}: {document!r} is judged twice for query {query!r}, "
+                f"with grades {judged[document]} and {grade}"
+            )
+    if not qrels:
+        raise UsageError(f"{path}: no judgements in it")
+    return from_dict(qrels)
