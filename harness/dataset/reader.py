@@ -64,17 +64,6 @@ class Documents(Sequence[Document]):
             for title, text in zip(titles.to_pylist(), texts, strict=True)
         ]
 
-    @cached_property
-    def _rows(self) -> dict[str, list[int]]:
-        rows: dict[str, list[int]] = {}
-        for row, id_ in enumerate(self.table["id"].to_pylist()):
-            rows.setdefault(id_, []).append(row)
-        return rows
-
-    def rows_of(self, id: str) -> list[int]:
-        """Rows that carry this id: one, or several in a dataset whose haystacks share ids."""
-        return self._rows.get(id, [])
-
 
 @dataclass(frozen=True)
 class Judgements:
@@ -100,10 +89,13 @@ class Dataset:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = Manifest.read(folder)
+        self._judgements: dict[str, Judgements] = {}
         self._haystacks = _read(folder / "haystacks.arrow")
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
         self.query_table = _read(folder / "queries.arrow")
         self.documents = Documents(_read(folder / "documents.arrow"))
+        # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
+        self._judged = _read(folder / "judgements.arrow")
 
     @property
     def name(self) -> str:
@@ -187,9 +179,27 @@ class Dataset:
         """Names of the answer keys; `default` is the dataset's normalised one."""
         return self.manifest.keys
 
+    @cached_property
+    def rows_with_query_id(self) -> Int32:
+        """For each query the row of the document that has the same id, -1 where there is none."""
+        rows = np.full(self.n_queries, -1, np.int32)
+        ids = self.query_table["id"].combine_chunks()
+        start = 0
+        for chunk in self.documents.table["id"].chunks:
+            same = pc.index_in(chunk, value_set=ids)
+            at = np.flatnonzero(same.is_valid().to_numpy(zero_copy_only=False))
+            rows[same.take(pa.array(at)).to_numpy()] = start + at
+            start += len(chunk)
+        return rows
+
     def judgements(self, key: str = "default") -> Judgements:
         """One answer key. A key that is not there is an empty one."""
-        table = _read(self.folder / "judgements.arrow")
+        if key not in self._judgements:
+            self._judgements[key] = self._read_judgements(key)
+        return self._judgements[key]
+
+    def _read_judgements(self, key: str) -> Judgements:
+        table = self._judged
         table = table.filter(pc.equal(table["key"], key)).combine_chunks()
         units = table["unit"]
         own = np.arange(len(table), dtype=np.int32)

@@ -1,0 +1,1 @@
+"""Runs: plan, execute, checkpoint, time, record. One folder a run."""

@@ -1,0 +1,55 @@
+"""Which queries are run, and in which units of work."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.run.worker import Unit
+
+QUERIES_A_UNIT = 512
+"""A unit is what an interrupted run repeats at worst."""
+
+
+def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:
+    """Rows of the queries to run, in the dataset's order.
+
+    With a limit: a seeded sample, stratified by ability (the files are grouped by type, so the
+    first N would be one ability). Each ability gets its share, rounded by largest remainder, and at
+    least one query where the limit allows. Raises UsageError for a limit below 1.
+    """
+    n = dataset.n_queries
+    if n == 0:
+        raise UsageError(f"{dataset.name} has no queries")
+    if limit is not None and limit < 1:
+        raise UsageError(f"--limit must be 1 or more, not {limit}")
+    if limit is None or limit >= n:
+        return np.arange(n)
+    rng = np.random.default_rng(seed)
+    names, ability = np.unique(dataset.abilities, return_inverse=True)
+    sizes = np.bincount(ability)
+    shares = sizes * limit / n
+    take = np.floor(shares).astype(int)
+    if limit >= len(names):
+        take = np.maximum(take, 1)
+    while take.sum() < limit:
+        take[np.argmax(np.where(take < sizes, shares - take, -np.inf))] += 1
+    while take.sum() > limit:
+        take[np.argmax(np.where(take > 1, take - shares, -np.inf))] -= 1
+    chosen = [rng.permutation(np.flatnonzero(ability == i))[:count] for i, count in enumerate(take)]
+    return np.sort(np.concatenate(chosen))
+
+
+def units(dataset: Dataset, queries: npt.NDArray[np.int64]) -> list[Unit]:
+    """The queries cut into units: one a haystack, or several where a haystack has many queries."""
+    haystack = dataset.query_haystack[queries]
+    order = np.argsort(haystack, kind="stable")
+    cuts = np.flatnonzero(np.diff(haystack[order])) + 1
+    planned: list[Unit] = []
+    for group in np.split(queries[order], cuts):
+        for start in range(0, len(group), QUERIES_A_UNIT):
+            part = group[start : start + QUERIES_A_UNIT].tolist()
+            planned.append(Unit(len(planned), int(dataset.query_haystack[part[0]]), part))
+    return planned

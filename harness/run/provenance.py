@@ -1,0 +1,113 @@
+"""Where a number came from: versions, machine, git state, the retriever's own version."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import harness
+from harness.files import digest
+from harness.retrievers.contract import Retriever
+from harness.retrievers.registry import RetrieverSpec, find
+
+_PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s")
+
+
+def versions() -> dict[str, str]:
+    """Versions of the harness, Python and the packages that numbers depend on."""
+    found = {"harness": harness.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        found[package] = metadata.version(package)
+    return found
+
+
+def machine() -> dict[str, Any]:
+    """System, processor and number of cores; no host name."""
+    return {
+        "system": f"{platform.system()} {platform.machine()}",
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def git_state() -> dict[str, Any] | None:
+    """Commit of the working folder, and whether it has changes; None outside a git checkout."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], capture_output=True, text=True, check=True, timeout=10
+        ).stdout.strip()
+
+    try:
+        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
+    """Name, version and all parameters, defaults included, of what is under test."""
+    if not isinstance(retriever, RetrieverSpec):
+        name = type(retriever).__qualname__
+        return {"name": name, "params": {}, "version": _version(retriever, type(retriever))}
+    factory = find(retriever.name)
+    record: dict[str, Any] = {
+        "name": retriever.name,
+        "params": _defaults(factory) | dict(retriever.params),
+        "version": _version(factory, factory),
+    }
+    files = [*retriever.plugins]
+    if ".py:" in retriever.name:
+        files.append(retriever.name.rpartition(":")[0])
+    if files:
+        record["files"] = {Path(file).name: digest(Path(file)) for file in files}
+    return record
+
+
+def _defaults(factory: Any) -> dict[str, Any]:
+    parameters = inspect.signature(factory).parameters.values()
+    plain = (bool, int, float, str, type(None))
+    return {
+        p.name: p.default
+        for p in parameters
+        if p.default is not p.empty and isinstance(p.default, plain) and p.name != "seed"
+    }
+
+
+def _version(thing: Any, code: Any) -> str | None:
+    """What the retriever says, else the version of the package it comes from; None: not known."""
+    said = getattr(thing, "version", None)
+    if isinstance(said, str):
+        return said
+    top = (code.__module__ or "").partition(".")[0]
+    if top == "harness":
+        return harness.__version__
+    packages = metadata.packages_distributions().get(top)
+    return metadata.version(packages[0]) if packages else None
+
+
+def peak_memory() -> dict[str, int] | None:
+    """Largest resident size so far, in bytes, of this process and of its workers; None: unknown."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    scale = 1 if sys.platform == "darwin" else 1024
+    return {
+        "process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale,
+        "largest_worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * scale,
+    }

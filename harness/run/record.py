@@ -1,0 +1,208 @@
+"""The folder of a run: rankings, what each query cost, errors, and where it all came from.
+
+| file | what |
+|---|---|
+| rankings.parquet | query, document, rank, score: the dataset's ids, best first |
+| rankings.trec | the same as a TREC run file (left out when an id holds white space) |
+| queries.parquet | query, seconds, returned, confidence, abstained, failed |
+| errors.jsonl | query and trace, one line a failed query; only when there are any |
+| run.json | dataset, retriever, settings, times, machine, versions, git state |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import folder_aside, read_json, write_json
+from harness.rankings import Rankings, write_trec
+from harness.run.provenance import git_state, machine, peak_memory, versions
+from harness.run.worker import Answer, Outcome
+
+RUN_VERSION = 1
+
+
+def write_run(
+    folder: Path,
+    dataset: Dataset,
+    outcomes: Sequence[Outcome],
+    record: dict[str, Any],
+    seconds: dict[str, Any],
+) -> None:
+    """Write everything of a finished run, whole or not at all."""
+    import pyarrow.parquet as pq
+
+    answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
+    rankings = as_rankings(dataset, answers)
+    with folder_aside(folder) as aside:
+        starts = rankings.starts
+        rank = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts)) + 1
+        columns = {
+            "query": pa.DictionaryArray.from_arrays(rankings.query, pa.array(rankings.query_ids)),
+            "document": rankings.document,
+            "rank": pa.array(rank, pa.int32()),
+        }
+        if rankings.score is not None:
+            columns["score"] = pa.array(rankings.score, from_pandas=True)
+        pq.write_table(pa.table(columns), aside / "rankings.parquet", compression="zstd")
+        try:
+            tag = "_".join(record["retriever"]["name"].split())
+            write_trec(rankings, aside / "rankings.trec", tag)
+        except UsageError:
+            (aside / "rankings.trec").unlink(missing_ok=True)
+        pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
+        _write_errors(dataset, answers, aside / "errors.jsonl")
+        write_json(aside / "run.json", _run_json(dataset, outcomes, answers, record, seconds))
+
+
+def as_rankings(dataset: Dataset, answers: Sequence[Answer]) -> Rankings:
+    """The answers as rankings with the dataset's ids; failed queries are not in it.
+
+    Where some answers came with scores and others without, all are kept by order alone.
+    """
+    good = [answer for answer in answers if answer.error is None]
+    sizes = [len(answer.rows) for answer in good]
+    rows = np.concatenate([np.zeros(0, np.int32), *(answer.rows for answer in good)])
+    scored = all(answer.scores is not None for answer in good if len(answer.rows))
+    score = None
+    if scored:
+        parts = (answer.scores for answer in good if answer.scores is not None)
+        score = np.concatenate([np.zeros(0), *parts])
+    document = dataset.documents.column("id", rows)
+    if isinstance(document, pa.Array):
+        document = pa.chunked_array([document])
+    return Rankings(
+        [dataset.query_ids[answer.query] for answer in good],
+        np.repeat(np.arange(len(good), dtype=np.int32), sizes),
+        document,
+        score,
+    )
+
+
+def _query_table(dataset: Dataset, answers: Sequence[Answer]) -> pa.Table:
+    return pa.table(
+        {
+            "query": [dataset.query_ids[a.query] for a in answers],
+            "seconds": pa.array([a.seconds for a in answers], pa.float64()),
+            "returned": pa.array([len(a.rows) for a in answers], pa.int32()),
+            "confidence": pa.array([a.confidence for a in answers], pa.float64()),
+            "abstained": [a.abstained for a in answers],
+            "failed": [a.error is not None for a in answers],
+        }
+    )
+
+
+def _write_errors(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:
+    import orjson
+
+    lines = [
+        orjson.dumps({"query": dataset.query_ids[a.query], "error": a.error}) + b"\n"
+        for a in answers
+        if a.error is not None
+    ]
+    if lines:
+        path.write_bytes(b"".join(lines))
+
+
+def _run_json(
+    dataset: Dataset,
+    outcomes: Sequence[Outcome],
+    answers: Sequence[Answer],
+    record: dict[str, Any],
+    seconds: dict[str, Any],
+) -> dict[str, Any]:
+    manifest = dataset.manifest
+    searches = np.array([a.seconds for a in answers if a.seconds is not None])
+    indexed = [(o.index_seconds, o.documents) for o in outcomes if o.index_seconds is not None]
+    reported = [o.reported for o in outcomes if o.reported is not None]
+    return {
+        "run_version": RUN_VERSION,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dataset": {
+            "name": manifest.name,
+            "granularity": manifest.granularity,
+            "text": manifest.text,
+            "split": manifest.split,
+            "fingerprint": manifest.fingerprint,
+            "published_files": manifest.official,
+            "counts": manifest.counts,
+            "licence": manifest.licence,
+        },
+        **record,
+        "queries": {
+            "asked": len(answers),
+            "answered": sum(a.error is None for a in answers),
+            "failed": sum(a.error is not None for a in answers),
+            "abstained": sum(a.abstained for a in answers),
+        },
+        "notes": {
+            "documents_beyond_k_left_out": sum(a.cut for a in answers),
+            "repeated_documents_left_out": sum(a.repeated for a in answers),
+            "answers_sorted_by_score": sum(a.reordered for a in answers),
+            "own_document_left_out": manifest.exclude_self,
+        },
+        "measured": {
+            "seconds": {name: value for name, value in seconds.items() if value is not None},
+            "index": _index_times(indexed),
+            "search_ms": _percentiles(searches * 1000),
+            "peak_memory_bytes": peak_memory(),
+        },
+        "reported_by_the_system": reported[-1] if reported else None,
+        "versions": versions(),
+        "machine": machine(),
+        "git": git_state(),
+    }
+
+
+def _index_times(indexed: list[tuple[float, int]]) -> dict[str, Any] | None:
+    if not indexed:
+        return None
+    times = np.array([seconds for seconds, _ in indexed])
+    return {
+        "haystacks": len(indexed),
+        "documents": sum(documents for _, documents in indexed),
+        "seconds": float(times.sum()),
+        "haystack_ms": _percentiles(times * 1000),
+    }
+
+
+def _percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float] | None:
+    if len(values) == 0:
+        return None
+    p50, p95, p99 = np.percentile(values, [50, 95, 99])
+    return {"mean": float(values.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A finished run on disk."""
+
+    path: Path
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """run.json. Raises UsageError when the folder is not a run's."""
+        record: dict[str, Any] = read_json(self.path / "run.json")
+        if record.get("run_version") != RUN_VERSION:
+            raise UsageError(f"{self.path}: not a run folder of this version of the harness")
+        return record
+
+    @property
+    def rankings(self) -> Path:
+        """The rankings, all that scoring needs."""
+        return self.path / "rankings.parquet"
+
+    @property
+    def queries(self) -> pa.Table:
+        """queries.parquet."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path / "queries.parquet")

@@ -1,0 +1,131 @@
+"""What a retriever is shown of a haystack, and the way back from its handles to documents.
+
+Dated documents come in time order; documents of the same moment in their session's order, sessions
+of the same moment shuffled. Undated documents are shuffled. Handles are numbered at random. Both
+depend on the seed and the haystack only, never on the answer key.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset
+from harness.retrievers.contract import Corpus, Found, Question, Result
+
+Int32 = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float64]
+
+
+class View:
+    """One haystack as it is shown."""
+
+    def __init__(self, dataset: Dataset, haystack: int, seed: int) -> None:
+        self._dataset = dataset
+        self._haystack = haystack
+        rng = np.random.default_rng([seed, zlib.crc32(dataset.haystack_ids[haystack].encode())])
+        rows = dataset.haystack_rows(haystack)
+        stamps = dataset.haystack_timestamps(haystack).to_numpy(zero_copy_only=False).astype(float)
+        sessions = self._sessions(rows)
+        shuffle = rng.permutation(len(rows))
+        if np.isnan(stamps).all():
+            order = shuffle
+        else:
+            order = self._in_time(rows, stamps, sessions, shuffle, rng)
+        self.rows = rows[order]
+        self._numbers = rng.permutation(len(rows))
+        if sessions is not None:
+            names = rng.permutation(int(sessions.max(initial=-1)) + 1)
+            sessions = names[sessions[order]]
+        self.corpus = Corpus(dataset.documents, self.rows, self._numbers, stamps[order], sessions)
+
+    def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:
+        column = self._dataset.documents.column("session", rows)
+        if column.null_count == len(column):
+            return None
+        codes = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        if hasattr(codes, "num_chunks"):
+            codes = codes.combine_chunks()
+        return np.asarray(codes.indices.to_numpy(), np.int64)
+
+    def _in_time(
+        self,
+        rows: Int32,
+        stamps: Floats,
+        sessions: npt.NDArray[np.int64] | None,
+        shuffle: npt.NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> npt.NDArray[np.int64]:
+        positions = self._dataset.documents.column("position", rows)
+        place = np.asarray(positions.to_numpy(), float)
+        place = np.where(np.isnan(place), shuffle, place)
+        if sessions is None:
+            return np.lexsort((shuffle, place, stamps))
+        session_order = rng.permutation(int(sessions.max(initial=-1)) + 1)[sessions]
+        return np.lexsort((shuffle, place, session_order, stamps))
+
+    def question(self, query: int) -> Question:
+        """What is shown of a query."""
+        table = self._dataset.query_table
+        return Question(table["text"][query].as_py(), table["timestamp"][query].as_py())
+
+    @cached_property
+    def _position_of_handle(self) -> npt.NDArray[np.int64]:
+        positions = np.empty(len(self._numbers), np.int64)
+        positions[self._numbers] = np.arange(len(self._numbers))
+        return positions
+
+    @cached_property
+    def _position_of_id(self) -> dict[str, int]:
+        ids = self._dataset.documents.column("id", self.rows).to_pylist()
+        return {id_: position for position, id_ in enumerate(ids)}
+
+    def positions(self, ids: Iterable[Any], *, own_ids: bool) -> npt.NDArray[np.int64]:
+        """Positions that handles, positions or (`own_ids`) the dataset's ids stand for.
+
+        Raises ValueError for one that is not in the haystack.
+        """
+        n = len(self.rows)
+        if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
+            found = ids.astype(np.int64, copy=False)
+        else:
+            found = np.fromiter((self._position(i, own_ids) for i in ids), np.int64)
+        bad = (found < 0) | (found >= n)
+        if bad.any():
+            raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")
+        return found
+
+    def _position(self, id_: Any, own_ids: bool) -> int:
+        if own_ids:
+            position = self._position_of_id.get(str(id_))
+            if position is None:
+                raise ValueError(f"{id_!r} is not the id of a document in this haystack")
+            return position
+        if isinstance(id_, str):
+            number = id_[1:]
+            if id_[:1] == "d" and number.isdecimal() and int(number) < len(self._numbers):
+                return int(self._position_of_handle[int(number)])
+            raise ValueError(f"{id_!r} is not a handle of this haystack")
+        return int(id_)
+
+    def gold_positions(self, gold_rows: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Positions of document rows, in their order; for the oracle alone."""
+        at = {row: position for position, row in enumerate(self.rows.tolist())}
+        return np.array([at[row] for row in gold_rows if row in at], np.int64)
+
+
+def as_result(found: Found) -> Result:
+    """What `search` returned for one question, as a Result. Raises TypeError for anything else."""
+    if isinstance(found, Result):
+        return found
+    if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
+        raise TypeError(f"search must return a list of ids or a Result, not {type(found).__name__}")
+    items: list[Any] = list(found)
+    if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
+        return Result([item[0] for item in items], [float(item[1]) for item in items])
+    return Result(items)

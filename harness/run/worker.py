@@ -1,0 +1,211 @@
+"""Runs a retriever over one unit of work: some queries of one haystack. Errors become data."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset
+from harness.errors import HarnessError
+from harness.retrievers.contract import Result, Retriever
+from harness.retrievers.registry import RetrieverSpec
+from harness.run.view import View, as_result
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some queries (rows) of one haystack; `number` is its place in the plan."""
+
+    number: int
+    haystack: int
+    queries: list[int]
+
+
+@dataclass
+class Answer:
+    """What one query got: document rows and scores, best first, or the trace of an error."""
+
+    query: int
+    rows: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    scores: npt.NDArray[np.float64] | None = None
+    confidence: float | None = None
+    abstained: bool = False
+    seconds: float | None = None
+    cut: int = 0  # documents beyond k that were left out
+    repeated: int = 0  # documents that stood in the answer before
+    reordered: bool = False  # scores rose, so the answer was sorted by them
+    error: str | None = None
+
+
+@dataclass
+class Outcome:
+    """Everything that came of a unit."""
+
+    unit: int
+    haystack: int
+    answers: list[Answer]
+    index_seconds: float | None = None
+    documents: int = 0
+    reported: dict[str, Any] | None = None
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Outcome:
+        """From what orjson makes of an outcome."""
+        outcome = cls(**{**values, "answers": [Answer(**answer) for answer in values["answers"]]})
+        for answer in outcome.answers:
+            answer.rows = np.array(answer.rows, np.int32)
+            if answer.scores is not None:
+                answer.scores = np.array(answer.scores, np.float64)
+        return outcome
+
+
+class Worker:
+    """Holds one retriever and runs units with it; picklable, built afresh in each process."""
+
+    def __init__(
+        self,
+        folder: Path,
+        retriever: RetrieverSpec | Retriever,
+        k: int,
+        seed: int,
+        exclude_self: bool,
+        batch_size: int | None,
+    ) -> None:
+        self._folder = folder
+        self._spec = retriever
+        self._k = k
+        self._seed = seed
+        self._exclude_self = exclude_self
+        self._batch_size = batch_size
+        self._bench: _Bench | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_bench": None}
+
+    def __call__(self, unit: Unit) -> Outcome:
+        """Index the unit's haystack unless it is indexed already, then search."""
+        outcome = Outcome(unit.number, unit.haystack, [])
+        bench = self._bench
+        if bench is None:
+            spec = self._spec
+            retriever = spec.build(self._seed) if isinstance(spec, RetrieverSpec) else spec
+            bench = self._bench = _Bench(Dataset(self._folder), retriever)
+        if bench.haystack != unit.haystack:
+            self._index(bench, unit.haystack, outcome)
+        if bench.index_error is not None:
+            outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
+            return outcome
+        size = self._batch_size or int(getattr(bench.retriever, "batch_size", 1))
+        for start in range(0, len(unit.queries), size):
+            outcome.answers += self._search(bench, unit.queries[start : start + size])
+        report = getattr(bench.retriever, "report", None)
+        if callable(report):
+            outcome.reported = dict(report())
+        return outcome
+
+    def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
+        bench.haystack, bench.index_error = haystack, None
+        bench.view = View(bench.dataset, haystack, self._seed)
+        outcome.documents = len(bench.view.rows)
+        start = perf_counter()
+        try:
+            bench.retriever.index(bench.view.corpus)
+        except HarnessError:
+            raise
+        except Exception:
+            # The retriever is somebody else's code: its failure is a result of the run.
+            bench.index_error = "index failed:\n" + traceback.format_exc()
+        outcome.index_seconds = perf_counter() - start
+
+    def _search(self, bench: _Bench, queries: list[int]) -> list[Answer]:
+        retriever = bench.retriever
+        questions = [bench.view.question(query) for query in queries]
+        k = self._k + 1 if self._exclude_self else self._k
+        if getattr(retriever, "sees_answer_key", False):
+            retriever.reveal([_gold(bench, query) for query in queries])  # type: ignore[attr-defined]
+        start = perf_counter()
+        try:
+            found: Sequence[Any] = retriever.search(questions, k)
+            if len(found) != len(questions):
+                raise ValueError(f"{len(questions)} questions, but {len(found)} results")
+        except HarnessError:
+            raise
+        except Exception:
+            if len(queries) > 1:
+                # One bad question must not cost the others: ask one by one.
+                return [answer for query in queries for answer in self._search(bench, [query])]
+            return [Answer(queries[0], error=traceback.format_exc())]
+        # In a batch each question is charged its share.
+        seconds = (perf_counter() - start) / len(queries)
+        own_ids = bool(getattr(retriever, "own_ids", False))
+        return [
+            self._answer(bench, query, result, own_ids, seconds)
+            for query, result in zip(queries, found, strict=True)
+        ]
+
+    def _answer(
+        self, bench: _Bench, query: int, found: Any, own_ids: bool, seconds: float
+    ) -> Answer:
+        try:
+            result = as_result(found)
+            positions = bench.view.positions(result.ids, own_ids=own_ids)
+            scores = _scores(result, len(positions))
+        except (TypeError, ValueError):
+            return Answer(query, error=traceback.format_exc(), seconds=seconds)
+        answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+        if result.confidence is not None:
+            answer.confidence = float(result.confidence)
+        if scores is not None and len(scores) > 1 and (scores[1:] > scores[:-1]).any():
+            order = np.argsort(-scores, kind="stable")
+            positions, scores, answer.reordered = positions[order], scores[order], True
+        _, first = np.unique(positions, return_index=True)
+        if len(first) < len(positions):
+            answer.repeated = len(positions) - len(first)
+            keep = np.sort(first)
+            positions, scores = positions[keep], None if scores is None else scores[keep]
+        rows = bench.view.rows[positions]
+        if self._exclude_self:
+            other = rows != bench.dataset.rows_with_query_id[query]
+            rows, scores = rows[other], None if scores is None else scores[other]
+        k = self._k
+        answer.cut = max(0, len(rows) - k)
+        answer.rows = np.ascontiguousarray(rows[:k])
+        answer.scores = None if scores is None else np.ascontiguousarray(scores[:k])
+        return answer
+
+
+@dataclass
+class _Bench:
+    """What a worker builds once in its process, and the haystack that is indexed now."""
+
+    dataset: Dataset
+    retriever: Retriever
+    haystack: int | None = None
+    index_error: str | None = None
+    view: View = field(init=False)
+
+
+def _gold(bench: _Bench, query: int) -> npt.NDArray[np.int64]:
+    """Positions of a query's gold documents, best grade first."""
+    judged = bench.dataset.judgements()
+    mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
+    rows, grades = judged.document[mine], judged.grade[mine]
+    return bench.view.gold_positions(rows[np.argsort(-grades, kind="stable")].tolist())
+
+
+def _scores(result: Result, n: int) -> npt.NDArray[np.float64] | None:
+    if result.scores is None:
+        return None
+    scores = np.asarray(result.scores, np.float64)
+    if scores.shape != (n,):
+        raise ValueError(f"{n} ids, but scores of shape {scores.shape}")
+    if np.isnan(scores).any():
+        raise ValueError("a score is NaN")
+    return scores
