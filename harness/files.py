@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -13,7 +14,8 @@ from typing import Any
 
 from harness.errors import UsageError
 
-_BLOCK = 1 << 20
+_DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
 
 
 def fsync_path(path: Path) -> None:
@@ -99,3 +101,36 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
     """Hexadecimal digest of a file, read in blocks."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
+
+
+@contextmanager
+def disk_errors(folder: Path, remedy: str) -> Iterator[None]:
+    """Let what the disk refuses in the block, which writes into `folder` alone, be one line.
+
+    `remedy` says what a person can do where `folder` cannot be written. Raises UsageError for a
+    folder that cannot be written, a full disk, and a file elsewhere that may not be read.
+    """
+    try:
+        yield
+    except OSError as error:
+        if _is_of(folder, error):
+            raise UsageError(
+                f"{folder}: cannot be written ({os.strerror(error.errno or 0)}): free space there, "
+                f"or {remedy}"
+            ) from None
+        if isinstance(error, PermissionError):
+            raise UsageError(
+                f"{error.filename}: cannot be read ({error.strerror}): change its permissions"
+            ) from None
+        raise
+
+
+def _is_of(folder: Path, error: OSError) -> bool:
+    """True when an error is that of the disk under `folder`."""
+    if error.errno in _DISK_FULL:  # comes from a write, which names no file
+        return True
+    if not isinstance(error.filename, str):
+        return False
+    place = Path(error.filename)
+    near = place.is_relative_to(folder) or folder.is_relative_to(place)
+    return near and (error.errno in _NOT_WRITABLE or not folder.is_dir())

@@ -77,7 +77,8 @@ class ContentHash:
     def _column(self, name: str, column: pa.Array) -> None:
         lengths, values = self._parts[f"{name}.lengths"], self._parts[f"{name}.values"]
         if pa.types.is_integer(column.type):
-            lengths.update(np.packbits(column.is_null().to_numpy(zero_copy_only=False)).tobytes())
+            # A byte a row: bits would be padded at the end of each batch.
+            lengths.update(column.is_null().to_numpy(zero_copy_only=False).tobytes())
             values.update(column.fill_null(0).to_numpy(zero_copy_only=False).tobytes())
             return
         offsets = np.frombuffer(column.buffers()[1], np.int32)[

@@ -1,10 +1,24 @@
-"""Downloads of raw files: pinned, resumable, into the cache."""
+"""Downloads of raw files: pinned by revision and hash, resumable, into the cache."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from harness.dataset.adapter import RemoteFile
+from harness.dataset.hub import HubFile, offline
+from harness.dataset.transfer import Source, transfer
+from harness.errors import RunError
+from harness.files import digest, fsync_path
+
+_MOVED = (
+    "the publisher has moved it: find it elsewhere and give your copy with --source PATH (its "
+    "hash is checked)"
+)
+_REFUSED = (
+    "the server does not give it to this machine: get it with a browser and give your copy with "
+    "--source PATH"
+)
 
 
 def downloads_folder(home: Path, name: str) -> Path:
@@ -13,5 +27,100 @@ def downloads_folder(home: Path, name: str) -> Path:
 
 
 def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
-    """Download `file` into `folder` unless it is there, check its hash, and return its path."""
-    raise NotImplementedError
+    """Download `file` into `folder` unless it is there, check its hash, and return its path.
+
+    What the Hugging Face cache already holds is linked, not downloaded again. A download that is
+    cut, or whose process is stopped, goes on where it was (`.NAME.part`), in this process or the
+    next; only a file with a pinned hash does, since nothing else could prove the joined parts. The
+    caller sees to it that no other process downloads into `folder` at the same time.
+
+    Raises RunError when the file cannot be had (no network, offline mode, refused, not there) or
+    is not the pinned one; OSError when `folder` cannot be written or its disk is full.
+    """
+    target = folder / file.name
+    if target.is_file() and not _difference(file, target):
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    hub = HubFile.parse(file.url) if file.url.startswith("hf://") else None
+    if hub is not None:
+        cached = hub.cached()
+        if cached is not None and not _difference(file, cached):
+            return _link(cached, target)
+    if offline():
+        raise RunError(
+            f"{file.name} is not in the cache and HF_HUB_OFFLINE is set, so {file.url} is not "
+            "asked: unset it, or give a local copy with --source PATH"
+        )
+    part = target.with_name(f".{target.name}.part")
+    _download(file, _source(file, hub), part, quiet=quiet)
+    os.replace(part, target)
+    fsync_path(target.parent)
+    return target
+
+
+def _source(file: RemoteFile, hub: HubFile | None) -> Source:
+    if hub is None:
+        return Source(file.url, file.name, advice={401: _REFUSED, 403: _REFUSED, 404: _MOVED})
+    gated = (
+        f"it is gated or private: accept its terms at {hub.page} with your Hugging Face account, "
+        "set HF_TOKEN to a token of it, and try again, or give a local copy with --source PATH"
+    )
+    return Source(hub.url, file.name, hub.headers(), {401: gated, 403: gated, 404: _MOVED})
+
+
+def _download(file: RemoteFile, source: Source, part: Path, *, quiet: bool) -> None:
+    """Leave the whole, right file at `part`, or raise."""
+    pinned = bool(file.sha256 or file.md5)
+    if not pinned:
+        part.unlink(missing_ok=True)
+    continued = part.exists()
+    transfer(source, part, resume=pinned, size=file.bytes, quiet=quiet)
+    found = _difference(file, part)
+    if found and continued:  # the part was of another file, or damaged
+        part.unlink()
+        transfer(source, part, resume=True, size=file.bytes, quiet=quiet)
+        found = _difference(file, part)
+    if found:
+        part.unlink()
+        raise RunError(
+            f"{source.url}: not the file that was expected: {file.name} has {_expected(file)}, "
+            f"this one has {found}; it was not kept. Try again (a proxy may have answered in its "
+            "place), or give the right file with --source PATH"
+        )
+
+
+def _difference(file: RemoteFile, path: Path) -> str:
+    """What `path` has instead of what is pinned; empty when it is the right file.
+
+    A hash decides alone; the size, which may be a rough one, only where no hash is known.
+    """
+    for algorithm, expected in (("sha256", file.sha256), ("md5", file.md5)):
+        if expected:
+            found = digest(path, algorithm)
+            size = path.stat().st_size
+            return "" if found == expected.lower() else f"{algorithm} {found} ({size:,} bytes)"
+    size = path.stat().st_size
+    return f"{size:,} bytes" if file.bytes and size != file.bytes else ""
+
+
+def _expected(file: RemoteFile) -> str:
+    size = f"{file.bytes:,} bytes" if file.bytes else ""
+    if file.sha256 or file.md5:
+        pin = f"sha256 {file.sha256}" if file.sha256 else f"md5 {file.md5}"
+        return f"{pin} ({size})" if size else pin
+    return size
+
+
+def _link(cached: Path, target: Path) -> Path:
+    """Let `target` be `cached` without a second copy: a hard link, else (another disk) a soft one.
+
+    A hard link outlives the other cache's cleaning.
+    """
+    aside = target.with_name(f".{target.name}.link")
+    aside.unlink(missing_ok=True)
+    try:
+        os.link(cached.resolve(), aside)
+    except OSError:
+        os.symlink(cached.resolve(), aside)
+    os.replace(aside, target)
+    return target

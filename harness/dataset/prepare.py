@@ -14,8 +14,8 @@ from harness.dataset.catalogue import find
 from harness.dataset.columns import FILES
 from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
-from harness.errors import RunError, UsageError, near
-from harness.files import digest, folder_aside
+from harness.errors import UsageError, near
+from harness.files import digest, disk_errors, folder_aside
 
 
 def home() -> Path:
@@ -44,19 +44,20 @@ def open_dataset(
     the raw files (file or folder) to read instead of downloading.
 
     Raises UsageError for unknown names and choices, missing or broken raw files and a cache that
-    cannot be written; RunError when a download fails.
+    cannot be written or is full; RunError when a download fails.
     """
     adapter, variant, full = find(name)
     view = choose_view(variant, granularity, text, split, full)
-    path = Path(source).expanduser().absolute() if source is not None else None
-    if path is not None and not path.exists():
-        raise UsageError(f"--source {path}: no such file or folder")
-    if path is None and variant.needs_source:
-        raise UsageError(f"the dataset {full!r} reads your own files: add --source PATH")
-    folder = None if rebuild else _prepared(full, adapter, view, path)
-    if folder is None:
-        folder = _prepare(full, adapter, variant, view, path, quiet=quiet, rebuild=rebuild)
-    return Dataset(folder)
+    with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
+        path = Path(source).expanduser().absolute() if source is not None else None
+        if path is not None and not path.exists():
+            raise UsageError(f"--source {path}: no such file or folder")
+        if path is None and variant.needs_source:
+            raise UsageError(f"the dataset {full!r} reads your own files: add --source PATH")
+        dataset = None if rebuild else _prepared(full, adapter, view, path)
+        if dataset is None:
+            dataset = _prepare(full, adapter, variant, view, path, quiet=quiet, rebuild=rebuild)
+        return dataset
 
 
 def choose_view(variant: Variant, granularity: str, text: str, split: str, name: str) -> View:
@@ -88,16 +89,30 @@ def prepared_folders(name: str) -> list[Path]:
     return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
 
 
-def _prepared(name: str, adapter: Adapter, view: View, path: Path | None) -> Path | None:
-    """The prepared folder that can be trusted for this request, or None."""
+def _prepared(name: str, adapter: Adapter, view: View, path: Path | None) -> Dataset | None:
+    """The prepared dataset that can be trusted for this request, or None."""
     candidates = [view_folder(name, view, None)]
     if path is not None:
         candidates.append(view_folder(name, view, path))
     for folder in candidates:
         manifest = _trusted(folder, adapter)
         if manifest is not None and (path is None or _same_files(manifest, adapter, view, path)):
-            return folder
+            dataset = _opened(folder, manifest)
+            if dataset is not None:
+                return dataset
     return None
+
+
+def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
+    """The dataset that `manifest` speaks of; None if another process is putting a new one there.
+
+    Who gets None goes on to wait for that process's lock.
+    """
+    try:
+        dataset = Dataset(folder)
+        return dataset if dataset.manifest == manifest == Manifest.read(folder) else None
+    except (FileNotFoundError, UsageError):
+        return None
 
 
 def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
@@ -106,9 +121,9 @@ def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
         return None
     try:
         manifest = Manifest.read(folder)
-    except UsageError:
+        whole = manifest.adapter_version == adapter.version and manifest.matches(folder)
+    except (FileNotFoundError, UsageError):
         return None
-    whole = manifest.adapter_version == adapter.version and manifest.matches(folder)
     return manifest if whole else None
 
 
@@ -130,38 +145,29 @@ def _prepare(
     *,
     quiet: bool,
     rebuild: bool,
-) -> Path:
+) -> Dataset:
     from filelock import FileLock
 
     from harness.dataset.download import downloads_folder, fetch
 
     root = home() / "datasets" / name.replace("/", "__")
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        downloads = downloads_folder(home(), name)
-        with FileLock(root / ".lock"):
-            # Another process may have made it while this one waited.
-            folder = None if rebuild else _prepared(name, adapter, view, path)
-            if folder is not None:
-                return folder
-            source = path or _known_source(name, adapter, variant, view)
-            if source is None and variant.files:
-                for file in variant.files:
-                    fetch(file, downloads, quiet=quiet)
-                source = downloads
-            files = adapter.locate(source, variant, view) if source is not None else {}
-            raw = Raw(files, variant, downloads, quiet)
-            return _build(name, adapter, view, raw, path)
-    except PermissionError as error:
-        raise UsageError(
-            f"{error.filename}: the cache cannot be written; set HARNESS_HOME to a folder that can"
-        ) from None
-    except OSError as error:
-        if error.errno == 28:  # ENOSPC
-            raise RunError(
-                f"no space left on the disk of {home()}; free some, or set HARNESS_HOME elsewhere"
-            ) from None
-        raise
+    root.mkdir(parents=True, exist_ok=True)
+    downloads = downloads_folder(home(), name)
+    with FileLock(root / ".lock"):
+        # Another process may have made it while this one waited.
+        dataset = None if rebuild else _prepared(name, adapter, view, path)
+        if dataset is not None:
+            return dataset
+        _remove_leftovers(root)
+        _remove_leftovers(downloads)
+        source = path or _known_source(name, adapter, variant, view)
+        if source is None and variant.files:
+            for file in variant.files:
+                fetch(file, downloads, quiet=quiet)
+            source = downloads
+        files = adapter.locate(source, variant, view) if source is not None else {}
+        raw = Raw(files, variant, downloads, quiet)
+        return Dataset(_build(name, adapter, view, raw, path))
 
 
 def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
@@ -194,7 +200,6 @@ def _build(name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None)
     from harness.dataset.writer import DatasetWriter
 
     building = view_folder(name, view, path)
-    _remove_leftovers(building.parent)
     # Hashing lets go of the interpreter lock, so it runs beside the parsing.
     with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
         records = pool.submit(_raw_records, raw.files, raw.variant)

@@ -180,6 +180,13 @@ class Dataset:
         return self.manifest.keys
 
     @cached_property
+    def session_codes(self) -> Int32:
+        """A number for each document's session; documents without one get -1."""
+        column = self.documents.table["session"].dictionary_encode().unify_dictionaries()
+        codes = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in column.chunks]
+        return np.concatenate([np.zeros(0, np.int32), *codes])
+
+    @cached_property
     def rows_with_query_id(self) -> Int32:
         """For each query the row of the document that has the same id, -1 where there is none."""
         rows = np.full(self.n_queries, -1, np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +12,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES, ContentHash
+from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES
 from harness.dataset.manifest import Repair
+from harness.dataset.repeated import Repeated
+from harness.dataset.table_file import TableFile
 from harness.errors import UsageError
 from harness.schema import Ability
 
-_BATCH_DOCUMENTS = 1 << 15
-_BATCH_CHARACTERS = 1 << 24
+_BATCH_DOCUMENTS = 1 << 13
+_BATCH_CHARACTERS = 1 << 18  # small enough for the cache, and for the heap to be used again
 _EXAMPLES = 20
 
 
@@ -32,10 +35,11 @@ class DatasetWriter:
         """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks."""
         self._folder = folder
         self._unknown_documents = unknown_documents
-        self._tables = {name: _Table(folder / name, schema) for name, schema in FILES.items()}
+        self._tables = {name: TableFile(folder / name, schema) for name, schema in FILES.items()}
         self._documents = _columns(DOCUMENTS)
         self._pending_characters = 0
         self._document_count = 0
+        self._document_ids = Repeated()
         self._queries: dict[str, int] = {}
         self._query_haystack: list[str] = []
         self._query_columns = _columns(QUERIES)
@@ -56,7 +60,10 @@ class DatasetWriter:
         trace: TracebackType | None,
     ) -> None:
         for table in self._tables.values():
-            table.close()
+            if error is None:
+                table.close()
+            else:
+                table.abandon()
 
     # -- what adapters call -----------------------------------------------------------------------
 
@@ -92,10 +99,11 @@ class DatasetWriter:
     ) -> None:
         """Add many plain documents at once; several times as fast as one by one."""
         self._flush_documents()
+        self._document_ids.add(ids)
         n = len(ids)
         columns: dict[str, Any] = {"id": ids, "text": texts}
         if titles is not None:
-            columns["title"] = titles
+            columns["title"] = [title or None for title in titles]  # as `document` does
         self._tables["documents.arrow"].write(
             pa.RecordBatch.from_arrays(
                 [
@@ -108,6 +116,11 @@ class DatasetWriter:
             )
         )
         self._document_count += n
+
+    def repeated_ids(self) -> set[int]:
+        """Hashes of the document ids that stand more than once so far (see Repeated)."""
+        self._flush_documents()
+        return self._document_ids.candidates()
 
     def haystack(
         self,
@@ -221,6 +234,7 @@ class DatasetWriter:
 
     def _flush_documents(self) -> None:
         if self._documents["id"]:
+            self._document_ids.add(self._documents["id"])
             self._tables["documents.arrow"].write_columns(self._documents)
             self._documents = _columns(DOCUMENTS)
             self._pending_characters = 0
@@ -309,45 +323,18 @@ class DatasetWriter:
             )
 
     def _require_unique_ids(self) -> None:
+        candidates = self.repeated_ids()
+        if not candidates:
+            return
         with pa.memory_map(str(self._folder / "documents.arrow")) as source:
-            ids = pa.ipc.open_file(source).read_all()["id"]
-            if pc.count_distinct(ids).as_py() == len(ids):
-                return
-            counts = pc.value_counts(ids)
-            twice = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
+            ids: list[str] = pa.ipc.open_file(source).read_all()["id"].to_pylist()
+        counts = Counter(id_ for id_ in ids if hash(id_) in candidates)
+        twice = [id_ for id_, n in counts.items() if n > 1]
+        if twice:
             raise UsageError(
-                f"{len(twice)} document ids stand more than once, first {twice[0].as_py()!r}; "
+                f"{len(twice)} document ids stand more than once, first {twice[0]!r}; "
                 "ids must be unique in a corpus"
             )
-
-
-class _Table:
-    """One Arrow file that is being written, with its content hash."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self.schema = schema
-        self.rows = 0
-        self.content = ContentHash(schema)
-        self._writer = pa.ipc.new_file(str(path), schema)
-        self._open = True
-
-    def write_columns(self, columns: dict[str, Any]) -> None:
-        arrays = [pa.array(columns[field.name], field.type) for field in self.schema]
-        self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
-
-    def write_table(self, table: pa.Table) -> None:
-        for batch in table.combine_chunks().to_batches(max_chunksize=1 << 20):
-            self.write(batch)
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self.content.update(batch)
-        self._writer.write_batch(batch)
-        self.rows += len(batch)
-
-    def close(self) -> None:
-        if self._open:
-            self._writer.close()
-            self._open = False
 
 
 def _columns(schema: pa.Schema) -> dict[str, Any]:

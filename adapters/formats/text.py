@@ -1,0 +1,94 @@
+"""Text files as numbered lines: plain, gzip-compressed, or a member of a zip archive."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from harness.errors import UsageError
+
+_BLOCK_BYTES = 1 << 18
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class TextFile:
+    """A UTF-8 text file. `member` is its name inside the zip archive `path`, where it is in one."""
+
+    path: Path
+    member: str = ""
+
+    def __str__(self) -> str:
+        return str(self.path / self.member)
+
+    def error(self, line: int, what: str) -> UsageError:
+        """A UsageError that points at a line, counted from 1."""
+        return UsageError(f"{self}:{line}: {what}")
+
+    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """The file in blocks of whole lines: the number of the first one, and the lines.
+
+        Lines come without their line feed. Raises UsageError for a file that is not there, and for
+        a damaged or truncated archive.
+        """
+        first, rest = 1, b""
+        try:
+            with ExitStack() as stack:
+                stream = self._open(stack)
+                block = stream.read(_BLOCK_BYTES).removeprefix(_BYTE_ORDER_MARK)
+                while block:
+                    *lines, rest = (rest + block).split(b"\n")
+                    if lines:
+                        yield first, lines
+                    first += len(lines)
+                    block = stream.read(_BLOCK_BYTES)
+        except FileNotFoundError:
+            raise UsageError(f"{self}: no such file") from None
+        except IsADirectoryError:
+            raise UsageError(f"{self}: is a folder, not a file") from None
+        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+            raise UsageError(
+                f"{self}: damaged or truncated archive ({error}); get it again"
+            ) from None
+        if rest:
+            yield first, [rest]
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """The decoded lines with their numbers, without line ends; blank ones are left out."""
+        for first, lines in self.blocks():
+            for number, line in enumerate(lines, first):
+                text = self.decode(number, line)
+                if text:
+                    yield number, text
+
+    def decode(self, number: int, line: bytes) -> str:
+        """A line as text, without a carriage return at its end. Raises UsageError."""
+        try:
+            return line.decode().removesuffix("\r")
+        except UnicodeDecodeError as error:
+            byte = line[error.start]
+            raise self.error(
+                number, f"byte 0x{byte:02x} is not UTF-8; convert the file to UTF-8"
+            ) from None
+
+    def _open(self, stack: ExitStack) -> IO[bytes]:
+        if self.member:
+            archive = stack.enter_context(zipfile.ZipFile(self.path))
+            return stack.enter_context(archive.open(self.member))
+        if self.path.suffix == ".gz":
+            return cast(IO[bytes], stack.enter_context(gzip.open(self.path, "rb")))
+        return stack.enter_context(open(self.path, "rb"))
+
+
+def integer(file: TextFile, line: int, value: str, what: str) -> int:
+    """`value` as an integer. Raises UsageError that says what it should have been."""
+    try:
+        return int(value)
+    except ValueError:
+        raise file.error(line, f"{what} {value!r} is not an integer; mend the line") from None

@@ -1,0 +1,186 @@
+"""Reads the records of one huge JSON array in constant memory: a splitter, then orjson a record.
+
+Only the places where a record ends must be found, and those are the commas at depth one. Quotes and
+backslashes tell strings from the rest; the few bytes outside strings are then gathered and their
+brackets counted, all with NumPy, a block at a time. Nothing is validated here: a record that is not
+JSON fails in orjson, so an array is accepted exactly when orjson accepts the whole of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from harness.errors import UsageError
+
+BLOCK = 1 << 22
+_BLANK = b" \t\r\n"
+_QUOTE, _BACKSLASH, _COMMA, _OPEN, _CLOSE = b'"\\,[]'
+
+_IS_STRUCTURAL = np.zeros(256, bool)
+_IS_STRUCTURAL[list(b"[]{},")] = True
+_STEP = np.zeros(256, np.int64)
+_STEP[list(b"[{")] = 1
+_STEP[list(b"]}")] = -1
+
+Positions = npt.NDArray[np.int64]
+Block = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One element of the array: its number from 0, the byte it starts at, its size, its value."""
+
+    number: int
+    offset: int
+    size: int
+    value: Any
+
+
+def records(path: Path, *, block: int = BLOCK) -> Iterator[Record]:
+    """The elements of the JSON array in `path`, one at a time.
+
+    `block` is how many bytes are looked at at once. Raises UsageError that names the file, the
+    record and the byte when the file is missing, cut off, or not a JSON array.
+    """
+    for number, (offset, data) in enumerate(split(path, block=block)):
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            raise UsageError(
+                f"{path}: record {number} (from byte {offset}) is not valid JSON ({error}); "
+                "the file is damaged, get it again"
+            ) from None
+        yield Record(number, offset, len(data), value)
+
+
+def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memoryview]]:
+    """Offset and raw bytes of each element of the JSON array in `path`; see `records`."""
+    try:
+        file = open(path, "rb")  # noqa: SIM115 - closed below; the guard is for open alone
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    with file:
+        yield from _split(file, path, block)
+
+
+def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes | memoryview]]:
+    scanner = _Scanner()
+    pieces: list[memoryview] = []  # of the segment that is still open
+    start = 0  # its first byte, in the file
+    count = 0
+    place = "before"
+    while data := file.read(block):
+        base, view, done = scanner.offset, memoryview(data), 0
+        for at in scanner.boundaries(np.frombuffer(data, np.uint8)):
+            mark = data[at]
+            segment = _joined(pieces, view[done:at])
+            if place == "before" and mark == _OPEN and _is_blank(segment):
+                place = "inside"
+            elif place == "inside" and mark in (_COMMA, _CLOSE):
+                if mark == _CLOSE:
+                    place = "after"
+                if not (mark == _CLOSE and count == 0 and _is_blank(segment)):
+                    count += 1
+                    yield start, segment
+            else:
+                raise _not_an_array(path, base + at)
+            pieces, done, start = [], at + 1, base + at + 1
+        pieces.append(view[done:])
+    if place == "inside":
+        raise UsageError(
+            f"{path}: the file ends at byte {scanner.offset}, inside record {count} (from byte "
+            f"{start}); it is truncated, get it again"
+        )
+    if place == "before" or not all(_is_blank(piece) for piece in pieces):
+        raise _not_an_array(path, start)
+
+
+class _Scanner:
+    """Finds the top-level boundaries of consecutive blocks of one JSON text.
+
+    What it carries over a block's end is all that the next block depends on.
+    """
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self._in_string = False
+        self._escaped = False  # the next byte stands behind an open backslash
+        self._depth = 0
+
+    def boundaries(self, block: Block) -> list[int]:
+        """Places in `block` of the array's own brackets and of the commas between its elements."""
+        positions = self._outside_strings(block)
+        positions = positions[_IS_STRUCTURAL[block[positions]]]
+        marks = block[positions]
+        steps = _STEP[marks]
+        depth = self._depth + np.cumsum(steps)
+        # An opening bracket counts inside, a closing one outside: both then stand at their level.
+        boundary = np.where(marks == _COMMA, depth == 1, depth == (steps > 0))
+        self.offset += len(block)
+        if len(depth):
+            self._depth = int(depth[-1])
+        found: list[int] = positions[boundary].tolist()
+        return found
+
+    def _outside_strings(self, block: Block) -> Positions:
+        is_quote = block == _QUOTE
+        is_quote[self._escaped_places(block)] = False
+        quotes = np.flatnonzero(is_quote)
+        starts_outside = not self._in_string
+        self._in_string ^= bool(len(quotes) & 1)
+        # Stretches outside strings run from behind an even edge to before the next odd one.
+        edges = np.concatenate(
+            (
+                np.array([-1] * starts_outside, np.int64),
+                quotes,
+                np.array([len(block)] * (not self._in_string), np.int64),
+            )
+        )
+        starts, ends = edges[0::2] + 1, edges[1::2]
+        lengths = ends - starts
+        before = np.cumsum(lengths) - lengths
+        outside: Positions = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
+        return outside
+
+    def _escaped_places(self, block: Block) -> Positions:
+        """Places behind a run of backslashes of odd length: what stands there is escaped."""
+        slashes = np.flatnonzero(block == _BACKSLASH)
+        if not len(slashes):
+            first, self._escaped = int(self._escaped), False
+            return np.zeros(first, np.int64)  # place 0, or no place
+        breaks = np.flatnonzero(np.diff(slashes) != 1)
+        firsts = slashes[np.concatenate(([0], breaks + 1))]
+        behind = slashes[np.concatenate((breaks, [len(slashes) - 1]))] + 1
+        lengths = behind - firsts
+        if self._escaped:
+            if firsts[0] == 0:
+                lengths[0] += 1  # the run began in the block before
+            else:
+                lengths = np.concatenate(([1], lengths))
+                behind = np.concatenate(([0], behind))
+        escaped: Positions = behind[lengths & 1 == 1]
+        self._escaped = bool(len(escaped)) and bool(escaped[-1] == len(block))
+        return escaped[: len(escaped) - self._escaped]
+
+
+def _joined(pieces: list[memoryview], last: memoryview) -> bytes | memoryview:
+    """One segment from the parts that block borders cut it into; no copy when it is one part."""
+    return b"".join([*pieces, last]) if pieces else last
+
+
+def _is_blank(segment: bytes | memoryview) -> bool:
+    return not bytes(segment).strip(_BLANK)
+
+
+def _not_an_array(path: Path, offset: int) -> UsageError:
+    return UsageError(
+        f"{path}: not one JSON array (at byte {offset}); the file is damaged or of another "
+        "format, get it again"
+    )

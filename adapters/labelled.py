@@ -1,0 +1,285 @@
+"""`labelled`: your own documents, queries and judgements, from a folder of files.
+
+BEIR's layout, JSONL, CSV and TREC's formats are told apart by the files' names (see
+labelled_files), and may be mixed. Without haystacks every query is answered from all documents.
+A document's `haystack` is a name, a list of names, or an object of names with the time at which
+the document was said in each; ids must be unique in a haystack. A query's `haystack` is one name.
+Timestamps are ISO 8601 or whole seconds since 1970.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from adapters import labelled_fields as fields
+from adapters import labelled_files
+from adapters.formats.jsonl import optional_string, string
+from adapters.formats.text import TextFile, integer
+from adapters.one_corpus import HAYSTACK, progress, refuse_repeated
+from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.catalogue import register_adapter
+from harness.dataset.repeated import Repeated
+from harness.errors import UsageError
+from harness.schema import Ability
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
+
+_VARIANT = Variant(
+    "",
+    "your own documents, queries and judgements (BEIR, JSONL, CSV or TREC files)",
+    "yours",
+    granularities=("document",),
+    splits=("test", "dev", "train", "all"),
+    needs_source=True,
+    unknown_documents="refuse",
+)
+
+
+@register_adapter("labelled")
+class Labelled:
+    """The user's own files, by `--source`."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The only one."""
+        return [_VARIANT]
+
+    def variant(self, name: str) -> Variant | None:
+        """The only one, under no name."""
+        return by_name([_VARIANT], name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The files of a folder, by role."""
+        return labelled_files.find(source, view.split)
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Everything in the files; queries of other splits than the one chosen are left out."""
+        key = _Key()
+        for role, path in raw.files.items():
+            if role.startswith("judgements"):
+                _read_judgements(path, key)
+        split = any("/" in role for role in raw.files)
+        haystacks = _write_queries(raw.files["queries"], key, out, split=split)
+        places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
+        _write_judgements(key, haystacks, places, out)
+
+
+@dataclass(frozen=True)
+class _Judgement:
+    file: TextFile
+    line: int
+    document: str
+    grade: int
+    unit: str | None
+    missing: bool
+
+
+@dataclass
+class _Key:
+    """Judgements by (query, name of the answer key), then by document and unit."""
+
+    judgements: dict[tuple[str, str], dict[tuple[str, str | None], _Judgement]] = field(
+        default_factory=dict
+    )
+
+    @property
+    def queries(self) -> set[str]:
+        return {query for query, _ in self.judgements}
+
+    @property
+    def documents(self) -> set[str]:
+        return {document for of in self.judgements.values() for document, _ in of}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A document's row, and the haystacks that it stands in; None: it names none."""
+
+    row: int
+    haystacks: Mapping[str, int | None] | None
+
+
+@dataclass
+class _Contents:
+    """What stands in a haystack: rows, and the time of each one there.
+
+    `own_times`: some document was given a time for this haystack alone.
+    """
+
+    rows: list[int] = field(default_factory=list)
+    stamps: list[int | None] = field(default_factory=list)
+    own_times: bool = False
+
+    def add(self, row: int, stamp: int | None, said: int | None) -> None:
+        self.rows.append(row)
+        self.stamps.append(stamp if said is None else said)
+        self.own_times = self.own_times or said is not None
+
+
+def _read_judgements(path: Path, key: _Key) -> None:
+    file, n = TextFile(path), 0
+    for line, record in labelled_files.records("judgements", path):
+        n += 1
+        grade = integer(file, line, str(record.get("grade", 1)), "the grade")
+        judgement = _Judgement(
+            file,
+            line,
+            string(file, line, record, "document"),
+            grade,
+            optional_string(file, line, record, "unit"),
+            record.get("missing") is True,
+        )
+        name = optional_string(file, line, record, "key") or "default"
+        of_query = key.judgements.setdefault((string(file, line, record, "query"), name), {})
+        before = of_query.setdefault((judgement.document, judgement.unit), judgement)
+        if before.grade != grade:
+            raise file.error(
+                line,
+                f"the document {judgement.document!r} has the grade {grade} here and "
+                f"{before.grade} on line {before.line}; keep one",
+            )
+    if not n:
+        raise UsageError(f"{file}: holds no judgements")
+
+
+def _write_queries(
+    path: Path, key: _Key, out: DatasetWriter, *, split: bool
+) -> dict[str, str | None]:
+    """Write the queries; returns the haystack that each one names."""
+    file, judged = TextFile(path), key.queries
+    lines: dict[str, int] = {}
+    haystacks: dict[str, str | None] = {}
+    for line, record in labelled_files.records("queries", path):
+        id_ = string(file, line, record, "id")
+        if id_ in lines:
+            raise file.error(
+                line, f"the query id {id_!r} stands on line {lines[id_]} already; rename one"
+            )
+        lines[id_] = line
+        ability = fields.ability(file, line, record)
+        if id_ not in judged and ability is not Ability.ABSTENTION:
+            if split:
+                out.repair("queries without a judgement in the split: left out", id_)
+                continue
+            out.repair("queries without a judgement: kept, they cannot be scored", id_)
+        haystacks[id_] = optional_string(file, line, record, "haystack")
+        out.query(
+            id_,
+            string(file, line, record, "text"),
+            haystacks[id_] or HAYSTACK,
+            ability=ability,
+            category=optional_string(file, line, record, "category") or "",
+            timestamp=fields.timestamp(file, line, record.get("timestamp")),
+            answers=fields.answers(file, line, record),
+        )
+    if not lines:
+        raise UsageError(f"{file}: holds no queries")
+    for (query, _), of_query in key.judgements.items():
+        if query not in lines:
+            first = next(iter(of_query.values()))
+            raise first.file.error(
+                first.line, f"the query {query!r} is not in {file}; add it, or take this line out"
+            )
+    return haystacks
+
+
+def _write_documents(
+    path: Path, key: _Key, wanted: dict[str, str | None], out: DatasetWriter, *, quiet: bool
+) -> dict[str, list[_Place]]:
+    """Write documents and haystacks; returns where the judged documents are."""
+    file, judged = TextFile(path), key.documents
+    places: dict[str, list[_Place]] = {}
+    contents: dict[str, _Contents] = {}
+    repeated, n = Repeated(), 0
+    with progress(quiet=quiet) as bar:
+        for line, record in labelled_files.records("documents", path):
+            id_ = string(file, line, record, "id")
+            haystacks = fields.haystacks(file, line, record)
+            repeated.add((name, id_) for name in haystacks or (HAYSTACK,))
+            stamp = fields.timestamp(file, line, record.get("timestamp"))
+            position = record.get("position")
+            row = out.document(
+                id_,
+                string(file, line, record, "text"),
+                title=optional_string(file, line, record, "title") or "",
+                timestamp=stamp,
+                session=optional_string(file, line, record, "session"),
+                speaker=optional_string(file, line, record, "speaker"),
+                position=None
+                if position is None
+                else integer(file, line, str(position), "the position"),
+            )
+            if id_ in judged:
+                places.setdefault(id_, []).append(_Place(row, haystacks))
+            for name, said in (haystacks or {}).items():
+                contents.setdefault(name, _Contents()).add(row, stamp, said)
+            n += 1
+            bar.update(1)
+    if not n:
+        raise UsageError(f"{file}: holds no documents")
+    if candidates := repeated.candidates():
+        refuse_repeated(_keys(path, file), candidates, file, "the haystack and document id")
+    _write_haystacks(contents, wanted, path, out)
+    return places
+
+
+def _write_haystacks(
+    contents: Mapping[str, _Contents],
+    wanted: Mapping[str, str | None],
+    path: Path,
+    out: DatasetWriter,
+) -> None:
+    for query, name in wanted.items():
+        if name is not None and name not in contents:
+            raise UsageError(
+                f"{path}: no document is in the haystack {name!r} of the query {query!r}; give "
+                "its documents this haystack"
+            )
+    for name, of in contents.items():
+        dated = [stamp for stamp in of.stamps if stamp is not None]
+        if of.own_times and len(dated) < len(of.rows):
+            raise UsageError(
+                f"{path}: the haystack {name!r} dates some of its documents but "
+                f"{len(of.rows) - len(dated)} have no time; give a time to all or to none"
+            )
+        out.haystack(name, of.rows, dated if of.own_times else None)
+    if None in wanted.values():
+        out.haystack(HAYSTACK)
+
+
+def _write_judgements(
+    key: _Key,
+    haystacks: Mapping[str, str | None],
+    places: Mapping[str, list[_Place]],
+    out: DatasetWriter,
+) -> None:
+    for (query, name), of_query in key.judgements.items():
+        haystack = haystacks[query]
+        for one in of_query.values():
+            fitting = [
+                place.row
+                for place in places.get(one.document, ())
+                if haystack is None or haystack in (place.haystacks or ())
+            ]
+            if not fitting and not one.missing:
+                where = f"the haystack {haystack!r}" if haystack else "the documents"
+                raise one.file.error(
+                    one.line,
+                    f"the document {one.document!r} is not in {where}; add it, or take this line "
+                    "out",
+                )
+            row = fitting[0] if fitting else -1
+            out.judgement(query, row, one.grade, unit=one.unit, document_id=one.document, key=name)
+
+
+def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, tuple[str, str]]]:
+    """What must be unique of every document: its haystack (one of them) and its id."""
+    for line, record in labelled_files.records("documents", path):
+        id_ = string(file, line, record, "id")
+        for name in fields.haystacks(file, line, record) or (HAYSTACK,):
+            yield line, (name, id_)

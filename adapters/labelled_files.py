@@ -1,0 +1,150 @@
+"""The files of a user's own labelled set: which are accepted, and how each becomes records.
+
+Records of every format have the same field names, so that what they mean is said once:
+
+* documents: id, text; title, timestamp, session, speaker, position, haystack
+* queries: id, text; haystack, ability, category, timestamp, answers
+* judgements: query, document; grade, unit, key, missing
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from adapters.formats import jsonl, trec
+from adapters.formats.delimited import csv_records, tsv
+from adapters.formats.text import TextFile
+from harness.errors import UsageError
+
+Records = Iterator[tuple[int, dict[str, Any]]]
+Reader = Callable[[TextFile], Records]
+
+ACCEPTED = (
+    "documents.jsonl, .csv, .tsv or .trec (or BEIR's corpus.jsonl); queries.jsonl, .csv or .tsv "
+    "(or TREC's topics.*); judgements.jsonl or .csv (or TREC's qrels.*, or BEIR's qrels/*.tsv)"
+)
+
+
+def _from_jsonl(file: TextFile) -> Records:
+    for line, record in jsonl.records(file):
+        if "_id" in record and "id" not in record:  # as BEIR names it
+            record["id"] = record["_id"]
+        yield line, record
+
+
+def _documents_from_csv(file: TextFile) -> Records:
+    return csv_records(file, ("id", "text"))
+
+
+def _judgements_from_csv(file: TextFile) -> Records:
+    return csv_records(file, ("query", "document"))
+
+
+def _documents_from_tsv(file: TextFile) -> Records:
+    for line, (id_, text) in tsv(file, ("document id", "text")):
+        yield line, {"id": id_, "text": text}
+
+
+def _documents_from_trec(file: TextFile) -> Records:
+    for document in trec.documents(file):
+        line, id_, title, text = document
+        yield line, {"id": id_, "title": title, "text": text}
+
+
+def _queries_from_topics(file: TextFile) -> Records:
+    for line, id_, text in trec.topics(file):
+        yield line, {"id": id_, "text": text}
+
+
+def _judgements_from_qrels(file: TextFile) -> Records:
+    for line, query, document, grade in trec.qrels(file):
+        yield line, {"query": query, "document": document, "grade": grade}
+
+
+_READERS: Mapping[str, tuple[tuple[str, Reader], ...]] = {
+    "documents": (
+        ("documents.jsonl", _from_jsonl),
+        ("corpus.jsonl", _from_jsonl),
+        ("documents.csv", _documents_from_csv),
+        ("documents.tsv", _documents_from_tsv),
+        ("docs.tsv", _documents_from_tsv),
+        ("collection.tsv", _documents_from_tsv),
+        ("documents.trec", _documents_from_trec),
+        ("docs.trec", _documents_from_trec),
+    ),
+    "queries": (
+        ("queries.jsonl", _from_jsonl),
+        ("queries.csv", _documents_from_csv),
+        ("queries.tsv", _queries_from_topics),
+        ("topics.*", _queries_from_topics),
+    ),
+    "judgements": (
+        ("judgements.jsonl", jsonl.records),
+        ("judgments.jsonl", jsonl.records),
+        ("judgements.csv", _judgements_from_csv),
+        ("judgments.csv", _judgements_from_csv),
+        ("qrels.*", _judgements_from_qrels),
+    ),
+}
+
+
+def find(folder: Path, split: str) -> dict[str, Path]:
+    """The files of a folder by role: `documents`, `queries`, and one or more `judgements`.
+
+    Raises UsageError when a role has no file or several, and for a split that is not there.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: a folder is needed, with {ACCEPTED}")
+    names = sorted(path.name for path in folder.iterdir() if path.is_file())
+    found = {}
+    for role in ("documents", "queries"):
+        found[role] = folder / _only(folder, role, names)
+    if (folder / "qrels").is_dir():
+        return found | _splits(folder / "qrels", split)
+    if split not in ("test", "all"):
+        raise UsageError(f"{folder}: has no splits, so no {split!r}; leave out --split")
+    return found | {"judgements": folder / _only(folder, "judgements", names)}
+
+
+def records(role: str, path: Path) -> Records:
+    """The records of a file in its role. Raises UsageError for a line that cannot be read."""
+    if path.parent.name == "qrels":
+        return _judgements_from_qrels(TextFile(path))
+    return _reader(role, path.name)(TextFile(path))
+
+
+def _reader(role: str, name: str) -> Reader:
+    plain = name.removesuffix(".gz")
+    return next(reader for pattern, reader in _READERS[role] if fnmatch(plain, pattern))
+
+
+def _only(folder: Path, role: str, names: list[str]) -> str:
+    fitting = [
+        name
+        for name in names
+        if any(fnmatch(name.removesuffix(".gz"), pattern) for pattern, _ in _READERS[role])
+    ]
+    if not fitting:
+        raise UsageError(f"{folder}: no file with the {role}; accepted are {ACCEPTED}")
+    if len(fitting) > 1:
+        raise UsageError(
+            f"{folder}: several files could be the {role}: {', '.join(fitting)}; leave one"
+        )
+    return fitting[0]
+
+
+def _splits(folder: Path, split: str) -> dict[str, Path]:
+    there = {
+        path.name.removesuffix(".gz").removesuffix(".tsv"): path
+        for path in sorted(folder.iterdir())
+    }
+    wanted = list(there) if split == "all" else [split]
+    if split not in ("all", *there):
+        raise UsageError(
+            f"{folder}: no {split}.tsv; there is {', '.join(there) or 'nothing'}: choose with "
+            "--split"
+        )
+    return {f"judgements/{name}": there[name] for name in wanted}

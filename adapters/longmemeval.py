@@ -1,0 +1,266 @@
+"""LongMemEval: 500 questions, each over its own haystack of dated chat sessions.
+
+Source: https://github.com/xiaowu0162/LongMemEval (code and data MIT); the cleaned files of
+September 2025 are the default. The `official` text and the `longmemeval-official` answer key are
+those of the repository's src/retrieval/run_retrieval.py. Files of 2.7 GB are streamed.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import compress
+from pathlib import Path
+from typing import Any, ClassVar
+
+from adapters.json_stream import records
+from adapters.raw_files import field, one_file
+from adapters.session_documents import SessionDocuments, Slot
+from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.catalogue import register_adapter
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.schema import Ability, timestamp
+
+OFFICIAL_KEY = "longmemeval-official"
+ABILITIES = {
+    "single-session-user": Ability.LOOKUP,
+    "single-session-assistant": Ability.LOOKUP,
+    "single-session-preference": Ability.LOOKUP,
+    "multi-session": Ability.MULTI_HOP,
+    "temporal-reasoning": Ability.TEMPORAL,
+    "knowledge-update": Ability.KNOWLEDGE_UPDATE,
+}
+_DATE = re.compile(r"(\d{4})/(\d\d)/(\d\d) \(\w{3}\) (\d\d):(\d\d)")
+_CLEANED = "hf://datasets/xiaowu0162/longmemeval-cleaned@98d7416c24c778c2fee6e6f3006e7a073259d48f/"
+_ORIGINAL = "hf://datasets/xiaowu0162/longmemeval@2ec2a557f339b6c0369619b1ed5793734cc87533/"
+
+
+def _variant(name: str, about: str, file: str, sha256: str, size: int) -> Variant:
+    root = _ORIGINAL if name == "s-original" else _CLEANED
+    return Variant(
+        name,
+        about,
+        "MIT",
+        files=(RemoteFile(file, root + file, sha256=sha256, bytes=size),),
+        granularities=("session", "turn"),
+        texts=("official", "dated"),
+    )
+
+
+VARIANTS = (
+    _variant(
+        "s",
+        "500 questions, each over about 48 chat sessions of a user and an assistant (cleaned)",
+        "longmemeval_s_cleaned.json",
+        "d6f21ea9d60a0d56f34a05b609c79c88a451d2ae03597821ea3d5a9678c3a442",
+        277_383_467,
+    ),
+    _variant(
+        "m",
+        "the same questions, each over about 475 sessions (cleaned)",
+        "longmemeval_m_cleaned.json",
+        "9d79e5524794a2e6900a3aa9cb7d9152c5a3e8319c9a87c25494ba1eacee495f",
+        2_737_100_077,
+    ),
+    _variant(
+        "oracle",
+        "the same questions over their evidence sessions alone: recall is trivially 1",
+        "longmemeval_oracle.json",
+        "821a2034d219ab45846873dd14c14f12cfe7776e73527a483f9dac095d38620c",
+        15_388_478,
+    ),
+    _variant(
+        "s-original",
+        "S before the cleaning of its fillers; its numbers do not compare with those of s",
+        "longmemeval_s",
+        "08d8dad4be43ee2049a22ff5674eb86725d0ce5ff434cde2627e5e8e7e117894",
+        0,  # its publisher's exact size is not known to us
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A session that may hold evidence: its documents' rows, and the turns that they hold.
+
+    At turn granularity rows and turns align; at session granularity there is one row.
+    """
+
+    session: str
+    rows: range
+    turns: list[Any]
+
+
+@register_adapter("longmemeval")
+class LongMemEval:
+    """The adapter of LongMemEval; the default variant is `s`."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """S, M, the oracle, and S before its cleaning."""
+        return VARIANTS
+
+    def variant(self, name: str) -> Variant | None:
+        """The variant called `name`."""
+        return by_name(VARIANTS, name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The variant's one file."""
+        return one_file(source, variant)
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Write the documents, and for each question its haystack and both answer keys.
+
+        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        """
+        from tqdm import tqdm
+
+        (path,) = raw.files.values()
+        documents = SessionDocuments(view, out)
+        with tqdm(
+            total=path.stat().st_size,
+            unit="B",
+            unit_scale=True,
+            desc=path.name,
+            disable=True if raw.quiet else None,
+        ) as bar:
+            for record in records(path):
+                _question(record.value, f"{path}: record {record.number}", view, documents, out)
+                bar.update(record.offset + record.size - bar.n)
+
+
+def _question(
+    record: Any, where: str, view: View, documents: SessionDocuments, out: DatasetWriter
+) -> None:
+    id_ = field(record, "question_id", str, where)
+    where = f"{where} (question {id_})"
+    kind = field(record, "question_type", str, where)
+    if kind not in ABILITIES:
+        raise UsageError(f"{where}: question_type {kind!r} is none of {', '.join(ABILITIES)}")
+    if "answer" not in record:
+        raise UsageError(f"{where}: the field 'answer' is missing; add it, or get the file again")
+    named = [str(session) for session in field(record, "answer_session_ids", list, where)]
+    rows, timestamps = array("i"), array("q")
+    evidence: list[Evidence] = []
+    for slot in _slots(record, id_, where, out):
+        span = documents.rows(slot, where)
+        rows.extend(span)
+        timestamps.extend([slot.timestamp] * len(span))
+        if "answer" in slot.session or slot.session in named:
+            held = [turn for turn in slot.turns if documents.holds(turn)]
+            evidence.append(Evidence(slot.session, span, held))
+            _note_unmarked(slot, id_, out)
+    abstention = "_abs" in id_
+    out.haystack(id_, rows, timestamps)
+    out.query(
+        id_,
+        field(record, "question", str, where),
+        id_,
+        ability=Ability.ABSTENTION if abstention else ABILITIES[kind],
+        category=kind,
+        timestamp=_timestamp(field(record, "question_date", str, where), "question_date", where),
+        answers=[str(record["answer"])],
+    )
+    sessions = view.granularity == "session"
+    for row in _official_gold(evidence, sessions):
+        out.judgement(id_, row, key=OFFICIAL_KEY)
+    if not abstention:
+        _default_key(id_, evidence, named, sessions, out)
+
+
+def _official_gold(evidence: list[Evidence], sessions: bool) -> Iterator[int]:
+    """Gold of run_retrieval.py: ids with `answer` in them, of what a USER turn's has_answer marks.
+
+    The script renames the rest (answer -> noans); it never reads `answer_session_ids`.
+    """
+    for found in evidence:
+        if "answer" in found.session:
+            marked = [turn["role"] == "user" and _has_answer(turn) for turn in found.turns]
+            yield from compress(found.rows, [any(marked)] if sessions else marked)
+
+
+def _default_key(
+    question: str,
+    evidence: list[Evidence],
+    named: list[str],
+    sessions: bool,
+    out: DatasetWriter,
+) -> None:
+    """Gold by what the file says: the sessions named as evidence, or their marked turns."""
+    judged = 0
+    for found in evidence:
+        if found.session in named:
+            marked = [True] if sessions else [_has_answer(turn) for turn in found.turns]
+            for row in compress(found.rows, marked):
+                out.judgement(question, row)
+                judged += 1
+    for missing in sorted(set(named) - {found.session for found in evidence}):
+        out.repair(
+            "evidence sessions that are not in the haystack: kept as judgements of documents that "
+            "cannot be found",
+            f"{question}: {missing}",
+        )
+        out.judgement(question, -1, document_id=missing)
+        judged += 1
+    if not judged:
+        out.repair(
+            "questions none of whose evidence is in this text (it stands in the assistant's turns, "
+            "or is not marked): kept, without judgements",
+            question,
+        )
+
+
+def _slots(record: Any, question: str, where: str, out: DatasetWriter) -> Iterator[Slot]:
+    ids = field(record, "haystack_session_ids", list, where)
+    dates = field(record, "haystack_dates", list, where)
+    sessions = field(record, "haystack_sessions", list, where)
+    if not len(ids) == len(dates) == len(sessions):
+        raise UsageError(
+            f"{where}: {len(ids)} haystack_session_ids, {len(dates)} haystack_dates and "
+            f"{len(sessions)} haystack_sessions; they must align"
+        )
+    times: dict[str, int] = {}
+    for place, (session, date, turns) in enumerate(zip(ids, dates, sessions, strict=True)):
+        if not isinstance(session, str) or not isinstance(turns, list):
+            raise UsageError(f"{where}: session {place} is not a list of turns with a text as id")
+        times[session] = times.get(session, 0) + 1
+        id_ = session
+        if times[session] > 1:
+            id_ = f"{session}#{times[session]}"
+            out.repair(
+                "sessions that stand more than once in a haystack: all kept, the later ones' ids "
+                "marked #2, #3 and so on",
+                f"{question}: {session}",
+            )
+        yield Slot(id_, session, _timestamp(date, f"haystack_dates[{place}]", where), turns)
+
+
+def _has_answer(turn: Mapping[str, Any]) -> bool:
+    return turn.get("has_answer") is True
+
+
+def _note_unmarked(slot: Slot, question: str, out: DatasetWriter) -> None:
+    for position, turn in enumerate(slot.turns):
+        if not isinstance(turn.get("has_answer"), bool):
+            out.repair(
+                "turns of evidence sessions without has_answer: read as false (the official script "
+                "stops at one of the user's)",
+                f"{question}: {slot.id}_{position + 1}",
+            )
+
+
+def _timestamp(text: Any, name: str, where: str) -> int:
+    """Schema timestamp of `2023/05/20 (Sat) 02:21`. Raises UsageError."""
+    match = _DATE.fullmatch(text) if isinstance(text, str) else None
+    try:
+        if match is not None:
+            year, month, day, hour, minute = map(int, match.groups())
+            return timestamp(datetime(year, month, day, hour, minute))
+    except ValueError:
+        pass
+    raise UsageError(f"{where}: {name} {text!r:.40} is not a date like 2023/05/20 (Sat) 02:21")

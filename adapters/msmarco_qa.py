@@ -1,0 +1,224 @@
+"""MS MARCO QA, v1.1 and v2.1: questions to Bing with the ten or so passages that Bing gave.
+
+The records are those of microsoft/ms_marco on the Hugging Face hub. Passages have no ids there.
+In `qa-v1.1` and `qa-v2.1` each question is answered from its own passages, named
+`{query_id}_{position}`; in the `-pooled` forms from all passages of the split, where equal texts
+are one document, named by a hash of the text. `is_selected` marks the passages that an annotator
+answered from; a question with none is an abstention question. The test splits do not say what is
+selected, so they are not offered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adapters.formats import jsonl
+from adapters.formats.text import TextFile
+from adapters.one_corpus import HAYSTACK, progress
+from harness.dataset.adapter import Raw, RemoteFile, Variant, View
+from harness.errors import UsageError
+from harness.schema import Ability
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
+
+_HUB = "hf://datasets/microsoft/ms_marco@a47ee7aae8d7d466ba15f9f0bfac3b3681087b3a"
+_SHARDS = {
+    ("v1.1", "validation"): 1,
+    ("v1.1", "train"): 1,
+    ("v2.1", "validation"): 1,
+    ("v2.1", "train"): 7,
+}
+_NO_ANSWER = "No Answer Present."
+_BATCH = 256
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One record; `passages` and `selected` are aligned."""
+
+    id: str
+    text: str
+    category: str
+    answers: tuple[str, ...]
+    passages: tuple[str, ...]
+    selected: tuple[bool, ...]
+
+
+def variants(licence: str) -> Iterable[Variant]:
+    """Both versions, each with a haystack a question and pooled."""
+    for version, questions in (("v1.1", "10,047"), ("v2.1", "101,093")):
+        about = f"MS MARCO QA {version}: {questions} questions to Bing"
+        splits = ("validation", "train")
+        yield Variant(f"qa-{version}", f"{about}, ten passages each", licence, splits=splits, k=10)
+        yield Variant(
+            f"qa-{version}-pooled", f"{about}, all their passages", licence, splits=splits, k=100
+        )
+
+
+def locate(source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    """A parquet or JSONL file, or the files of the split in a folder laid out as on the hub."""
+    if source.is_file():
+        return {source.name: source}
+    version = _version(variant)
+    for folder in (source / version, source):
+        found = sorted(folder.glob(f"{view.split}*.parquet")) or sorted(
+            folder.glob(f"{view.split}*.jsonl*")
+        )
+        if found:
+            return {path.relative_to(source).as_posix(): path for path in found}
+    raise UsageError(
+        f"{source}: no {version}/{view.split}-00000-of-....parquet in this folder, nor "
+        f"{view.split}.jsonl; lay it out as microsoft/ms_marco on the hub does"
+    )
+
+
+def normalise(raw: Raw, view: View, out: DatasetWriter) -> None:
+    """Questions, passages and what was selected; without local files, from the hub."""
+    paths = list(raw.files.values()) or _fetch(_version(raw.variant), view.split, raw)
+    questions = (question for path in paths for question in _questions(path))
+    write = _write_pooled if raw.variant.name.endswith("-pooled") else _write_apart
+    with progress(quiet=raw.quiet) as bar:
+        n_selected = write(_counted(questions, bar), out)
+    if not n_selected:
+        raise UsageError(
+            f"{paths[0]}: no passage is marked is_selected; the test splits hide it, choose "
+            "--split validation"
+        )
+
+
+def _version(variant: Variant) -> str:
+    return variant.name.removeprefix("qa-").removesuffix("-pooled")
+
+
+def _fetch(version: str, split: str, raw: Raw) -> list[Path]:
+    from harness.dataset.download import fetch
+
+    n = _SHARDS[version, split]
+    names = [f"{version}/{split}-{i:05}-of-{n:05}.parquet" for i in range(n)]
+    return [
+        fetch(RemoteFile(name, f"{_HUB}/{name}"), raw.downloads, quiet=raw.quiet) for name in names
+    ]
+
+
+def _counted(questions: Iterable[_Question], bar: Any) -> Iterator[_Question]:
+    for question in questions:
+        bar.update(len(question.passages))
+        yield question
+
+
+def _write_apart(questions: Iterable[_Question], out: DatasetWriter) -> int:
+    """A haystack a question. Returns how many passages are selected."""
+    n = 0
+    for question in questions:
+        rows = [
+            out.document(f"{question.id}_{position}", text)
+            for position, text in enumerate(question.passages)
+        ]
+        out.haystack(question.id, rows)
+        _write_query(question, question.id, out)
+        for row, selected in zip(rows, question.selected, strict=True):
+            if selected:
+                out.judgement(question.id, row)
+        n += sum(question.selected)
+    return n
+
+
+def _write_pooled(questions: Iterable[_Question], out: DatasetWriter) -> int:
+    """One corpus, where equal texts are one document. Returns how many passages are selected."""
+    n = 0
+    seen: set[bytes] = set()
+    for question in questions:
+        judged: set[str] = set()
+        for text, selected in zip(question.passages, question.selected, strict=True):
+            # 80 bits: among ten million texts, two share a name once in 10^10 corpora.
+            key = hashlib.sha256(text.encode()).digest()[:10]
+            if key in seen:
+                out.repair("passages with the text of an earlier one: one document", key.hex())
+            else:
+                seen.add(key)
+                out.document(key.hex(), text)
+            if selected and key.hex() not in judged:
+                judged.add(key.hex())
+                out.judgement(question.id, key.hex())
+        _write_query(question, HAYSTACK, out)
+        n += len(judged)
+    out.haystack(HAYSTACK)
+    return n
+
+
+def _write_query(question: _Question, haystack: str, out: DatasetWriter) -> None:
+    answerable = any(question.selected)
+    if not answerable and question.answers:
+        out.repair("questions with an answer but no selected passage: abstention", question.id)
+    out.query(
+        question.id,
+        question.text,
+        haystack,
+        ability=Ability.LOOKUP if answerable else Ability.ABSTENTION,
+        category=question.category,
+        answers=question.answers,
+    )
+
+
+def _questions(path: Path) -> Iterator[_Question]:
+    """The records of a parquet or JSONL file. Raises UsageError for one of another shape."""
+    if path.suffix == ".parquet":
+        for number, record in enumerate(_parquet_records(path), 1):
+            yield _question(record, f"{path}: record {number}")
+    else:
+        file = TextFile(path)
+        for line, record in jsonl.records(file):
+            yield _question(record, f"{file}:{line}")
+
+
+def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        import datasets
+    except ModuleNotFoundError:
+        raise UsageError(
+            "MS MARCO QA is read through the package datasets: "
+            "pip install 'memory-retrieval-harness[hub]'"
+        ) from None
+    try:
+        # Streaming reads the file itself; loading would leave a second copy in a cache.
+        stream = datasets.load_dataset(
+            "parquet", data_files=str(path), split="train", streaming=True
+        )
+        for batch in stream.iter(_BATCH):
+            names = list(batch)
+            for values in zip(*batch.values(), strict=True):
+                yield dict(zip(names, values, strict=True))
+    except (OSError, ValueError, datasets.exceptions.DatasetGenerationError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise
+        raise UsageError(f"{path}: not a parquet file that can be read ({error})") from None
+
+
+def _question(record: dict[str, Any], where: str) -> _Question:
+    try:
+        passages = record["passages"]
+        if isinstance(passages, dict):  # as the hub has them: a column of each field
+            texts, marks = passages["passage_text"], passages["is_selected"]
+        else:  # as the JSON of the publisher has them: a record of each passage
+            texts = [passage["passage_text"] for passage in passages]
+            marks = [passage.get("is_selected", -1) for passage in passages]
+        if len(texts) != len(marks):
+            raise UsageError(f"{where}: {len(texts)} passages but {len(marks)} is_selected marks")
+        return _Question(
+            str(record["query_id"]),
+            record["query"],
+            record.get("query_type") or "",
+            tuple(answer for answer in record.get("answers") or () if answer != _NO_ANSWER),
+            tuple(texts),
+            tuple(mark == 1 for mark in marks),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{where}: not a record of MS MARCO QA (query_id, query, passages with passage_text "
+            f"and is_selected): {type(error).__name__} {error}"
+        ) from None

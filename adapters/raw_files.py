@@ -1,0 +1,46 @@
+"""Finding raw files and reading the fields of their records, with errors that people can act on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from harness.dataset.adapter import Variant
+from harness.errors import UsageError
+
+T = TypeVar("T")
+
+_KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path]:
+    """The only raw file of `variant`: `source` itself, or the file of its name in that folder.
+
+    `folders` are subfolders to look into as well. Raises UsageError when it is not there.
+    """
+    (file,) = variant.files
+    if source.is_file():
+        return {file.name: source}
+    for folder in ("", *folders):
+        if (path := source / folder / file.name).is_file():
+            return {file.name: path}
+    raise UsageError(
+        f"{source}: no {file.name} in this folder; name the file itself, or get it from {file.url}"
+    )
+
+
+def field(record: Any, name: str, kind: type[T], where: str) -> T:
+    """The field `name` of a JSON object, of type `kind` (str, int, list or dict).
+
+    `where` names the file and the record. Raises UsageError when the record is not an object, the
+    field is missing, or it is of another type.
+    """
+    if not isinstance(record, dict):
+        raise UsageError(f"{where}: not an object; the file is damaged or of another format")
+    if name not in record:
+        raise UsageError(f"{where}: the field {name!r} is missing; add it, or get the file again")
+    value = record[name]
+    if not isinstance(value, kind):
+        raise UsageError(f"{where}: the field {name!r} must be {_KINDS[kind]}, not {value!r:.60}")
+    return value

@@ -1,0 +1,180 @@
+"""A small memory benchmark that comes with the harness: three people, a year of talks each.
+
+Invented for this project, people and places of business included, and free to use for anything
+(CC0). One JSON file a person stands beside this module: `sessions`, each with an id, a date and its
+turns `[speaker, text]`, and `questions`, each with its answers and its `evidence`, places
+`[session, turn]` counted from 0. Documents are called `session_turn`, so these places can be read
+off them. The categories, by ability:
+
+* lookup: `said-by-user`, `said-by-assistant` (and by nobody else), `look-alike` (a second person or
+  thing close by has the same property);
+* multi-hop: `bridge`, `comparison`, `count`, `sum`, `collect`; each needs several sessions;
+* temporal: `date`, `interval`, `order`, `deadline`; dates are told relative to the session's own;
+* knowledge-update: `changed-once`, `changed-twice`, `advice-changed` (the assistant's own); the
+  evidence is what holds now and what it replaced, and the newest of it holds;
+* abstention: `never-said`, `other-person`, `other-occasion`; no evidence and no answers, although
+  the conversations use the question's words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from adapters.raw_files import field
+from adapters.text_forms import dated_session, dated_turn
+from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.catalogue import register_adapter
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.schema import Ability, Document, timestamp
+
+SHIPPED = Path(__file__).parent
+
+VARIANTS = (
+    Variant(
+        "",
+        "80 questions over a year of three invented people's talks with an assistant; ships with "
+        "the harness",
+        "CC0-1.0",
+        pinned={
+            "mira.json": "2385a8e1490f68cb780a582d00ccb3d254797b6c492ad45025bd59254f843095",
+            "nadia.json": "162d7f89b636f0022b98fcd90835083eced2507be48335f42f6fbe0199192d7d",
+            "tobias.json": "1e510cc47af03e42be3c724192545baae9bf04ac32ada96e8fa5b9c5cd355b8f",
+        },
+        granularities=("turn", "session"),
+        texts=("official", "dated"),
+        k=50,
+    ),
+)
+
+
+@register_adapter("sample")
+class Sample:
+    """The adapter of the shipped benchmark."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The one dataset there is."""
+        return VARIANTS
+
+    def variant(self, name: str) -> Variant | None:
+        """The dataset, for an empty name."""
+        return by_name(VARIANTS, name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The JSON files of a folder, or one of them."""
+        files = [source] if source.is_file() else sorted(source.glob("*.json"))
+        if not files:
+            raise UsageError(f"{source}: no .json file in this folder; name one that has them")
+        return {path.name: path for path in files}
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Write one haystack a person, and the questions; without raw files, the shipped ones.
+
+        Raises UsageError for a field that is missing, a bad date, and evidence that is not there.
+        """
+        for path in (raw.files or self.locate(SHIPPED, raw.variant, view)).values():
+            _write_person(path, view, out)
+
+
+@dataclass(frozen=True)
+class _Session:
+    """One session. `turns` are (speaker, text)."""
+
+    id: str
+    date: int
+    turns: list[tuple[str, str]]
+
+    def documents(self, view: View) -> Iterator[Document]:
+        """The session itself, or one document for each of its turns."""
+        dated = view.text == "dated"
+        if view.granularity == "session":
+            plain = "\n".join(f"{speaker}: {text}" for speaker, text in self.turns)
+            text = dated_session(self.date, self.turns) if dated else plain
+            yield Document(self.id, text, timestamp=self.date, session=self.id)
+            return
+        for position, (speaker, said) in enumerate(self.turns):
+            text = dated_turn(self.date, speaker, said) if dated else said
+            yield Document(f"{self.id}_{position}", text, "", self.date, self.id, speaker, position)
+
+
+def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
+    record = read_json(path)
+    person = field(record, "user", str, str(path))
+    rows: dict[str, int] = {}
+    places: dict[tuple[str, int], str] = {}
+    for number, session in enumerate(field(record, "sessions", list, str(path))):
+        talk = _session(session, f"{path}: session {number}")
+        for document in talk.documents(view):
+            if document.id in rows:
+                raise UsageError(f"{path}: two sessions are called {talk.id!r}; rename one")
+            rows[document.id] = out.document(
+                document.id,
+                document.text,
+                timestamp=document.timestamp,
+                session=document.session,
+                speaker=document.speaker,
+                position=document.position,
+            )
+        for position in range(len(talk.turns)):
+            of_turn = view.granularity == "turn"
+            places[talk.id, position] = f"{talk.id}_{position}" if of_turn else talk.id
+    out.haystack(person, list(rows.values()))
+    for number, question in enumerate(field(record, "questions", list, str(path))):
+        where = f"{path}: question {number}"
+        _write_query(question, person, out, where)
+        for document_id in _evidence(question, places, where):
+            out.judgement(question["id"], rows[document_id])
+
+
+def _session(record: Any, where: str) -> _Session:
+    turns: list[tuple[str, str]] = []
+    for position, turn in enumerate(field(record, "turns", list, where)):
+        match turn:
+            case [str(speaker), str(text)]:
+                turns.append((speaker, text))
+            case _:
+                raise UsageError(f"{where}: turn {position} is not [speaker, text]; correct it")
+    return _Session(field(record, "id", str, where), _date(record, where), turns)
+
+
+def _date(record: Any, where: str) -> int:
+    """The timestamp of a record's `date`. Raises UsageError when it does not parse."""
+    written = field(record, "date", str, where)
+    try:
+        return timestamp(datetime.strptime(written, "%Y-%m-%d %H:%M"))
+    except ValueError:
+        raise UsageError(
+            f"{where}: the date {written!r} does not parse; write it like 2024-01-31 18:05"
+        ) from None
+
+
+def _write_query(record: Any, person: str, out: DatasetWriter, where: str) -> None:
+    ability = field(record, "ability", str, where)
+    if ability not in list(Ability):
+        raise UsageError(f"{where}: the ability {ability!r} is none of {', '.join(Ability)}")
+    out.query(
+        field(record, "id", str, where),
+        field(record, "question", str, where),
+        person,
+        ability=Ability(ability),
+        category=field(record, "category", str, where),
+        timestamp=_date(record, where),
+        answers=field(record, "answers", list, where),
+    )
+
+
+def _evidence(record: Any, places: Mapping[tuple[str, int], str], where: str) -> list[str]:
+    """Ids of the documents that carry the evidence, each once. Raises UsageError for a bad one."""
+    carriers: dict[str, None] = {}
+    for place in field(record, "evidence", list, where):
+        if not isinstance(place, list) or place not in map(list, places):
+            raise UsageError(f"{where}: the evidence {place!r} is no turn; write [session, turn]")
+        carriers[places[place[0], place[1]]] = None
+    return list(carriers)

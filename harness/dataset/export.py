@@ -1,0 +1,283 @@
+"""A prepared dataset as files that other tools read: BEIR, TREC, or JSONL.
+
+* `jsonl` loses nothing: documents.jsonl, queries.jsonl, judgements.jsonl, as the dataset
+  `labelled` reads them back.
+* `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
+  `metadata`, where BEIR's tools keep what they do not use.
+* `trec`: documents.jsonl (TREC has no one format of documents), topics.tsv, qrels.txt.
+
+BEIR and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
+their own, haystacks.jsonl says which documents are whose; an id that stands for different
+documents in different haystacks becomes `haystack/id`. Of several answer keys the default one is
+written, without its units. Judgements of documents that the corpus lacks are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError, near
+from harness.files import folder_aside
+
+_SPACE = re.compile(r"\s")
+_LINE = re.compile(r"[\t\r\n]+")
+
+
+def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
+    """Write `dataset` into `folder` as `beir`, `trec` or `jsonl`, and return the files.
+
+    The folder appears whole or not at all. Raises UsageError for an unknown format, a folder that
+    holds something already, and ids that the format cannot carry.
+    """
+    if format not in _FORMATS:
+        raise UsageError(f"unknown export format {format!r}{near(format, list(_FORMATS))}")
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise UsageError(f"{folder}: exists and is not empty; name a new folder")
+    with folder_aside(folder) as aside:
+        _FORMATS[format](dataset, aside)
+        names = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
+    return [folder / name for name in names]
+
+
+def _jsonl(dataset: Dataset, folder: Path) -> None:
+    homes = _homes(dataset)
+    _write_lines(
+        folder / "documents.jsonl",
+        (
+            {
+                "id": document.id,
+                "title": document.title,
+                "text": document.text,
+                "timestamp": document.timestamp,
+                "session": document.session,
+                "speaker": document.speaker,
+                "position": document.position,
+                "haystack": _names(homes.get(row, {})),
+            }
+            for row, document in enumerate(dataset.documents)
+        ),
+        needed=("id", "text"),
+    )
+    _write_lines(
+        folder / "queries.jsonl",
+        (
+            {"id": id_, "text": text, **rest}
+            for id_, text, rest in _queries(dataset, with_haystack=True)
+        ),
+        needed=("id", "text"),
+    )
+    _write_lines(
+        folder / "judgements.jsonl",
+        (
+            {
+                "query": dataset.query_ids[one["query"]],
+                "document": one["document_id"],
+                "grade": one["grade"],
+                "unit": one["unit"],
+                "key": "" if one["key"] == "default" else one["key"],
+                "missing": True if one["document"] < 0 else None,
+            }
+            for one in _judgements(dataset)
+        ),
+        needed=("query", "document", "grade"),
+    )
+
+
+def _beir(dataset: Dataset, folder: Path) -> None:
+    names = _unique_ids(dataset)
+    _write_lines(
+        folder / "corpus.jsonl",
+        (
+            {
+                "_id": names[row],
+                "title": document.title,
+                "text": document.text,
+                "metadata": _filled(
+                    timestamp=document.timestamp,
+                    session=document.session,
+                    speaker=document.speaker,
+                    position=document.position,
+                ),
+            }
+            for row, document in enumerate(dataset.documents)
+        ),
+    )
+    _write_lines(
+        folder / "queries.jsonl",
+        (
+            {"_id": id_, "text": text, "metadata": _filled(**rest)}
+            for id_, text, rest in _queries(dataset, with_haystack=False)
+        ),
+    )
+    qrels = folder / "qrels" / f"{dataset.manifest.split}.tsv"
+    qrels.parent.mkdir()
+    with open(qrels, "w", encoding="utf-8", newline="\n") as file:
+        file.write("query-id\tcorpus-id\tscore\n")
+        for query, document, grade in _default_key(dataset, names):
+            for id_ in (query, document):
+                if "\t" in id_ or "\n" in id_:
+                    raise UsageError(f"the id {id_!r} holds a tab or a line end; export as jsonl")
+            file.write(f"{query}\t{document}\t{grade}\n")
+    _write_haystacks(dataset, names, folder)
+
+
+def _trec(dataset: Dataset, folder: Path) -> None:
+    names = _unique_ids(dataset)
+    for id_ in (*dataset.query_ids, *names):
+        if _SPACE.search(id_) or not id_:
+            raise UsageError(
+                f"the id {id_!r} of {dataset.name} holds white space, which TREC's formats cannot "
+                "carry; export as beir or jsonl"
+            )
+    _write_lines(
+        folder / "documents.jsonl",
+        (
+            {"id": names[row], "title": document.title, "text": document.text}
+            for row, document in enumerate(dataset.documents)
+        ),
+        needed=("id", "text"),
+    )
+    with open(folder / "topics.tsv", "w", encoding="utf-8", newline="\n") as file:
+        for id_, text, _ in _queries(dataset, with_haystack=False):
+            file.write(f"{id_}\t{_LINE.sub(' ', text)}\n")
+    with open(folder / "qrels.txt", "w", encoding="utf-8", newline="\n") as file:
+        for query, document, grade in _default_key(dataset, names):
+            file.write(f"{query} 0 {document} {grade}\n")
+    _write_haystacks(dataset, names, folder)
+
+
+_FORMATS: dict[str, Callable[[Dataset, Path], None]] = {
+    "beir": _beir,
+    "trec": _trec,
+    "jsonl": _jsonl,
+}
+
+
+def _write_lines(
+    path: Path, records: Iterable[dict[str, Any]], needed: Iterable[str] | None = None
+) -> None:
+    """One JSON object a line; with `needed`, other fields that are empty are left out."""
+    kept = set(needed) if needed is not None else None
+    with open(path, "wb") as file:
+        for record in records:
+            if kept is not None:
+                record = {k: v for k, v in record.items() if k in kept or v not in (None, "", [])}
+            file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def _filled(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in (None, "", [])}
+
+
+def _queries(dataset: Dataset, *, with_haystack: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Id, text and the rest of each query; a haystack of all documents needs no name."""
+    shared = {h for h in range(len(dataset.haystack_ids)) if _holds_all(dataset, h)}
+    for row in range(dataset.n_queries):
+        query = dataset.query(row)
+        rest: dict[str, Any] = {
+            "ability": str(query.ability),
+            "category": query.category,
+            "timestamp": query.timestamp,
+            "answers": list(query.answers),
+        }
+        if with_haystack and int(dataset.query_haystack[row]) not in shared:
+            rest["haystack"] = query.haystack
+        yield query.id, query.text, rest
+
+
+def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    """Rows of the judgement table, of every answer key."""
+    with pa.memory_map(str(dataset.folder / "judgements.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all()
+        for batch in table.to_batches(max_chunksize=1 << 14):
+            yield from batch.to_pylist()
+
+
+def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str, int]]:
+    """Query, document and grade of the default key, one a document: its highest grade."""
+    grades: dict[tuple[str, str], int] = {}
+    for one in _judgements(dataset):
+        if one["key"] == "default":
+            document = names[one["document"]] if one["document"] >= 0 else one["document_id"]
+            pair = (dataset.query_ids[one["query"]], document)
+            grades[pair] = max(one["grade"], grades.get(pair, one["grade"]))
+    for (query, document), grade in grades.items():
+        yield query, document, grade
+
+
+def _holds_all(dataset: Dataset, haystack: int) -> bool:
+    """True for a haystack of all documents, said when the documents were."""
+    if dataset.haystack_size(haystack) < len(dataset.documents):
+        return False
+    own = dataset.documents.table["timestamp"].combine_chunks()
+    return bool(dataset.haystack_timestamps(haystack).equals(own))
+
+
+def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
+    """Haystacks of each row, with the time of the document there where that is the haystack's own.
+
+    Haystacks of all documents are left out.
+    """
+    homes: dict[int, dict[str, int | None]] = {}
+    own = dataset.documents.table["timestamp"]
+    for haystack, name in enumerate(dataset.haystack_ids):
+        if _holds_all(dataset, haystack):
+            continue
+        rows = dataset.haystack_rows(haystack)
+        stamps = dataset.haystack_timestamps(haystack)
+        if stamps.equals(own.take(pa.array(rows)).combine_chunks()):
+            stamps = pa.nulls(len(rows), pa.int64())
+        for row, stamp in zip(rows.tolist(), stamps.to_pylist(), strict=True):
+            homes.setdefault(row, {})[name] = stamp
+    return homes
+
+
+def _names(homes: dict[str, int | None]) -> Any:
+    """Haystacks as `labelled` reads them: a name, a list of names, or names with times."""
+    if any(stamp is not None for stamp in homes.values()):
+        return homes
+    return next(iter(homes)) if len(homes) == 1 else list(homes)
+
+
+def _unique_ids(dataset: Dataset) -> list[str]:
+    """A name of each row that no other row has: its id, or `haystack/id` where ids are shared."""
+    column = dataset.documents.table["id"]
+    ids: list[str] = column.to_pylist()
+    if pc.count_distinct(column).as_py() == len(ids):
+        return ids
+    homes = _homes(dataset)
+    counts: dict[str, int] = {}
+    for id_ in ids:
+        counts[id_] = counts.get(id_, 0) + 1
+    return [
+        f"{next(iter(homes.get(row, {str(row): None})))}/{id_}" if counts[id_] > 1 else id_
+        for row, id_ in enumerate(ids)
+    ]
+
+
+def _write_haystacks(dataset: Dataset, names: list[str], folder: Path) -> None:
+    """haystacks.jsonl, where queries are answered from a part of the documents."""
+    if all(_holds_all(dataset, h) for h in range(len(dataset.haystack_ids))):
+        return
+    asking: dict[int, list[str]] = {}
+    for query, haystack in zip(dataset.query_ids, dataset.query_haystack.tolist(), strict=True):
+        asking.setdefault(haystack, []).append(query)
+    _write_lines(
+        folder / "haystacks.jsonl",
+        (
+            {
+                "haystack": name,
+                "queries": asking.get(haystack, []),
+                "documents": [names[row] for row in dataset.haystack_rows(haystack).tolist()],
+            }
+            for haystack, name in enumerate(dataset.haystack_ids)
+        ),
+    )

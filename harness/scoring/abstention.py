@@ -1,0 +1,149 @@
+"""Queries without an answer: recall says nothing there, so they have metrics of their own.
+
+A system may return nothing, say that there is no answer, or give a confidence (its own, or else its
+top score). The confidence is cut at a threshold that is chosen on other queries than it is judged
+on: five folds, whole haystacks in one fold where there are at least ten, queries dealt out by
+ability at random otherwise; each fold's threshold is the one of best F1 on the other four.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.scoring.arrays import Values, mean
+
+FOLDS = 5
+_HAYSTACKS = 10
+
+Flags = npt.NDArray[np.bool_]
+
+
+def abstention(
+    unanswerable: Flags,
+    silent: Flags,
+    confidence: Values,
+    wrong: Values,
+    haystack: npt.NDArray[np.int32],
+    seed: int = 0,
+) -> dict[str, Any] | None:
+    """All abstention metrics over n queries; None when one of the two kinds is missing.
+
+    `silent`: the system returned nothing or said that there is no answer. `confidence`: NaN where
+    there is none; silence counts as the lowest. `wrong`: 1 - hit@k where there is an answer, 1
+    where there is none (whatever is returned there is false evidence).
+    """
+    n_without = int(unanswerable.sum())
+    if n_without == 0 or n_without == len(unanswerable):
+        return None
+    result: dict[str, Any] = {
+        "n_unanswerable": n_without,
+        "n_answerable": len(unanswerable) - n_without,
+        "false_evidence_rate": mean((~silent[unanswerable]).astype(float)),
+        "as_returned": precision_recall_f1(silent, unanswerable),
+    }
+    usable = silent | ~np.isnan(confidence)
+    if not usable.all() or len(np.unique(confidence[~silent])) < 2:
+        result["confidence"] = None
+        return result
+    lowest = confidence[~silent].min() - 1
+    sure = np.where(silent, lowest, confidence)
+    folds = deal(unanswerable, haystack, seed)
+    abstained = cross_validated(sure, unanswerable, folds)
+    curve = risk_coverage(sure, wrong)
+    result["confidence"] = {
+        "auroc": auroc(sure[~unanswerable], sure[unanswerable]),
+        "at_threshold": precision_recall_f1(abstained, unanswerable)
+        | {"false_evidence_rate": mean((~abstained[unanswerable]).astype(float))},
+        "fold_rule": f"{FOLDS} folds, "
+        + ("whole haystacks" if _by_haystack(haystack) else "queries, stratified by answerability")
+        + ", threshold of best F1 on the other folds",
+        "aurc": float(curve.mean()),
+        "risk_coverage": [
+            {"coverage": c, "risk": float(curve[max(0, round(c * len(curve)) - 1)])}
+            for c in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+        ],
+    }
+    return result
+
+
+def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> dict[str, float | None]:
+    """Of abstaining where there is no answer. Precision is None when nothing was abstained from."""
+    right = int((abstained & unanswerable).sum())
+    said, there = int(abstained.sum()), int(unanswerable.sum())
+    return {
+        "precision": right / said if said else None,
+        "recall": right / there if there else None,
+        "f1": 2 * right / (said + there) if said + there else None,
+    }
+
+
+def auroc(answerable: Values, unanswerable: Values) -> float:
+    """P(confidence with an answer > confidence without one), ties half (Mann-Whitney U)."""
+    ordered = np.sort(unanswerable)
+    below = np.searchsorted(ordered, answerable, "left")
+    upto = np.searchsorted(ordered, answerable, "right")
+    return float((below + upto).sum() / 2 / (len(answerable) * len(unanswerable)))
+
+
+def risk_coverage(confidence: Values, wrong: Values) -> Values:
+    """Share of wrong answers among the i surest queries, i = 1..n; ties take their mean.
+
+    The mean of the curve is the area under it (AURC; Geifman et al., ICLR 2019).
+    """
+    order = np.argsort(-confidence, kind="stable")
+    _, group, sizes = np.unique(-confidence[order], return_inverse=True, return_counts=True)
+    expected = (np.bincount(group, weights=wrong[order]) / sizes)[group]
+    return np.asarray(np.cumsum(expected) / np.arange(1, len(order) + 1))
+
+
+def _by_haystack(haystack: npt.NDArray[np.int32]) -> bool:
+    return len(np.unique(haystack)) >= _HAYSTACKS
+
+
+def deal(unanswerable: Flags, haystack: npt.NDArray[np.int32], seed: int) -> npt.NDArray[np.int64]:
+    """The fold of each query, seeded; see the rule above."""
+    rng = np.random.default_rng(seed)
+    if _by_haystack(haystack):
+        names, which = np.unique(haystack, return_inverse=True)
+        folds = np.empty(len(names), np.int64)
+        # Haystacks of one question (LongMemEval) are dealt out by kind, as queries are.
+        kind = np.array([unanswerable[which == i].mean() for i in range(len(names))])
+        order = rng.permutation(len(names))
+        order = order[np.argsort(kind[order], kind="stable")]
+        folds[order] = np.arange(len(names)) % FOLDS
+        return folds[which]
+    order = rng.permutation(len(unanswerable))
+    order = order[np.argsort(unanswerable[order], kind="stable")]
+    result = np.empty(len(order), np.int64)
+    result[order] = np.arange(len(order)) % FOLDS
+    return result
+
+
+def cross_validated(confidence: Values, unanswerable: Flags, folds: npt.NDArray[np.int64]) -> Flags:
+    """Whether each query is abstained from, by a threshold chosen on the other folds."""
+    abstained = np.zeros(len(confidence), bool)
+    for fold in range(FOLDS):
+        test = folds == fold
+        threshold = best_threshold(confidence[~test], unanswerable[~test])
+        abstained[test] = confidence[test] < threshold
+    return abstained
+
+
+def best_threshold(confidence: Values, unanswerable: Flags) -> float:
+    """The cut below which to abstain with the best F1; the lowest such, -inf if none helps."""
+    order = np.argsort(confidence, kind="stable")
+    ordered, without = confidence[order], unanswerable[order]
+    right = np.cumsum(without)
+    said = np.arange(1, len(order) + 1)
+    f1 = 2 * right / (said + max(int(without.sum()), 1))
+    ends = np.append(ordered[1:] > ordered[:-1], True)  # a cut falls between different values
+    f1[~ends] = -1
+    if len(f1) == 0 or f1.max() <= 0:
+        return -np.inf
+    best = int(np.argmax(f1))
+    if best + 1 == len(ordered):
+        return float(np.inf)
+    return float((ordered[best] + ordered[best + 1]) / 2)

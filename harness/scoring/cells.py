@@ -1,0 +1,103 @@
+"""One protocol applied to one run: per-query values, and a cell for every slice and metric."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.scoring.arrays import Ints, Values, mean
+from harness.scoring.chance import ceiling, chance
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import Protocol
+from harness.scoring.ranks import Ranked
+from harness.scoring.ties import TieOrders
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One metric of one protocol over all queries; every array has shape (n,).
+
+    `values` is NaN where the query is not scored. `measurable` is False where the ranking was too
+    short to know the value. `chance` is None where no exact level is known; `best`, `worst` and
+    `expected` are what other orders of equal scores would give, None where ties change nothing.
+    """
+
+    metric: Metric
+    values: Values
+    measurable: Flags
+    chance: Values | None
+    ceiling: Values
+    best: Values | None = None
+    worst: Values | None = None
+    expected: Values | None = None
+
+    def cell(self, mask: Flags) -> dict[str, Any] | None:
+        """The mean over the scored queries of a slice; None where there are none.
+
+        The value is None when a ranking in the slice was too short to know it.
+        """
+        mine = mask & ~np.isnan(self.values)
+        if not mine.any():
+            return None
+        unknown = int((mine & ~self.measurable).sum())
+        cell: dict[str, Any] = {
+            "value": None if unknown else mean(self.values[mine]),
+            "n": int(mine.sum()),
+            "ceiling": mean(self.ceiling[mine]),
+        }
+        if unknown:
+            cell["not_measurable"] = unknown
+        if self.chance is not None:
+            cell["chance"] = mean(self.chance[mine])
+        if self.best is not None and self.worst is not None and self.expected is not None:
+            bounds = {
+                "best": mean(self.best[mine]),
+                "worst": mean(self.worst[mine]),
+                "expected": mean(self.expected[mine]),
+            }
+            if bounds["best"] != bounds["worst"]:
+                cell["ties"] = bounds
+        return cell
+
+
+def document_columns(
+    protocol: Protocol,
+    metrics: list[Metric],
+    ranked: Ranked,
+    scored: Flags,
+    present: Flags,
+    sizes: Ints,
+) -> list[Column]:
+    """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py."""
+    orders = TieOrders(ranked)
+    columns = []
+    for metric in metrics:
+        empty = protocol.empty.get(metric.name, 0.0)
+
+        def finish(values: Values, empty: float = empty) -> Values:
+            return np.where(scored, np.where(np.isnan(values), empty, values), np.nan)
+
+        best = worst = expected = None
+        if orders.any:
+            low, high = (finish(values) for values in reversed(orders.bounds(metric)))
+            if np.nanmax(high - low, initial=0) > 1e-12:
+                best, worst, expected = high, low, finish(orders.expected(metric))
+        by_chance = chance(metric, ranked, present, sizes)
+        columns.append(
+            Column(
+                metric,
+                finish(metric(ranked)),
+                np.ones(ranked.n, bool),
+                None if by_chance is None else finish(by_chance),
+                finish(ceiling(metric, ranked, present)),
+                best,
+                worst,
+                expected,
+            )
+        )
+    return columns

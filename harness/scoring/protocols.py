@@ -1,0 +1,145 @@
+"""Named protocols: each says which queries count, by which key, order and metrics. Data, not code.
+
+Two numbers compare only when they come from the same protocol. `version` is raised whenever a
+protocol would give another number for the same rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from harness.errors import UsageError, near
+from harness.scoring.ranks import Ties
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a run is turned into numbers.
+
+    `metrics` are templates with `{k}`. `key` names the answer key. A query is scored when it is
+    answerable (unless `unanswerable`), has a judgement (`judged`) and something relevant
+    (`relevant`); `empty` gives the value of a metric where nothing is relevant. `sessions`: turn
+    rankings are scored at session level too, by LongMemEval's rule; `renamed`: there, turns of a
+    gold session that are not gold count as another session (its `noans_` ids).
+    """
+
+    name: str
+    version: int
+    about: str
+    metrics: tuple[str, ...]
+    ks: tuple[int, ...]
+    key: str = "default"
+    ties: Ties = Ties.ORDER
+    unanswerable: bool = False
+    judged: bool = False
+    relevant: bool = False
+    empty: Mapping[str, float] = field(default_factory=dict)
+    session_metrics: tuple[str, ...] = ()
+    renamed: bool = False
+    fixed_ks: bool = False
+    source: str = ""
+
+
+_LONGMEMEVAL = ("hit@{k}", "recall_all@{k}", "ndcg_b2@{k}")
+_LONGMEMEVAL_KS = (1, 3, 5, 10, 30, 50)
+
+PROTOCOLS = {
+    protocol.name: protocol
+    for protocol in (
+        Protocol(
+            "memory",
+            1,
+            "every ability, normalised evidence; fraction, any and all side by side",
+            ("recall@{k}", "hit@{k}", "recall_all@{k}", "precision@{k}", "ndcg@{k}", "mrr@{k}"),
+            (1, 3, 5, 10, 25, 50),
+            unanswerable=True,
+            relevant=True,
+            session_metrics=("recall@{k}", "hit@{k}", "recall_all@{k}"),
+        ),
+        Protocol(
+            "trec",
+            1,
+            "trec_eval -c: every judged query, score then id order, missing queries count 0",
+            (
+                "ndcg@{k}",
+                "mrr@{k}",
+                "map@{k}",
+                "recall@{k}",
+                "precision@{k}",
+                "hit@{k}",
+                "judged@{k}",
+                "ndcg",
+                "map",
+                "mrr",
+                "rprec",
+            ),
+            (1, 5, 10, 100, 1000),
+            ties=Ties.TREC,
+            unanswerable=True,
+            judged=True,
+            source="trec_eval 9.0.8, pytrec_eval",
+        ),
+        Protocol(
+            "longmemeval-official",
+            1,
+            "LongMemEval's retrieval metrics over questions with evidence on the user's side",
+            _LONGMEMEVAL,
+            _LONGMEMEVAL_KS,
+            key="longmemeval-official",
+            relevant=True,
+            session_metrics=_LONGMEMEVAL,
+            renamed=True,
+            fixed_ks=True,
+            source="xiaowu0162/LongMemEval src/retrieval/eval_utils.py at 9e0b455",
+        ),
+        Protocol(
+            "longmemeval-470",
+            1,
+            "as its printing script: abstention left out, questions without evidence kept",
+            _LONGMEMEVAL,
+            _LONGMEMEVAL_KS,
+            key="longmemeval-official",
+            empty={"recall_all": 1.0},
+            session_metrics=_LONGMEMEVAL,
+            renamed=True,
+            fixed_ks=True,
+            source="xiaowu0162/LongMemEval src/evaluation/print_retrieval_metrics.py at 9e0b455",
+        ),
+        Protocol(
+            "locomo-official",
+            1,
+            "LoCoMo's recall, evidence strings as they stand; a question without any counts 1",
+            ("recall@{k}",),
+            (5, 10, 25, 50),
+            key="locomo-official",
+            unanswerable=True,
+            empty={"recall": 1.0},
+            fixed_ks=True,
+            source="snap-research/locomo task_eval/evaluation.py at 3eb6f2c",
+        ),
+        Protocol(
+            "locomo-official-aggregate",
+            1,
+            "as its aggregating script: a question without evidence counts 0",
+            ("recall@{k}",),
+            (5, 10, 25, 50),
+            key="locomo-official",
+            unanswerable=True,
+            fixed_ks=True,
+            source="snap-research/locomo task_eval/evaluation_stats.py at 3eb6f2c",
+        ),
+    )
+}
+
+
+def protocol(name: str) -> Protocol:
+    """The protocol called `name`. Raises UsageError with the near names."""
+    if name not in PROTOCOLS:
+        raise UsageError(f"unknown protocol {name!r}{near(name, list(PROTOCOLS))}")
+    return PROTOCOLS[name]
+
+
+def fitting(keys: list[str]) -> list[Protocol]:
+    """Protocols whose answer key a dataset has."""
+    return [protocol for protocol in PROTOCOLS.values() if protocol.key in keys]

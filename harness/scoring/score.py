@@ -1,0 +1,402 @@
+"""Scores a run against a dataset under every protocol that fits. Needs the rankings alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import harness
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.rankings import Rankings
+from harness.schema import Ability
+from harness.scoring import protocols as named
+from harness.scoring.abstention import abstention
+from harness.scoring.arrays import Values, mean
+from harness.scoring.budget import BUDGETS, TokenBudget, token_summary
+from harness.scoring.cells import Column, document_columns
+from harness.scoring.chance import ceiling
+from harness.scoring.freshness import freshness
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import Protocol
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import Ranked, Ties, rank_judged
+from harness.scoring.resolve import Resolved, resolve
+from harness.scoring.rollup import SessionLevel, haystack_sizes
+from harness.scoring.signature import Signature
+from harness.scoring.slices import slices
+from harness.scoring.tokens import TOKENIZER, token_counts
+
+SCORE_VERSION = 1
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What is known of a run beside its rankings; every array has shape (queries,).
+
+    `asked`: the run was to answer the query. `failed`: it raised an error there, so it is left out
+    of every mean and counted. `confidence`: the system's own, NaN where it gave none. `abstained`:
+    it said that there is no answer.
+    """
+
+    asked: Flags
+    failed: Flags
+    confidence: Values
+    abstained: Flags
+
+    @classmethod
+    def everything(cls, n: int) -> Answered:
+        """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
+        return cls(np.ones(n, bool), np.zeros(n, bool), np.full(n, np.nan), np.zeros(n, bool))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How to score. Empty: every fitting protocol, and each protocol's own cut-offs."""
+
+    protocols: Sequence[str] = ()
+    ks: Sequence[int] = ()
+    metrics: Sequence[Metric] = ()
+    ties: Ties | None = None
+    missing: str = "zero"
+
+
+@dataclass
+class Scores:
+    """The result: `summary` is plain JSON values, `per_query` one row a query and protocol,
+    `left_out` the ids that a protocol did not score, by protocol and reason."""
+
+    summary: dict[str, Any]
+    per_query: pa.Table
+    left_out: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+
+
+def score(
+    dataset: Dataset,
+    rankings: Rankings,
+    choices: Choices | None = None,
+    *,
+    depth: int | None = None,
+    answered: Answered | None = None,
+) -> Scores:
+    """Score rankings that carry the dataset's own ids.
+
+    `depth` is how many documents a ranking could hold (by default the most that one does). Raises
+    UsageError for unknown protocols or ones that do not fit, and when no query was answered.
+    """
+    choices = choices or Choices()
+    n = dataset.n_queries
+    answered = answered or Answered.everything(n)
+    resolved = resolve(rankings, dataset)
+    if depth is None:
+        depth = int(resolved.rank.max(initial=1))
+    scorer = _Scorer(dataset, rankings, resolved, choices, depth, answered)
+    wanted = [named.protocol(name) for name in choices.protocols] or named.fitting(dataset.keys)
+    for protocol in wanted:
+        if protocol.key not in dataset.keys:
+            raise UsageError(
+                f"protocol {protocol.name!r} needs the answer key {protocol.key!r}, which "
+                f"{dataset.name} ({dataset.manifest.granularity}) does not have"
+            )
+        scorer.apply(protocol)
+    return scorer.finish()
+
+
+class _Scorer:
+    """Gathers the parts of a summary; one use."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        rankings: Rankings,
+        resolved: Resolved,
+        choices: Choices,
+        depth: int,
+        answered: Answered,
+    ) -> None:
+        self._dataset, self._rankings, self._resolved = dataset, rankings, resolved
+        self._choices, self._depth, self._answered = choices, depth, answered
+        self._masks = slices(dataset)
+        self._sizes = haystack_sizes(dataset)
+        self._blocks: list[dict[str, Any]] = []
+        self._tables: list[pa.Table] = []
+        self._left_out: dict[str, dict[str, list[str]]] = {}
+        self._warnings: list[str] = []
+
+    def apply(self, protocol: Protocol) -> None:
+        """Score under one protocol: documents, and sessions where it says so."""
+        dataset = self._dataset
+        judged = dataset.judgements(protocol.key)
+        ties = protocol.ties
+        if self._choices.ties is not None and not protocol.fixed_ks:
+            ties = self._choices.ties
+        ranked = rank_judged(self._rankings, from_dataset(dataset, protocol.key), ties)
+        scored = self._scored(protocol, ranked)
+        metrics = self._metrics(protocol)
+        present = judged.document >= 0
+        columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes)
+        self._add(protocol, dataset.manifest.granularity, ties, columns)
+        if protocol.session_metrics and dataset.manifest.granularity == "turn":
+            columns = self._session_columns(protocol, ranked, scored, present)
+            self._add(protocol, "turn>session", ties, columns)
+
+    def _scored(self, protocol: Protocol, ranked: Ranked) -> Flags:
+        """Which queries count, and the record of those that do not."""
+        answered = self._answered
+        n = ranked.n
+        any_judged = np.bincount(ranked.query, minlength=n) > 0
+        any_relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=n) > 0
+        without = self._dataset.abilities == str(Ability.ABSTENTION)
+        reasons = {
+            "not asked in this run": ~answered.asked,
+            "failed with an error": answered.failed,
+            "no answer exists (abstention)": without & (not protocol.unanswerable),
+            "no judgement": ~any_judged & protocol.judged,
+            "no evidence in the answer key": ~any_relevant & protocol.relevant,
+            "no ranking in the run": ~ranked.answered & (self._choices.missing == "skip"),
+        }
+        scored = np.ones(n, bool)
+        left_out: dict[str, list[str]] = {}
+        for reason, mask in reasons.items():
+            gone = mask & scored
+            if gone.any():
+                left_out[reason] = [self._dataset.query_ids[i] for i in np.flatnonzero(gone)]
+            scored &= ~mask
+        self._left_out[protocol.name] = left_out
+        return scored
+
+    def _metrics(self, protocol: Protocol) -> list[Metric]:
+        """The protocol's metrics at the chosen cut-offs, as deep as the rankings go."""
+        ks = protocol.ks if protocol.fixed_ks or not self._choices.ks else self._choices.ks
+        texts = [t.format(k=k) for t in protocol.metrics for k in (ks if "{k}" in t else (0,))]
+        metrics = [Metric.parse(text) for text in texts]
+        if not protocol.fixed_ks:
+            metrics += self._choices.metrics
+        metrics = list(dict.fromkeys(metrics))
+        reach = self._reach()
+        deep = sorted({m.k for m in metrics if m.k is not None and m.k > reach})
+        if deep:
+            self._warn(
+                f"rankings hold {self._depth} documents: nothing is reported at k = "
+                f"{', '.join(map(str, deep))}; run with a larger --k for that"
+            )
+        return [m for m in metrics if m.k is None or m.k <= reach]
+
+    def _reach(self) -> float:
+        """The largest cut-off that the rankings can tell about."""
+        return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
+
+    def _session_columns(
+        self, protocol: Protocol, ranked: Ranked, scored: Flags, present: Flags
+    ) -> list[Column]:
+        judged = self._dataset.judgements(protocol.key)
+        level = SessionLevel(
+            self._dataset, self._resolved, judged, ranked, renamed=protocol.renamed
+        )
+        by_session = level.ranked()
+        ks = protocol.ks if protocol.fixed_ks or not self._choices.ks else self._choices.ks
+        columns = []
+        for template in protocol.session_metrics:
+            for k in ks:
+                metric = Metric.parse(template.format(k=k))
+                cut, measurable = level.cut(k)
+                empty = protocol.empty.get(metric.name, 0.0)
+                values, best = metric(by_session, cut), ceiling(metric, by_session, present, cut)
+                columns.append(
+                    Column(
+                        metric,
+                        np.where(scored, np.where(np.isnan(values), empty, values), np.nan),
+                        measurable,
+                        None,
+                        np.where(scored, np.where(np.isnan(best), empty, best), np.nan),
+                    )
+                )
+        return columns
+
+    def _add(self, protocol: Protocol, unit: str, ties: Ties, columns: list[Column]) -> None:
+        """One block of the summary, and its per-query table."""
+        block: dict[str, Any] = {
+            "protocol": protocol.name,
+            "version": protocol.version,
+            "about": protocol.about,
+            "unit": unit,
+            "ties": str(ties),
+            "left_out": {r: len(ids) for r, ids in self._left_out[protocol.name].items()},
+            "slices": {},
+        }
+        for name, mask in self._masks.items():
+            cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask)) is not None}
+            for metric, cell in cells.items():
+                cell["signature"] = str(
+                    self._signature(metric, protocol, unit, name, cell["n"], ties)
+                )
+            if cells:
+                n = max(cell["n"] for cell in cells.values())
+                block["slices"][name] = {"n": n, "metrics": cells}
+        self._blocks.append(block)
+        self._warn_saturated(columns, protocol, unit)
+        self._tables.append(self._query_table(protocol, unit, columns))
+
+    def _signature(
+        self, metric: str, protocol: Protocol, unit: str, slice_: str, n: int, ties: Ties
+    ) -> Signature:
+        m = self._dataset.manifest
+        return Signature(
+            metric,
+            f"{protocol.name}/{protocol.version}",
+            f"{m.name}#{m.fingerprint[:8]}",
+            unit,
+            m.text,
+            m.split,
+            slice_,
+            n,
+            str(ties),
+            self._depth,
+            self._choices.missing,
+            harness.__version__,
+        )
+
+    def _query_table(self, protocol: Protocol, unit: str, columns: list[Column]) -> pa.Table:
+        rows = np.flatnonzero(self._answered.asked)
+        table = {
+            "query": [self._dataset.query_ids[i] for i in rows],
+            "ability": self._dataset.abilities[rows],
+            "category": self._dataset.categories[rows],
+            "protocol": pa.repeat(protocol.name, len(rows)),
+            "unit": pa.repeat(unit, len(rows)),
+        }
+        for column in columns:
+            known = np.where(column.measurable, column.values, np.nan)[rows]
+            table[str(column.metric)] = pa.array(known, from_pandas=True)
+        return pa.table(table)
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warnings:
+            self._warnings.append(text)
+
+    def _warn_saturated(self, columns: list[Column], protocol: Protocol, unit: str) -> None:
+        unknown: list[int] = []
+        for column in columns:
+            cell, k = column.cell(self._masks["all"]), column.metric.k
+            if cell is None or k is None or column.metric.name not in ("recall", "hit"):
+                continue
+            if "not_measurable" in cell:
+                unknown.append(k)
+            elif unit != "turn>session" and np.median(self._sizes) <= k:
+                self._warn(f"k = {k} reaches the whole haystack: {column.metric} says nothing")
+            elif cell["value"] is not None and cell["ceiling"] - cell["value"] < 0.005:
+                self._warn(f"{column.metric} ({protocol.name}, {unit}) is saturated")
+        if unknown:
+            self._warn(
+                f"sessions cannot be scored from turns at k = {', '.join(map(str, dict.fromkeys(unknown)))}: "
+                f"rankings of {self._depth} turns hold fewer sessions; run with a larger --k for that"
+            )
+
+    # -- what is not a protocol ----------------------------------------------------------------
+
+    def finish(self) -> Scores:
+        """The parts that every run gets, and everything together."""
+        dataset, manifest = self._dataset, self._dataset.manifest
+        judged = dataset.judgements()
+        ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
+        asked = self._answered.asked & ~self._answered.failed
+        ks = tuple(k for k in self._choices.ks or (1, 5, 10) if k <= self._reach())
+        summary: dict[str, Any] = {
+            "score_version": SCORE_VERSION,
+            "harness": harness.__version__,
+            "dataset": {
+                "name": manifest.name,
+                "granularity": manifest.granularity,
+                "text": manifest.text,
+                "split": manifest.split,
+                "fingerprint": manifest.fingerprint,
+                "published_files": manifest.official,
+                "own_document_left_out": manifest.exclude_self,
+            },
+            "depth": self._depth,
+            "queries": {
+                "in_dataset": dataset.n_queries,
+                "asked": int(self._answered.asked.sum()),
+                "failed": int(self._answered.failed.sum()),
+                "without_ranking": int((asked & ~ranked.answered).sum()),
+                "unknown_in_run": len(self._resolved.unknown_queries),
+            },
+            "unknown_documents_in_run": self._resolved.unknown_documents,
+            "protocols": self._blocks,
+            "knowledge_update": freshness(dataset, judged, ranked, asked, ks),
+            "abstention": self._abstention(ranked, asked),
+            "tokens": self._tokens(ranked, asked),
+            "warnings": self._warnings,
+        }
+        table = pa.concat_tables(self._tables, promote_options="default")
+        return Scores(summary, table, self._left_out)
+
+    def _abstention(self, ranked: Ranked, asked: Flags) -> dict[str, Any] | None:
+        known = self._answered
+        without = self._dataset.abilities == str(Ability.ABSTENTION)
+        judged = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
+        mine = asked & (without | judged)
+        confidence = np.where(
+            np.isnan(known.confidence), self._top_scores(ranked.n), known.confidence
+        )
+        k = int(min(10, self._depth))
+        wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
+        silent = known.abstained | (ranked.returned == 0)
+        result = abstention(
+            without[mine],
+            silent[mine],
+            confidence[mine],
+            wrong[mine],
+            self._dataset.query_haystack[mine],
+        )
+        if result is not None:
+            own = not np.isnan(known.confidence[mine]).all()
+            result["confidence_is"] = "the system's own" if own else "the top score"
+            result["wrong_is"] = f"hit@{k} = 0, or no answer exists"
+        return result
+
+    def _top_scores(self, n: int) -> Values:
+        """Best score of each query's ranking; NaN without."""
+        top = np.full(n, np.nan)
+        if self._rankings.score is None:
+            return top
+        known = {name: i for i, name in enumerate(self._dataset.query_ids)}
+        starts = self._rankings.starts
+        for i, name in enumerate(self._rankings.query_ids):
+            at = known.get(name)
+            if at is not None and starts[i + 1] > starts[i]:
+                top[at] = self._rankings.score[starts[i] : starts[i + 1]].max()
+        return top
+
+    def _tokens(self, ranked: Ranked, asked: Flags) -> dict[str, Any]:
+        dataset = self._dataset
+        budget = TokenBudget(ranked, self._resolved, token_counts(dataset, self._resolved.row))
+        without = dataset.abilities == str(Ability.ABSTENTION)
+        relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
+        scored = asked & relevant & ~without
+        within: dict[str, Any] = {}
+        for tokens in BUDGETS:
+            values, ended = budget.recall(tokens)
+            within[str(tokens)] = {
+                "recall": mean(values[scored]),
+                "n": int(scored.sum()),
+                "rankings_that_ended_before": int(ended[scored].sum()),
+                "by_ability": {
+                    name: mean(values[scored & mask])
+                    for name, mask in self._masks.items()
+                    if name in set(Ability) and (scored & mask).any()
+                },
+            }
+        at_10 = budget.tokens_at(10, self._resolved)[asked]
+        return {
+            "tokenizer": TOKENIZER,
+            "retrieved_a_query": token_summary(budget.per_query[asked]),
+            "retrieved_a_query_top_10": token_summary(at_10),
+            "recall_within_budget": within,
+        }

@@ -1,0 +1,85 @@
+"""What equal scores could do to a number: the best, the worst and the expected order of ties."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.scoring.arrays import Ints, Values, count_by
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
+
+DRAWS = 100
+"""Random orders that the expected value is the mean of."""
+
+
+class TieOrders:
+    """Other orders of the tied documents of a run, as rankings of their own.
+
+    Only queries in which a judged document shares its score are looked at; judgements with units
+    are not (`any` is False then).
+    """
+
+    def __init__(self, ranked: Ranked) -> None:
+        self._ranked = ranked
+        tied = ranked.tied > 1
+        self.any = bool(tied.any()) and bool(ranked.first_of_document.all())
+        self._queries = count_by(ranked.query[tied], ranked.n) > 0
+
+    def bounds(self, metric: Metric) -> tuple[Values, Values]:
+        """Value a query with the relevant ones first, and last, among equals; each (n,)."""
+        return metric(self._ordered(best=True)), metric(self._ordered(best=False))
+
+    def expected(self, metric: Metric) -> Values:
+        """Mean a query over random orders of equals, seeded; (n,)."""
+        own = metric(self._ranked)
+        draws = np.zeros(len(own))
+        for draw in range(DRAWS):
+            draws += metric(self._drawn(draw))
+        return np.where(self._queries, draws / DRAWS, own)
+
+    def _ordered(self, *, best: bool) -> Ranked:
+        ranked = self._ranked
+        found = (ranked.rank != NOT_RETRIEVED) & (ranked.grade >= 1)
+        grade = -ranked.grade if best else ranked.grade
+        order = np.lexsort((grade, ranked.above, ranked.query))
+        order = order[found[order]]
+        place, size = _place_in_group(ranked.query[order], ranked.above[order])
+        start = ranked.above[order] + (0 if best else ranked.tied[order] - size)
+        rank = ranked.rank.copy()
+        rank[order] = start + place + 1
+        # Judged documents of grade 0 or less matter only to judged@k: they take the other end.
+        return replace(ranked, rank=rank)
+
+    def _drawn(self, draw: int) -> Ranked:
+        """Each judged document at a random place of its group, no two at the same."""
+        ranked = self._ranked
+        rng = np.random.default_rng([draw, 0x71E5])
+        rank = ranked.rank.copy()
+        tied = np.flatnonzero(ranked.tied > 1)
+        unplaced = tied
+        while len(unplaced):
+            places = (rng.random(len(unplaced)) * ranked.tied[unplaced]).astype(np.int64)
+            rank[unplaced] = ranked.above[unplaced] + 1 + places
+            # Of those on one place the first stays and the others draw again: that is drawing
+            # without putting back, so every order is equally likely.
+            unplaced = _clashing(ranked.query, rank, tied)
+        return replace(ranked, rank=rank)
+
+
+def _place_in_group(query: Ints, above: Ints) -> tuple[Ints, Ints]:
+    """Place of each row among the rows of the same query and score, and how many those are."""
+    new = (np.diff(query, prepend=-1) != 0) | (np.diff(above, prepend=-1) != 0)
+    group = np.cumsum(new) - 1
+    sizes = np.bincount(group, minlength=0)
+    starts = np.cumsum(sizes) - sizes
+    return np.arange(len(query)) - starts[group], sizes[group]
+
+
+def _clashing(query: npt.NDArray[np.int32], rank: Ints, rows: Ints) -> Ints:
+    """All but the first of the rows (ascending) that share a query and a rank."""
+    order = rows[np.lexsort((rows, rank[rows], query[rows]))]
+    same = (np.diff(query[order]) == 0) & (np.diff(rank[order]) == 0)
+    return np.asarray(order[1:][same])

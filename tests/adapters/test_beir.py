@@ -1,0 +1,229 @@
+"""BEIR: the real SciFact, and small sets in its format."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from adapters.beir import Beir
+from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.schema import Ability
+
+CORPUS = [
+    {"_id": "d1", "title": "Harbours", "text": "The ferry leaves at noon.", "metadata": {}},
+    {"_id": "d2", "title": "", "text": "Bread rises overnight."},
+    {"_id": "q2", "text": "A document that has a query's id.", "metadata": {"url": "x"}},
+]
+QUERIES = [
+    {"_id": "q1", "text": "When does the ferry leave?"},
+    {"_id": "q2", "text": "What rises?", "metadata": {}},
+    {"_id": "q3", "text": "Not judged in this split"},
+]
+QRELS = "query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t1\nq2\td1\t0\n"
+
+
+def lines(records: list[dict[str, object]]) -> str:
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A small dataset in BEIR's format."""
+    folder = tmp_path / "small"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text(lines(CORPUS))
+    (folder / "queries.jsonl").write_text(lines(QUERIES))
+    (folder / "qrels" / "test.tsv").write_text(QRELS)
+    return folder
+
+
+def key(dataset: Dataset) -> set[tuple[str, str, int]]:
+    found = dataset.judgements()
+    return {
+        (dataset.query_ids[query], document, grade)
+        for query, document, grade in zip(
+            found.query.tolist(), found.document_id.to_pylist(), found.grade.tolist(), strict=True
+        )
+    }
+
+
+def refused(source: Path, name: str = "beir/fiqa") -> str:
+    with pytest.raises(UsageError) as error:
+        open_dataset(name, source=source)
+    return str(error.value)
+
+
+def test_scifact_has_its_published_counts_and_is_known_by_its_hashes(
+    data: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
+    assert dataset.manifest.counts == {
+        "documents": 5183,
+        "haystacks": 1,
+        "judgements": 339,
+        "queries": 300,
+    }
+    assert dataset.manifest.official
+    assert "warning" not in capsys.readouterr().err
+    assert [(r.kind, r.count) for r in dataset.manifest.repairs] == [
+        ("queries without a judgement: left out", 809)
+    ]
+    train = open_dataset("beir/scifact", source=data / "beir" / "scifact", split="train")
+    assert (train.n_queries, len(train.judgements())) == (809, 919)
+
+
+def test_titles_and_texts_are_kept_apart_and_only_judged_queries_kept(
+    folder: Path, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = open_dataset("beir/fiqa", source=folder)
+    assert [(d.id, d.title, d.text) for d in dataset.documents] == [
+        ("d1", "Harbours", "The ferry leaves at noon."),
+        ("d2", "", "Bread rises overnight."),
+        ("q2", "", "A document that has a query's id."),
+    ]
+    assert dataset.documents[0].content == "Harbours The ferry leaves at noon."
+    assert dataset.query_ids == ["q1", "q2"]
+    assert key(dataset) == {("q1", "d1", 2), ("q2", "d2", 1), ("q2", "d1", 0)}
+    assert dataset.manifest.exclude_self
+    assert dataset.manifest.repairs[0].examples == ["queries.jsonl:3 q3"]
+    assert "not a published file" in capsys.readouterr().err
+
+
+def test_hotpotqa_is_multi_hop_and_the_rest_lookup(folder: Path, home: Path) -> None:
+    abilities = {
+        name: set(open_dataset(f"beir/{name}", source=folder).abilities.tolist())
+        for name in ("hotpotqa", "quora", "cqadupstack/android")
+    }
+    assert abilities == {
+        "hotpotqa": {Ability.MULTI_HOP},
+        "quora": {Ability.LOOKUP},
+        "cqadupstack/android": {Ability.LOOKUP},
+    }
+
+
+def test_an_archive_a_folder_and_gzipped_files_give_the_same_dataset(
+    folder: Path, home: Path, tmp_path: Path
+) -> None:
+    plain = open_dataset("beir/fiqa", source=folder).fingerprint
+    archive = tmp_path / "fiqa.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+        for path in sorted(folder.rglob("*.*")):
+            opened.write(path, f"fiqa/{path.relative_to(folder)}")
+    assert open_dataset("beir/fiqa", source=archive).fingerprint == plain
+    for path in list(folder.rglob("*.*")):
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
+        path.unlink()
+    assert open_dataset("beir/fiqa", source=folder).fingerprint == plain
+
+
+def test_crlf_a_byte_order_mark_and_a_missing_header_lose_nothing(folder: Path, home: Path) -> None:
+    plain = open_dataset("beir/fiqa", source=folder)
+    for name in ("corpus.jsonl", "qrels/test.tsv"):
+        text = (folder / name).read_text()
+        (folder / name).write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert open_dataset("beir/fiqa", source=folder).fingerprint == plain.fingerprint
+    (folder / "qrels" / "test.tsv").write_text(QRELS.partition("\n")[2])
+    assert key(open_dataset("beir/fiqa", source=folder)) == key(plain)
+
+
+def test_judgements_of_documents_that_are_not_there_are_kept_and_recorded(
+    folder: Path, home: Path
+) -> None:
+    (folder / "qrels" / "test.tsv").write_text(QRELS + "q1\tlost\t1\n")
+    dataset = open_dataset("beir/fiqa", source=folder)
+    assert ("q1", "lost", 1) in key(dataset)
+    assert any("does not hold" in repair.kind for repair in dataset.manifest.repairs)
+
+
+def test_of_contradicting_judgements_the_last_holds_as_in_beir(folder: Path, home: Path) -> None:
+    (folder / "qrels" / "test.tsv").write_text(QRELS + "q1\td1\t1\nq2\td2\t1\n")
+    dataset = open_dataset("beir/fiqa", source=folder)
+    assert key(dataset) == {("q1", "d1", 1), ("q2", "d2", 1), ("q2", "d1", 0)}
+    assert [repair.count for repair in dataset.manifest.repairs[:2]] == [1, 1]
+
+
+def test_records_that_cross_the_reader_s_blocks_come_whole(folder: Path, home: Path) -> None:
+    long = [{"_id": f"d{i}", "text": f"{i} " + "é" * 5000} for i in range(300)]
+    (folder / "corpus.jsonl").write_text(lines(long), encoding="utf-8")
+    dataset = open_dataset("beir/fiqa", source=folder)
+    assert [d.text for d in dataset.documents] == [record["text"] for record in long]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("corpus.jsonl", lines(CORPUS) + '{"_id": "d9", "te', "corpus.jsonl:4: not valid JSON"),
+        ("corpus.jsonl", lines(CORPUS) + '\n["d9"]\n', "corpus.jsonl:5: a JSON object was"),
+        ("corpus.jsonl", lines([{"_id": "d1"}]), "corpus.jsonl:1: the record has no field 'text'"),
+        ("corpus.jsonl", lines([{"_id": "d1", "text": None}]), "corpus.jsonl:1: the field 'text'"),
+        ("corpus.jsonl", lines([*CORPUS, CORPUS[0]]), "corpus.jsonl:4: the document id 'd1' stan"),
+        ("corpus.jsonl", "", "corpus.jsonl: holds no documents"),
+        ("corpus.jsonl", b'{"_id": "d1", "text": "\xff"}\n', "corpus.jsonl:1: byte 0xff is not"),
+        ("queries.jsonl", lines([*QUERIES, QUERIES[0]]), "queries.jsonl:4: the query id 'q1' sta"),
+        ("qrels/test.tsv", QRELS + "q1\td2\tone\n", "test.tsv:5: the grade 'one' is not an int"),
+        ("qrels/test.tsv", QRELS + "q9\td2\t1\n", "test.tsv:5: the query 'q9' is not in"),
+        ("qrels/test.tsv", QRELS + "q1\td2\n", "test.tsv:5: 2 columns; a judgement has 4"),
+        ("qrels/test.tsv", "", "test.tsv: holds no judgements"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_nothing_is_left(
+    folder: Path, home: Path, file: str, content: str | bytes, says: str
+) -> None:
+    data = content if isinstance(content, bytes) else content.encode()
+    (folder / file).write_bytes(data)
+    assert says in refused(folder)
+    assert "\n" not in refused(folder)
+    assert not list(home.rglob("*.arrow"))
+
+
+def test_a_file_that_is_missing_is_named(folder: Path, home: Path, tmp_path: Path) -> None:
+    (folder / "qrels" / "test.tsv").rename(folder / "qrels" / "dev.tsv")
+    assert "test.tsv: no such file (there is: dev)" in refused(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    assert "a folder with corpus.jsonl, queries.jsonl" in refused(folder)
+    text = tmp_path / "corpus.jsonl"
+    text.write_text("")
+    assert "BEIR comes as a .zip or as a folder" in refused(text)
+
+
+def test_archives_that_are_damaged_or_climb_out_are_refused(
+    folder: Path, home: Path, tmp_path: Path
+) -> None:
+    archive = tmp_path / "fiqa.zip"
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.write(folder / "corpus.jsonl", "../../corpus.jsonl")
+    assert "a path that climbs out" in refused(archive)
+    with zipfile.ZipFile(archive, "w") as opened:
+        opened.write(folder / "corpus.jsonl", "fiqa/corpus.jsonl")
+    assert "holds no fiqa/queries.jsonl" in refused(archive)
+    with zipfile.ZipFile(archive, "w") as opened:
+        for path in sorted(folder.rglob("*.*")):
+            opened.write(path, f"fiqa/{path.relative_to(folder)}")
+    whole = archive.read_bytes()
+    archive.write_bytes(whole.replace(b"ferry leaves", b"ferry stays!"))
+    assert "damaged or truncated archive" in refused(archive)
+    archive.write_bytes(whole[:-30])
+    assert "not a zip archive" in refused(archive)
+
+
+def test_every_public_set_is_listed_with_its_pinned_archive_and_splits() -> None:
+    listed = {variant.name: variant for variant in Beir().variants()}
+    assert len(listed) == 14 + 12 + 4
+    for name, variant in listed.items():
+        if variant.needs_source:
+            assert name in {"bioasq", "signal1m", "trec-news", "robust04"}
+        else:
+            (archive,) = variant.files
+            assert archive.url.endswith(f"/BEIR/datasets/{name.partition('/')[0]}.zip")
+            assert len(archive.md5) == 32
+            assert archive.bytes
+    assert listed["msmarco"].splits[0] == "dev"
+    assert listed["nfcorpus"].splits == ("test", "dev", "train")

@@ -1,0 +1,259 @@
+"""The user's own files: BEIR's layout, JSONL, CSV and TREC's formats."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.schema import Ability, timestamp
+
+DOCUMENTS: list[dict[str, Any]] = [
+    {"id": "d1", "title": "Harbour", "text": "The ferry leaves at noon."},
+    {"id": "d2", "text": "Bread rises overnight."},
+]
+QUERIES: list[dict[str, Any]] = [
+    {"id": "q1", "text": "When does the ferry leave?"},
+    {"id": "q2", "text": "What is the captain's name?", "ability": "abstention"},
+]
+JUDGEMENTS: list[dict[str, Any]] = [{"query": "q1", "document": "d1", "grade": 2}]
+
+
+def write(folder: Path, files: dict[str, Any]) -> Path:
+    """Records as JSON lines, anything else as it is."""
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, list):
+            content = "".join(json.dumps(record) + "\n" for record in content)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return folder
+
+
+def jsonl(**changed: Any) -> dict[str, Any]:
+    files = {"documents": DOCUMENTS, "queries": QUERIES, "judgements": JUDGEMENTS, **changed}
+    return {f"{name}.jsonl": records for name, records in files.items()}
+
+
+def contents(dataset: Dataset) -> tuple[object, ...]:
+    """Documents, queries and judgements, whatever file they came from."""
+    key = dataset.judgements()
+    return (
+        [(d.id, d.title, d.text) for d in dataset.documents],
+        [(q.id, q.text) for q in map(dataset.query, range(dataset.n_queries))],
+        list(zip(key.document_id.to_pylist(), key.grade.tolist(), strict=True)),
+    )
+
+
+EXPECTED = (
+    [("d1", "Harbour", "The ferry leaves at noon."), ("d2", "", "Bread rises overnight.")],
+    [("q1", "When does the ferry leave?")],
+    [("d1", 2)],
+)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        jsonl(queries=QUERIES[:1]),
+        {
+            "corpus.jsonl": [{**d, "_id": d["id"]} for d in DOCUMENTS],
+            "queries.jsonl": [{"_id": "q1", "text": "When does the ferry leave?"}],
+            "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t2\n",
+        },
+        {
+            "documents.csv": "id,title,text\nd1,Harbour,The ferry leaves at noon.\nd2,,"
+            '"Bread rises overnight."\n',
+            "queries.csv": "text,id\nWhen does the ferry leave?,q1\n",
+            "judgements.csv": "query,document,grade\r\nq1,d1,2\r\n",
+        },
+        {
+            "documents.trec": "<DOC>\n<DOCNO> d1 </DOCNO>\n<TITLE>Harbour</TITLE>\n<TEXT>\n"
+            "The ferry <b>leaves</b> at noon.\n</TEXT>\n</DOC>\n<DOC><DOCNO>d2</DOCNO>\n"
+            "<TEXT>Bread rises overnight.</TEXT></DOC>\n",
+            "topics.txt": "<top>\n<num> Number: q1\n<title> When does\nthe ferry leave?\n\n"
+            "<desc> Description:\nA time.\n</top>\n",
+            "qrels.txt": "q1 0 d1 2\n",
+        },
+        {
+            "documents.jsonl": DOCUMENTS,
+            "topics.tsv": "q1\tWhen does the ferry leave?\n",
+            "qrels.tsv": "q1\tQ0\td1\t2\n",
+        },
+    ],
+    ids=["jsonl", "beir", "csv", "trec", "mixed"],
+)
+def test_every_format_gives_the_same_dataset(
+    files: dict[str, Any], home: Path, tmp_path: Path
+) -> None:
+    dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
+    documents, queries, key = contents(dataset)
+    assert isinstance(documents, list)
+    flat = [(id_, title, " ".join(text.split())) for id_, title, text in documents]
+    assert (flat, queries, key) == EXPECTED
+    assert dataset.manifest.repairs == []
+
+
+def test_the_dl19_sample_is_read_without_losing_its_first_judgement(data: Path, home: Path) -> None:
+    dataset = open_dataset("labelled", source=data / "msmarco" / "dl19_sample")
+    counts = dataset.manifest.counts
+    # Its qrels have no header line, and 7 of its 50 queries no judgement.
+    assert (counts["documents"], counts["queries"], counts["judgements"]) == (5000, 43, 4102)
+    assert dataset.manifest.repairs[0].count == 7
+
+
+def test_haystacks_dates_abilities_and_answers_are_kept(home: Path, tmp_path: Path) -> None:
+    documents = [
+        {"id": "t1", "text": "I live in Oslo.", "haystack": "ann", "timestamp": "2023-05-08T13:56",
+         "session": "s1", "speaker": "Ann", "position": 0},
+        {"id": "t1", "text": "I live in Rome.", "haystack": "ben", "timestamp": 1683554160},
+        {"id": "t2", "text": "Hello", "haystack": ["ann", "ben"], "timestamp": "2023-05-09"},
+    ]  # fmt: skip
+    queries = [
+        {"id": "q1", "text": "Where does she live?", "haystack": "ann", "category": "home",
+         "ability": "knowledge-update", "timestamp": "2023-06-01", "answers": ["Oslo"]},
+        {"id": "q2", "text": "Where does he live?", "haystack": "ben", "answers": "Rome"},
+    ]  # fmt: skip
+    judgements = [{"query": q, "document": "t1"} for q in ("q1", "q2")]
+    files = jsonl(documents=documents, queries=queries, judgements=judgements)
+    dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
+    assert [dataset.haystack_rows(h).tolist() for h in range(2)] == [[0, 2], [1, 2]]
+    assert dataset.judgements().document.tolist() == [0, 1]
+    first = dataset.documents[0]
+    assert first.timestamp == timestamp(datetime(2023, 5, 8, 13, 56)) == 1683554160
+    assert (first.session, first.speaker, first.position) == ("s1", "Ann", 0)
+    query = dataset.query(0)
+    assert (query.ability, query.category) == (Ability.KNOWLEDGE_UPDATE, "home")
+    assert (query.answers, dataset.query(1).answers) == (("Oslo",), ("Rome",))
+    assert query.timestamp == timestamp(datetime(2023, 6, 1))
+
+
+def test_a_document_can_have_another_date_in_each_haystack(home: Path, tmp_path: Path) -> None:
+    documents = [
+        {"id": "t1", "text": "Hello", "haystack": {"a": "2023-01-02", "b": "2024-01-02"}},
+        {"id": "t2", "text": "Again", "haystack": "b", "timestamp": "2024-01-03"},
+    ]
+    queries = [{"id": f"q{h}", "text": "Who?", "haystack": h} for h in "ab"]
+    judgements = [{"query": "qa", "document": "t1"}, {"query": "qb", "document": "t2"}]
+    files = jsonl(documents=documents, queries=queries, judgements=judgements)
+    dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
+    years = [[datetime.fromtimestamp(t.as_py()).year for t in dataset.haystack_timestamps(h)]
+             for h in range(2)]  # fmt: skip
+    assert years == [[2023], [2024, 2024]]
+
+
+def test_unjudged_queries_are_kept_and_recorded_unless_nothing_answers_them(
+    home: Path, tmp_path: Path
+) -> None:
+    queries = [*QUERIES, {"id": "q3", "text": "Nobody judged this"}]
+    dataset = open_dataset("labelled", source=write(tmp_path / "mine", jsonl(queries=queries)))
+    assert dataset.query_ids == ["q1", "q2", "q3"]
+    (repair,) = dataset.manifest.repairs
+    assert (repair.kind, repair.examples) == (
+        "queries without a judgement: kept, they cannot be scored",
+        ["q3"],
+    )
+
+
+def test_splits_are_the_files_under_qrels(home: Path, tmp_path: Path) -> None:
+    files = {
+        "documents.jsonl": DOCUMENTS,
+        "queries.jsonl": [{"id": f"q{n}", "text": "?"} for n in range(3)],
+        "qrels/dev.tsv": "q0\td1\t1\n",
+        "qrels/train.tsv": "q1\td2\t1\n",
+    }
+    folder = write(tmp_path / "mine", files)
+    assert open_dataset("labelled", source=folder, split="dev").query_ids == ["q0"]
+    assert open_dataset("labelled", source=folder, split="all").query_ids == ["q0", "q1"]
+    with pytest.raises(UsageError, match=r"no test.tsv; there is dev, train: choose with --split"):
+        open_dataset("labelled", source=folder)
+    (folder / "qrels" / "dev.tsv").rename(folder / "qrels.txt")
+    (folder / "qrels" / "train.tsv").unlink()
+    (folder / "qrels").rmdir()
+    with pytest.raises(UsageError, match="has no splits, so no 'dev'"):
+        open_dataset("labelled", source=folder, split="dev")
+
+
+CSV = {
+    "documents.csv": "id,text\nd1,a\n",
+    "queries.csv": "id,text\nq1,a\n",
+    "judgements.csv": "query,document\nq1,d1\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        (jsonl(judgements=[{"query": "q1", "document": "d9"}]),
+         "judgements.jsonl:1: the document 'd9' is not in the documents; add it"),
+        (jsonl(judgements=[*JUDGEMENTS, {"query": "q9", "document": "d1"}]),
+         "judgements.jsonl:2: the query 'q9' is not in"),
+        (jsonl(judgements=[{"query": "q1", "document": "d1", "grade": 1.5}]),
+         "judgements.jsonl:1: the grade '1.5' is not an integer"),
+        (jsonl(judgements=[*JUDGEMENTS, {"query": "q1", "document": "d1", "grade": 1}]),
+         "judgements.jsonl:2: the document 'd1' has the grade 1 here and 2 on line 1"),
+        (jsonl(judgements=[{"query": "q1"}]), "judgements.jsonl:1: the record has no field 'docu"),
+        (jsonl(judgements=[]), "judgements.jsonl: holds no judgements"),
+        (jsonl(documents=[*DOCUMENTS, DOCUMENTS[0]]),
+         "documents.jsonl:3: the haystack and document id ('corpus', 'd1') stands on line 1"),
+        (jsonl(documents=[]), "documents.jsonl: holds no documents"),
+        (jsonl(documents=[{**DOCUMENTS[0], "timestamp": "last May"}]),
+         "documents.jsonl:1: the timestamp 'last May' is neither ISO 8601"),
+        (jsonl(documents=[{**DOCUMENTS[0], "haystack": 3}]), "documents.jsonl:1: the haystack 3"),
+        (jsonl(documents=[{"id": "d1", "text": "x", "haystack": {"a": 5}},
+                          {"id": "d2", "text": "y", "haystack": "a"}]),
+         "the haystack 'a' dates some of its documents but 1 have no time"),
+        (jsonl(documents='{"id": "d1", "text": "The fer'), "documents.jsonl:1: not valid JSON"),
+        (jsonl(queries=[{**QUERIES[0], "ability": "magic"}]),
+         "queries.jsonl:1: the ability 'magic' is none of lookup, multi-hop"),
+        (jsonl(queries=[{**QUERIES[0], "haystack": "nowhere"}]),
+         "no document is in the haystack 'nowhere' of the query 'q1'"),
+        (jsonl(queries=[QUERIES[0], QUERIES[0]]), "queries.jsonl:2: the query id 'q1' stands on"),
+        (jsonl(queries=[]), "queries.jsonl: holds no queries"),
+        ({**CSV, "documents.csv": "id,body\nd1,a\n"},
+         "documents.csv:1: no column 'text' in the header (id, body)"),
+        ({**CSV, "documents.csv": "id,text\nd1,a,b\n"}, "documents.csv:2: 3 cells where the head"),
+        ({**CSV, "documents.csv": 'id,text\nd0,"two\nlines"\nd1,"a\n'},
+         "documents.csv:4: not valid CSV"),
+        ({**CSV, "documents.csv": b"id,text\nd1,caf\xe9\n"}, "documents.csv:2: byte 0xe9 is not"),
+        ({**CSV, "documents.csv": ""}, "documents.csv: empty; a header line with id, text"),
+        ({**CSV, "judgements.csv": "query,document,grade\nq1,d1,high\n"},
+         "judgements.csv:2: the grade 'high' is not an integer"),
+        ({"documents.jsonl": DOCUMENTS, "queries.jsonl": QUERIES}, "no file with the judgements"),
+        ({**CSV, **jsonl()}, "several files could be the documents: documents.csv, documents.json"),
+        ({"notes.txt": "x"}, "no file with the documents; accepted are documents.jsonl, .csv"),
+        ({**jsonl(), "documents.jsonl": b"", "topics.txt": "q1 no tab\n"},
+         "several files could be the queries"),
+        ({"documents.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n", "topics.txt": "q1\tx\n",
+          "qrels.txt": "q1 0 d1 1\n"}, "documents.trec:1: this <DOC> has no <DOCNO>"),
+        ({"documents.trec": "\n<DOC>\n<DOCNO>d1</DOCNO>\n", "topics.txt": "q1\tx\n",
+          "qrels.txt": "q1 0 d1 1\n"}, "documents.trec:2: <doc> without </doc>"),
+        ({"documents.tsv": "d1\tx\n", "topics.txt": "<top>\n<num> 5\n</top>\n",
+          "qrels.txt": "5 0 d1 1\n"}, "topics.txt:1: the topic '5' has no <title>"),
+        ({"documents.tsv": "d1\tx\n", "topics.txt": "q1 no tab\n", "qrels.txt": "q1 0 d1 1\n"},
+         "topics.txt:1: 1 of 2 columns"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_line_and_nothing_is_left(
+    files: dict[str, Any], says: str, home: Path, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "mine", files)
+    with pytest.raises(UsageError) as error:
+        open_dataset("labelled", source=folder)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+    assert not list(home.rglob("*.arrow"))
+
+
+def test_without_a_source_it_asks_for_one(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="add --source PATH"):
+        open_dataset("labelled")
+    (tmp_path / "file.jsonl").write_text("")
+    with pytest.raises(UsageError, match="a folder is needed, with"):
+        open_dataset("labelled", source=tmp_path / "file.jsonl")
