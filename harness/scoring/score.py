@@ -293,9 +293,10 @@ class _Scorer:
             elif cell["value"] is not None and cell["ceiling"] - cell["value"] < 0.005:
                 self._warn(f"{column.metric} ({protocol.name}, {unit}) is saturated")
         if unknown:
+            ks = ", ".join(map(str, dict.fromkeys(unknown)))
             self._warn(
-                f"sessions cannot be scored from turns at k = {', '.join(map(str, dict.fromkeys(unknown)))}: "
-                f"rankings of {self._depth} turns hold fewer sessions; run with a larger --k for that"
+                f"sessions cannot be scored from turns at k = {ks}: rankings of {self._depth} "
+                "turns hold fewer sessions; run with a larger --k for that"
             )
 
     # -- what is not a protocol ----------------------------------------------------------------

@@ -87,6 +87,8 @@ def random_case(rng: random.Random) -> tuple[dict, dict]:
     for q in map(str, range(rng.randint(1, 5))):
         judged = rng.sample(ids, rng.randint(1, 12))
         qrels[q] = {d: rng.choice([-1, 0, 0, 1, 1, 2, 3]) for d in judged}
+        # pytrec_eval 0.5.11 never returns for a query whose judgements are all negative.
+        qrels[q][judged[0]] = max(0, qrels[q][judged[0]])
         if rng.random() < 0.85:
             found = rng.sample(ids, rng.randint(1, len(ids)))
             scores = [1.0, 1.00000001, 0.5, 0.25, -3.0, rng.random()]
