@@ -48,6 +48,8 @@ def _variant(name: str, about: str, file: str, sha256: str, size: int) -> Varian
         files=(RemoteFile(file, root + file, sha256=sha256, bytes=size),),
         granularities=("session", "turn"),
         texts=("official", "dated"),
+        # Scoring sessions from turns at k = 50 takes most of a haystack's turns.
+        depths={"turn": 500},
     )
 
 

@@ -48,7 +48,7 @@ VARIANTS = (
         },
         granularities=("turn", "session"),
         texts=("official", "dated"),
-        k=50,
+        k=100,
     ),
 )
 
@@ -58,6 +58,7 @@ class Sample:
     """The adapter of the shipped benchmark."""
 
     version: ClassVar[int] = 1
+    shipped: ClassVar[Path] = SHIPPED
 
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
@@ -75,11 +76,11 @@ class Sample:
         return {path.name: path for path in files}
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
-        """Write one haystack a person, and the questions; without raw files, the shipped ones.
+        """Write one haystack a person, and the questions.
 
         Raises UsageError for a field that is missing, a bad date, and evidence that is not there.
         """
-        for path in (raw.files or self.locate(SHIPPED, raw.variant, view)).values():
+        for path in raw.files.values():
             _write_person(path, view, out)
 
 

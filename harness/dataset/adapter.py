@@ -37,8 +37,9 @@ class Variant:
 
     The first of `granularities`, `texts` and `splits` is the default. `pinned` holds the sha256 of
     files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
-    ranking. `exclude_self`: a document whose id equals the query's is left out of its ranking, as
-    BEIR does. `unknown_documents`: `keep` or `refuse` judgements of documents the corpus lacks.
+    ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
+    query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
+    judgements of documents the corpus lacks.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Variant:
     texts: tuple[str, ...] = ("official",)
     splits: tuple[str, ...] = ("test",)
     k: int = 100
+    depths: Mapping[str, int] = field(default_factory=dict)
     exclude_self: bool = False
     needs_source: bool = False
     unknown_documents: str = "keep"
@@ -80,7 +82,10 @@ class Raw:
 
 
 class Adapter(Protocol):
-    """A family of datasets. Raise the version whenever `normalise` gives other content."""
+    """A family of datasets. Raise the version whenever `normalise` gives other content.
+
+    Optional: `shipped`, the folder of raw files that come with the adapter itself.
+    """
 
     version: ClassVar[int]
 

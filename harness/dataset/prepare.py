@@ -161,6 +161,7 @@ def _prepare(
         _remove_leftovers(root)
         _remove_leftovers(downloads)
         source = path or _known_source(name, adapter, variant, view)
+        source = source or getattr(adapter, "shipped", None)
         if source is None and variant.files:
             for file in variant.files:
                 fetch(file, downloads, quiet=quiet)
@@ -221,7 +222,7 @@ def _build(name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None)
                 fingerprint=out.fingerprint,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 exclude_self=raw.variant.exclude_self,
-                k=raw.variant.k,
+                k=raw.variant.depths.get(view.granularity, raw.variant.k),
                 keys=out.keys,
             )
         manifest.write(folder)

@@ -1,18 +1,8 @@
-"""The folder of a run: rankings, what each query cost, errors, and where it all came from.
-
-| file | what |
-|---|---|
-| rankings.parquet | query, document, rank, score: the dataset's ids, best first |
-| rankings.trec | the same as a TREC run file (left out when an id holds white space) |
-| queries.parquet | query, seconds, returned, confidence, abstained, failed |
-| errors.jsonl | query and trace, one line a failed query; only when there are any |
-| run.json | dataset, retriever, settings, times, machine, versions, git state |
-"""
+"""What a finished run leaves in its folder: rankings, what each query cost, errors, provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,13 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError
-from harness.files import folder_aside, read_json, write_json
-from harness.rankings import Rankings, write_trec
+from harness.files import disk_errors, folder_aside, write_json
+from harness.rankings import Rankings
+from harness.results.folder import RUN_VERSION, dataset_record, write_rankings
 from harness.run.provenance import git_state, machine, peak_memory, versions
 from harness.run.worker import Answer, Outcome
-
-RUN_VERSION = 1
 
 
 def write_run(
@@ -42,22 +30,11 @@ def write_run(
 
     answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
     rankings = as_rankings(dataset, answers)
-    with folder_aside(folder) as aside:
-        starts = rankings.starts
-        rank = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts)) + 1
-        columns = {
-            "query": pa.DictionaryArray.from_arrays(rankings.query, pa.array(rankings.query_ids)),
-            "document": rankings.document,
-            "rank": pa.array(rank, pa.int32()),
-        }
-        if rankings.score is not None:
-            columns["score"] = pa.array(rankings.score, from_pandas=True)
-        pq.write_table(pa.table(columns), aside / "rankings.parquet", compression="zstd")
-        try:
-            tag = "_".join(record["retriever"]["name"].split())
-            write_trec(rankings, aside / "rankings.trec", tag)
-        except UsageError:
-            (aside / "rankings.trec").unlink(missing_ok=True)
+    with (
+        disk_errors(folder.parent, "name another folder with --out"),
+        folder_aside(folder) as aside,
+    ):
+        write_rankings(rankings, aside, record["retriever"]["name"])
         pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
         _write_errors(dataset, answers, aside / "errors.jsonl")
         write_json(aside / "run.json", _run_json(dataset, outcomes, answers, record, seconds))
@@ -119,23 +96,13 @@ def _run_json(
     record: dict[str, Any],
     seconds: dict[str, Any],
 ) -> dict[str, Any]:
-    manifest = dataset.manifest
     searches = np.array([a.seconds for a in answers if a.seconds is not None])
     indexed = [(o.index_seconds, o.documents) for o in outcomes if o.index_seconds is not None]
     reported = [o.reported for o in outcomes if o.reported is not None]
     return {
         "run_version": RUN_VERSION,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dataset": {
-            "name": manifest.name,
-            "granularity": manifest.granularity,
-            "text": manifest.text,
-            "split": manifest.split,
-            "fingerprint": manifest.fingerprint,
-            "published_files": manifest.official,
-            "counts": manifest.counts,
-            "licence": manifest.licence,
-        },
+        "dataset": dataset_record(dataset),
         **record,
         "queries": {
             "asked": len(answers),
@@ -147,7 +114,7 @@ def _run_json(
             "documents_beyond_k_left_out": sum(a.cut for a in answers),
             "repeated_documents_left_out": sum(a.repeated for a in answers),
             "answers_sorted_by_score": sum(a.reordered for a in answers),
-            "own_document_left_out": manifest.exclude_self,
+            "own_document_left_out": dataset.manifest.exclude_self,
         },
         "measured": {
             "seconds": {name: value for name, value in seconds.items() if value is not None},
@@ -179,30 +146,3 @@ def _percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, flo
         return None
     p50, p95, p99 = np.percentile(values, [50, 95, 99])
     return {"mean": float(values.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """A finished run on disk."""
-
-    path: Path
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """run.json. Raises UsageError when the folder is not a run's."""
-        record: dict[str, Any] = read_json(self.path / "run.json")
-        if record.get("run_version") != RUN_VERSION:
-            raise UsageError(f"{self.path}: not a run folder of this version of the harness")
-        return record
-
-    @property
-    def rankings(self) -> Path:
-        """The rankings, all that scoring needs."""
-        return self.path / "rankings.parquet"
-
-    @property
-    def queries(self) -> pa.Table:
-        """queries.parquet."""
-        import pyarrow.parquet as pq
-
-        return pq.read_table(self.path / "queries.parquet")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import read_json, write_json
+from harness.results.folder import folder_name
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.run.execute import Executor, InProcess, Processes
@@ -80,7 +77,7 @@ def run(
         "seed": settings.seed,
         "queries": len(queries),
     }
-    folder = out / _name(dataset, identity)
+    folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
     done = _resumed(partial, identity) if resume else _fresh(partial, identity)
     worker = Worker(
@@ -144,16 +141,6 @@ def _under_test(
     return FunctionRetriever(retriever, {})
 
 
-def _name(dataset: Dataset, identity: dict[str, Any]) -> str:
-    """Folder name: readable, and the same for the same settings."""
-    import orjson
-
-    key = hashlib.sha256(orjson.dumps(identity, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
-    name = re.sub(r"[^\w.\-]+", "-", Path(identity["retriever"]["name"]).name)
-    view = dataset.manifest.granularity
-    return f"{dataset.name.replace('/', '-')}-{view}-{name}-{key}"
-
-
 def _fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
     if partial.exists():
         shutil.rmtree(partial)
@@ -186,9 +173,3 @@ def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:
         if answer.error is not None:
             last = answer.error.strip().splitlines()[-1]
             raise RunError(f"query {dataset.query_ids[answer.query]!r}: {last}\n{answer.error}")
-
-
-def answered_rows(outcomes: Sequence[Outcome]) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Rows of the queries that were answered without an error, in the dataset's order."""
-    rows = [a.query for outcome in outcomes for a in outcome.answers if a.error is None]
-    return np.sort(np.array(rows, np.int64))

@@ -33,6 +33,7 @@ from harness.scoring.slices import slices
 from harness.scoring.tokens import TOKENIZER, token_counts
 
 SCORE_VERSION = 1
+_SATURATED = 0.005
 Flags = npt.NDArray[np.bool_]
 
 
@@ -181,7 +182,7 @@ class _Scorer:
         metrics = list(dict.fromkeys(metrics))
         reach = self._reach()
         deep = sorted({m.k for m in metrics if m.k is not None and m.k > reach})
-        if deep:
+        if deep and (protocol.fixed_ks or self._choices.ks or self._choices.metrics):
             self._warn(
                 f"rankings hold {self._depth} documents: nothing is reported at k = "
                 f"{', '.join(map(str, deep))}; run with a larger --k for that"
@@ -281,22 +282,32 @@ class _Scorer:
             self._warnings.append(text)
 
     def _warn_saturated(self, columns: list[Column], protocol: Protocol, unit: str) -> None:
-        unknown: list[int] = []
+        """Say where a metric cannot tell systems apart, or could not be known."""
+        whole: list[str] = []
+        saturated: list[str] = []
+        unknown: list[str] = []
         for column in columns:
-            cell, k = column.cell(self._masks["all"]), column.metric.k
-            if cell is None or k is None or column.metric.name not in ("recall", "hit"):
+            metric, cell = column.metric, column.cell(self._masks["all"])
+            if cell is None or metric.k is None or metric.name not in ("recall", "hit"):
                 continue
             if "not_measurable" in cell:
-                unknown.append(k)
-            elif unit != "turn>session" and np.median(self._sizes) <= k:
-                self._warn(f"k = {k} reaches the whole haystack: {column.metric} says nothing")
-            elif cell["value"] is not None and cell["ceiling"] - cell["value"] < 0.005:
-                self._warn(f"{column.metric} ({protocol.name}, {unit}) is saturated")
-        if unknown:
-            ks = ", ".join(map(str, dict.fromkeys(unknown)))
+                unknown.append(str(metric.k))
+            elif unit != "turn>session" and np.median(self._sizes) <= metric.k:
+                whole.append(str(metric))
+            elif cell["ceiling"] - cell["value"] < _SATURATED:
+                saturated.append(str(metric))
+        where = f"{protocol.name}, {unit}"
+        if whole:
+            self._warn(f"{where}: k reaches the whole haystack, {', '.join(whole)} say nothing")
+        if saturated:
             self._warn(
-                f"sessions cannot be scored from turns at k = {ks}: rankings of {self._depth} "
-                "turns hold fewer sessions; run with a larger --k for that"
+                f"{where}: saturated, within {_SATURATED} of the ceiling: {', '.join(saturated)}"
+            )
+        if unknown:
+            ks = ", ".join(dict.fromkeys(unknown))
+            self._warn(
+                f"{where}: rankings of {self._depth} turns hold too few sessions for k = {ks}; "
+                "run with a larger --k for that"
             )
 
     # -- what is not a protocol ----------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""The leaderboard: one row a run."""

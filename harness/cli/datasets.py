@@ -1,0 +1,182 @@
+"""harness datasets: what there is, prepare, verify, info, export."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from harness.cli.options import Verbs, add_output, add_view, view_arguments
+from harness.errors import UsageError
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command and its own commands."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "datasets",
+        help="list, prepare, verify, describe and export datasets",
+        description="Without a command: what there is, and what is on this machine.",
+        allow_abbrev=False,
+    )
+    add_output(parser)
+    parser.set_defaults(call=call_list)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, about, call in (
+        ("prepare", "download (or read --source) and normalise into the cache", call_prepare),
+        ("verify", "check the cached content and raw files against their hashes", call_verify),
+        ("info", "source, licence, counts, and everything that was repaired", call_info),
+        ("export", "write it as BEIR, TREC or JSONL files", call_export),
+    ):
+        one: argparse.ArgumentParser = commands.add_parser(
+            name, help=about, description=about.capitalize() + ".", allow_abbrev=False
+        )
+        one.add_argument("name", metavar="NAME", help="see `harness datasets`")
+        add_view(one)
+        add_output(one)
+        if name == "export":
+            one.add_argument("--format", choices=("beir", "trec", "jsonl"), required=True)
+            one.add_argument("--out", metavar="FOLDER", required=True)
+        one.set_defaults(call=call)
+
+
+def call_list(options: argparse.Namespace) -> int:
+    """Every dataset that can be listed."""
+    from harness.dataset.catalogue import listing
+    from harness.dataset.prepare import prepared_folders
+
+    rows: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "about": variant.about,
+            "licence": variant.licence,
+            "bytes": variant.bytes or None,
+            "granularities": list(variant.granularities),
+            "splits": list(variant.splits),
+            "prepared": [folder.name for folder in prepared_folders(name)],
+        }
+        for name, variant in listing()
+    ]
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(rows).decode())
+        return 0
+    from tabulate import tabulate
+
+    from harness.cli.tables import size
+
+    print(
+        tabulate(
+            [
+                [
+                    row["name"],
+                    "yes" if row["prepared"] else "-",
+                    size(row["bytes"]),
+                    row["licence"],
+                    row["about"],
+                ]
+                for row in rows
+            ],
+            headers=["dataset", "here", "download", "licence", "what it is"],
+            tablefmt="simple",
+            maxcolwidths=[None, None, None, 22, 72],
+            disable_numparse=True,
+        )
+    )
+    print("\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled --source FOLDER")
+    return 0
+
+
+def call_prepare(options: argparse.Namespace) -> int:
+    """Prepare one view of a dataset."""
+    from harness.dataset.prepare import open_dataset
+
+    dataset = open_dataset(options.name, **view_arguments(options))
+    if not options.quiet:
+        _print_info(dataset, options.json)
+    return 0
+
+
+def call_info(options: argparse.Namespace) -> int:
+    """Describe a dataset: the prepared view, or what is known before it is prepared."""
+    from harness.dataset.catalogue import find
+    from harness.dataset.prepare import open_dataset, prepared_folders
+
+    _, variant, name = find(options.name)
+    if options.source or prepared_folders(name) or not (variant.files or variant.needs_source):
+        _print_info(open_dataset(options.name, **view_arguments(options)), options.json)
+        return 0
+    values = {
+        "name": name,
+        "about": variant.about,
+        "licence": variant.licence,
+        "granularities": list(variant.granularities),
+        "texts": list(variant.texts),
+        "splits": list(variant.splits),
+        "files": [{"url": f.url, "bytes": f.bytes, "sha256": f.sha256} for f in variant.files],
+        "prepared": False,
+    }
+    _print_values(values, options.json)
+    return 0
+
+
+def call_verify(options: argparse.Namespace) -> int:
+    """Status 1 when something does not match."""
+    from harness.dataset.prepare import open_dataset
+    from harness.dataset.verify import verify
+
+    findings = verify(open_dataset(options.name, **view_arguments(options)))
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(findings).decode())
+    elif not options.quiet:
+        for finding in findings:
+            print(f"{'ok ' if finding['ok'] else 'BAD'} {finding['what']}: {finding['found']}")
+    return 0 if all(finding["ok"] for finding in findings) else 1
+
+
+def call_export(options: argparse.Namespace) -> int:
+    """Write the dataset in another format."""
+    from harness.dataset.export import export
+    from harness.dataset.prepare import open_dataset
+
+    out = Path(options.out)
+    if out.is_file():
+        raise UsageError(f"--out {out}: is a file; name a folder")
+    for path in export(open_dataset(options.name, **view_arguments(options)), out, options.format):
+        if not options.quiet:
+            print(path)
+    return 0
+
+
+def _print_info(dataset: Any, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    values = {**asdict(dataset.manifest), "folder": str(dataset.folder)}
+    _print_values(values, as_json)
+
+
+def _print_values(values: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        import orjson
+
+        print(orjson.dumps(values).decode())
+        return
+    for key, value in values.items():
+        if key == "repairs":
+            print("repaired or left out:" + ("" if value else " nothing"))
+            for repair in value:
+                shown = "; ".join(repair["examples"][:3])
+                more = " ..." if repair["count"] > 3 else ""
+                print(f"  {repair['count']} x {repair['kind']}\n      {shown}{more}")
+        elif key in ("raw", "files") and isinstance(value, list):
+            print(f"{key}:")
+            for file in value:
+                print("  " + ", ".join(f"{k} {v}" for k, v in file.items() if k != "modified_ns"))
+        elif isinstance(value, dict):
+            print(f"{key}: " + ", ".join(f"{k} {v}" for k, v in value.items()))
+        elif isinstance(value, list):
+            print(f"{key}: {', '.join(map(str, value)) or '-'}")
+        else:
+            print(f"{key}: {value}")

@@ -1,0 +1,49 @@
+"""harness explain: what a signature says."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.cli.options import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "explain",
+        help="say what a signature means",
+        description="Every number carries a signature; this takes one apart.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("signature", metavar="SIGNATURE", help="the whole string, in quotes")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Print part by part, then the metric's formula and the protocol's rules."""
+    import inspect
+
+    from harness.scoring.metrics import Metric
+    from harness.scoring.protocols import PROTOCOLS
+    from harness.scoring.signature import Signature
+
+    signature = Signature.parse(options.signature)
+    metric = Metric.parse(signature.metric)
+    formula = inspect.getdoc(metric.function) or ""
+    name = signature.protocol.partition("/")[0]
+    protocol = PROTOCOLS.get(name)
+    rules = protocol.about if protocol else "a protocol that this version does not know"
+    if options.json:
+        import orjson
+
+        parts = {part: value for part, value, _ in signature.explain()}
+        print(orjson.dumps({**parts, "formula": formula, "rules": rules}).decode())
+        return 0
+    for part, value, meaning in signature.explain():
+        print(f"{part:9} {value}\n          {meaning}")
+    print(f"\n{metric}: {formula}")
+    print(f"\nprotocol {name}: {rules}")
+    if protocol and protocol.source:
+        print(f"after {protocol.source}")
+    return 0

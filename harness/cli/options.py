@@ -1,0 +1,103 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from harness.errors import UsageError
+
+Verbs = Any
+"""What argparse's add_subparsers returns; its class is private."""
+
+
+def add_view(parser: argparse.ArgumentParser) -> None:
+    """Which documents of a dataset: granularity, text, split, and where its raw files are."""
+    parser.add_argument("--granularity", metavar="G", help="what a document is: turn, session, ...")
+    parser.add_argument("--text", metavar="FORM", help="which text of it: official, dated")
+    parser.add_argument("--split", help="which part of the dataset: test, dev, train, ...")
+    parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
+    parser.add_argument("--rebuild", action="store_true", help="prepare it again in any case")
+
+
+def add_scoring(parser: argparse.ArgumentParser) -> None:
+    """How rankings are scored."""
+    parser.add_argument(
+        "--protocol", action="append", metavar="NAME", help="score by this protocol; repeatable"
+    )
+    parser.add_argument("--ks", metavar="K,K,...", help="cut-offs instead of the protocol's own")
+    parser.add_argument("--metrics", metavar="M,M,...", help="metrics to add and show: ndcg@20,map")
+    parser.add_argument("--ties", help="order of equal scores: trec, trec64 or order")
+    parser.add_argument(
+        "--missing", choices=("zero", "skip"), help="what a query without a ranking counts"
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """What is printed."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars, no tables")
+
+
+def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """Arguments for `open_dataset` from the options of `add_view`."""
+    return {
+        "granularity": options.granularity or "",
+        "text": options.text or "",
+        "split": options.split or "",
+        "source": options.source,
+        "rebuild": options.rebuild,
+        "quiet": options.quiet,
+    }
+
+
+def scoring_choices(options: argparse.Namespace) -> Any:
+    """`Choices` from the options of `add_scoring`. Raises UsageError."""
+    from harness.scoring.metrics import parse_metrics
+    from harness.scoring.protocols import protocol
+    from harness.scoring.ranks import Ties
+    from harness.scoring.score import Choices
+
+    for name in options.protocol or ():
+        protocol(name)
+    ties = None
+    if options.ties is not None:
+        if options.ties not in list(Ties):
+            raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
+        ties = Ties(options.ties)
+    return Choices(
+        protocols=tuple(options.protocol or ()),
+        ks=cut_offs(options.ks),
+        metrics=tuple(parse_metrics(options.metrics)) if options.metrics else (),
+        ties=ties,
+        missing=options.missing or "zero",
+    )
+
+
+def cut_offs(text: str | None) -> tuple[int, ...]:
+    """`"1,5,10"` as numbers, ascending. Raises UsageError for anything else."""
+    if not text:
+        return ()
+    try:
+        ks = sorted({int(part) for part in str(text).split(",")})
+    except ValueError:
+        raise UsageError(f"--ks takes numbers with commas between them, not {text!r}") from None
+    if ks[0] < 1:
+        raise UsageError(f"--ks: a cut-off must be 1 or more, not {ks[0]}")
+    return tuple(ks)
+
+
+def parameters(pairs: list[str]) -> dict[str, Any]:
+    """`key=value` pairs; values are read as JSON where they are (3, 0.5, true), else as text."""
+    import orjson
+
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--param takes key=value, not {pair!r}")
+        try:
+            found[key] = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            found[key] = value
+    return found

@@ -1,0 +1,56 @@
+"""harness retrievers: what can be put under test by name."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from harness.cli.options import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "retrievers",
+        help="list retrievers and their parameters",
+        description="Retrievers that need no path, with their parameters and defaults.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Print the list."""
+    import inspect
+    from pathlib import Path
+
+    from harness.retrievers.registry import find, load_file, names
+
+    for plugin in options.plugin or ():
+        load_file(Path(plugin))
+    rows: list[dict[str, Any]] = []
+    for name in names():
+        factory = find(name)
+        about = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
+        params = {
+            p.name: None if p.default is p.empty else p.default
+            for p in inspect.signature(factory).parameters.values()
+        }
+        rows.append({"name": name, "about": about, "params": params})
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(rows, default=str).decode())
+        return 0
+    from tabulate import tabulate
+
+    table = [
+        [r["name"], ", ".join(f"{k}={v}" for k, v in r["params"].items()) or "-", r["about"]]
+        for r in rows
+    ]
+    headers = ["retriever", "parameters", "what it is"]
+    print(tabulate(table, headers=headers, maxcolwidths=[None, 36, 60], disable_numparse=True))
+    print("\nyour own: --retriever file.py:Class, package.module:Class, or an entry point")
+    return 0

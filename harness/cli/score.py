@@ -1,0 +1,121 @@
+"""harness score: rankings that any system wrote, by the same protocols."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import (
+    Verbs,
+    add_output,
+    add_scoring,
+    add_view,
+    scoring_choices,
+    view_arguments,
+)
+from harness.errors import UsageError
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "score",
+        help="score a run file or a run folder",
+        description=(
+            "Score rankings that carry the dataset's own ids: a TREC run file, JSONL or Parquet "
+            "(.gz too), or the folder of an earlier run. With --qrels instead of --dataset: "
+            "trec_eval's metrics on any qrels file."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUNFILE", help="a run file, or a run folder")
+    parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
+    parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
+    add_view(parser)
+    add_scoring(parser)
+    parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
+    parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
+    parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse unknown queries and repeated documents"
+    )
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Score and print."""
+    path = Path(options.run)
+    if not path.exists():
+        raise UsageError(f"{path}: no such run file or run folder")
+    if options.qrels:
+        return _by_qrels(options, path)
+
+    from harness.cli.tables import print_scores
+    from harness.dataset.prepare import open_dataset
+    from harness.results.folder import RunFolder
+    from harness.results.imported import import_rankings
+    from harness.results.scored import score_run
+
+    choices = scoring_choices(options)
+    arguments = view_arguments(options)
+    if path.is_dir():
+        made = RunFolder(path).record["dataset"]
+        for part in ("granularity", "text", "split"):
+            arguments[part] = arguments[part] or made[part]
+        dataset = open_dataset(options.dataset or made["name"], **arguments)
+        if dataset.fingerprint != made["fingerprint"]:
+            raise UsageError(
+                f"{path}: was run on {made['name']} {made['fingerprint'][:8]}, but the dataset "
+                f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
+            )
+        folder = path
+    else:
+        if not options.dataset:
+            raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
+        dataset = open_dataset(options.dataset, **arguments)
+        folder = import_rankings(
+            path,
+            dataset,
+            out=Path(options.out or "results"),
+            name=options.name or path.name.partition(".")[0],
+            k=options.k,
+            strict=options.strict,
+        )
+    scores = score_run(folder, dataset, choices)
+    record = RunFolder(folder).record
+    if options.json:
+        import orjson
+
+        print(
+            orjson.dumps({"run": record, "scores": scores.summary, "folder": str(folder)}).decode()
+        )
+    elif not options.quiet:
+        print_scores(scores.summary, record, folder, [str(m) for m in choices.metrics])
+    return 0
+
+
+def _by_qrels(options: argparse.Namespace, path: Path) -> int:
+    """trec_eval's table, from two files."""
+    from harness.scoring.evaluate import evaluate
+    from harness.scoring.ranks import Ties
+
+    metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
+    if options.ties is not None and options.ties not in list(Ties):
+        raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
+    result = evaluate(
+        Path(options.qrels),
+        path,
+        metrics,
+        ties=Ties(options.ties or "trec"),
+        missing=options.missing or "zero",
+    )
+    if options.json:
+        import orjson
+
+        print(orjson.dumps({"n": result.n, "means": result.means}).decode())
+    elif not options.quiet:
+        print(f"{result.n} queries, {result.missing_queries} of them without a ranking")
+        for name, value in result.means.items():
+            print(f"{name:16} {'-' if value is None else format(value, '.4f')}")
+    return 0

@@ -1,0 +1,222 @@
+"""What a person reads after a run: one table by ability, and where the rest is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.schema import Ability
+
+_COLUMNS = {
+    "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
+    "trec": ("ndcg@10", "mrr@10", "map@100", "recall@10", "recall@100", "precision@10"),
+}
+_FEWER = ("recall@1", "recall@3", "recall@5", "hit@5", "ndcg@5", "mrr@5")
+_OTHERS = ("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr")
+
+
+def print_scores(
+    summary: dict[str, Any], record: dict[str, Any], folder: Path, columns: list[str]
+) -> None:
+    """The head, the table by ability, other protocols, abstention, updates, tokens, warnings."""
+    print(_head(summary, record))
+    blocks = summary["protocols"]
+    main = _main_block(blocks)
+    if main is not None:
+        print()
+        print(_ability_table(main, columns))
+    others = [_line(block) for block in blocks if block is not main]
+    if any(others):
+        print("\nother protocols")
+        print("\n".join(line for line in others if line))
+    extra = [_updates(summary), _abstention(summary), _tokens(summary), _times(record)]
+    if any(extra):
+        print()
+        print("\n".join(f"{title:17} {text}" for title, text in filter(None, extra)))
+    for warning in summary["warnings"]:
+        print(f"note: {warning}")
+    print(f"\nfiles in {folder}: rankings.parquet, scores.json, scores.parquet, run.json")
+
+
+def print_json(summary: dict[str, Any], record: dict[str, Any], folder: Path) -> None:
+    """The same for programs: run.json and scores.json in one object."""
+    import orjson
+
+    print(orjson.dumps({"run": record, "scores": summary, "folder": str(folder)}).decode())
+
+
+def size(n: int | None) -> str:
+    """A number of bytes for people."""
+    if not n:
+        return "-"
+    value = float(n)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")
+
+
+def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
+    d, q = summary["dataset"], summary["queries"]
+    params = record["retriever"].get("params") or {}
+    shown = ", ".join(f"{k}={v}" for k, v in params.items())
+    lines = [
+        f"{record['retriever']['name']}{f' ({shown})' if shown else ''} on {d['name']}, "
+        f"{d['granularity']}, {d['text']} text, {d['split']}",
+        f"{q['asked']} queries"
+        + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
+        + f", {q['failed']} failed"
+        + (
+            f", {q['without_ranking']} without a ranking (counted 0)"
+            if q["without_ranking"]
+            else ""
+        )
+        + f"; {summary['depth']} documents deep; data {d['fingerprint'][:8]}"
+        + ("" if d["published_files"] else " (NOT the published files)"),
+    ]
+    if record["retriever"].get("sees_answer_key"):
+        lines.append("this retriever is shown the answer key")
+    if d["own_document_left_out"]:
+        lines.append("documents whose id equals the query's are left out, as BEIR does")
+    return "\n".join(lines)
+
+
+def _main_block(blocks: list[Any]) -> Any:
+    """The block to show by ability: `memory` where there are several abilities, else `trec`."""
+    by_name = {b["protocol"]: b for b in reversed(blocks) if b["unit"] != "turn>session"}
+    memory = by_name.get("memory")
+    abilities = [s for s in (memory["slices"] if memory else {}) if s in set(Ability)]
+    if memory and (len(abilities) > 1 or "trec" not in by_name):
+        return memory
+    return by_name.get("trec") or next(iter(blocks), None)
+
+
+def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
+    from tabulate import tabulate
+
+    slices = block["slices"]
+    if not slices:
+        return "no query could be scored; see left_out.json"
+    known = next(iter(slices.values()))["metrics"]
+    wanted = [*columns, *_COLUMNS.get(block["protocol"], ())]
+    shown = [name for name in dict.fromkeys(wanted) if name in known]
+    if len(shown) < 3:
+        shown += [name for name in _FEWER if name in known and name not in shown]
+    shown = (shown or list(known))[:7]
+    order = [str(a) for a in Ability] + ["answerable", "all"]
+    names = [name for name in order if name in slices]
+    if "answerable" in names and slices["answerable"]["n"] == slices["all"]["n"]:
+        names.remove("answerable")
+    if len(names) == 2:  # one ability: the same row twice
+        names = ["all"]
+    rows = []
+    for name in names:
+        cells = slices[name]["metrics"]
+        rows.append([name, slices[name]["n"], *(_number(cells.get(m)) for m in shown)])
+    cells = slices["all"]["metrics"]
+    rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
+    if any(cells[m]["ceiling"] < 0.99995 for m in shown):
+        rows.append(["ceiling", "", *(_number(cells[m], "ceiling") for m in shown)])
+    text = str(
+        tabulate(
+            rows,
+            headers=[f"{block['protocol']}/{block['version']}", "n", *shown],
+            colalign=("left", *["right"] * (len(shown) + 1)),
+            disable_numparse=True,
+        )
+    )
+    left = "; ".join(f"{n} {reason}" for reason, n in block["left_out"].items())
+    moved = {m: cells[m]["ties"] for m in shown if "ties" in cells[m]}
+    for metric, t in list(moved.items())[:1]:
+        if t["best"] - t["worst"] < 0.0005:  # invisible at the precision of the table
+            continue
+        text += (
+            f"\nties could move {metric} from {t['worst']:.4f} to {t['best']:.4f} "
+            f"(expected {t['expected']:.4f})"
+        )
+    return text + (f"\nnot in this table: {left}" if left else "")
+
+
+def _number(cell: dict[str, Any] | None, part: str = "value") -> str:
+    value = cell.get(part) if cell else None
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _line(block: dict[str, Any]) -> str:
+    """One line a protocol: its first metrics at k = 10 (or its largest) over everything scored."""
+    if "all" not in block["slices"]:
+        return ""
+    cells = block["slices"]["all"]["metrics"]
+    ks = sorted({int(m.rpartition("@")[2]) for m in cells if "@" in m})
+    usable = [
+        k
+        for k in ks
+        if any(c["value"] is not None for m, c in cells.items() if m.endswith(f"@{k}"))
+    ]
+    if not usable:
+        return ""
+    k = 10 if 10 in usable else usable[-1]
+    names = [f"{name}@{k}" for name in _OTHERS if f"{name}@{k}" in cells][:4]
+    values = "  ".join(f"{name} {_number(cells[name])}" for name in names)
+    title = f"{block['protocol']}/{block['version']}"
+    return f"  {title:28} {block['unit']:14} n {block['slices']['all']['n']:<6} {values}"
+
+
+def _updates(summary: dict[str, Any]) -> tuple[str, str] | None:
+    found = summary["knowledge_update"]
+    if found is None:
+        return None
+    ks = [int(name.rpartition("@")[2]) for name in found if name.startswith("newest_found@")]
+    k = max(k for k in ks if k <= 10)
+    return (
+        "knowledge update",
+        f"n {found['n']}: newest found@{k} {found[f'newest_found@{k}']:.4f}, "
+        f"only stale found@{k} {found[f'only_stale_found@{k}']:.4f}, "
+        f"newest above all older {found['newest_above_all_older']:.4f}",
+    )
+
+
+def _abstention(summary: dict[str, Any]) -> tuple[str, str] | None:
+    found = summary["abstention"]
+    if found is None:
+        return None
+    text = f"n {found['n_unanswerable']}: false evidence {found['false_evidence_rate']:.4f}"
+    confidence = found["confidence"]
+    if confidence:
+        text += (
+            f"; {found['confidence_is']} against {found['n_answerable']} answerable: "
+            f"AUROC {confidence['auroc']:.4f}, F1 {_plain(confidence['at_threshold']['f1'])}, "
+            f"AURC {confidence['aurc']:.4f}"
+        )
+    return "abstention", text
+
+
+def _tokens(summary: dict[str, Any]) -> tuple[str, str] | None:
+    tokens = summary["tokens"]
+    mean = tokens["retrieved_a_query_top_10"]["mean"]
+    if mean is None:
+        return None
+    parts = []
+    for budget, value in tokens["recall_within_budget"].items():
+        short = "*" if value["rankings_that_ended_before"] else ""
+        parts.append(f"{budget}: {_plain(value['recall'])}{short}")
+    text = f"{mean:.0f} tokens in the top 10; recall within {', '.join(parts)} tokens"
+    if any(part.endswith("*") for part in parts):
+        text += "  (* some rankings ended before)"
+    return "prompt cost", text
+
+
+def _times(record: dict[str, Any]) -> tuple[str, str] | None:
+    measured = record.get("measured")
+    if not measured or not measured.get("search_ms"):
+        return None
+    search, index = measured["search_ms"], measured["index"]
+    text = "search " + ", ".join(f"{p} {search[p]:.2f}" for p in ("p50", "p95", "p99")) + " ms"
+    if index:
+        text += f"; indexing {index['seconds']:.2f} s over {index['haystacks']} haystacks"
+    return "time", text
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"

@@ -1,0 +1,52 @@
+"""Checks a prepared dataset against its own manifest, byte by byte."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from harness.dataset.columns import FILES, ContentHash
+from harness.dataset.reader import Dataset
+from harness.files import digest
+
+
+def verify(dataset: Dataset) -> list[dict[str, Any]]:
+    """What was checked, what was found, and whether it is right; content first, then raw files.
+
+    A raw file that is no longer there is right: the prepared dataset does not need it.
+    """
+    content = _fingerprint(dataset.folder)
+    manifest = dataset.manifest
+    wrong = f"not {manifest.fingerprint[:16]}; prepare it with --rebuild"
+    findings: list[dict[str, Any]] = [
+        {
+            "what": "content",
+            "ok": content == manifest.fingerprint,
+            "found": content[:16] + ("" if content == manifest.fingerprint else f", {wrong}"),
+        }
+    ]
+    for raw in manifest.raw:
+        path = Path(raw.path)
+        if not path.is_file():
+            findings.append({"what": raw.path, "ok": True, "found": "no longer there"})
+            continue
+        found = digest(path)
+        right = found == raw.sha256
+        note = f"{raw.status} file" if right else f"changed since: sha256 is {found[:16]}"
+        findings.append({"what": raw.path, "ok": right, "found": note})
+    return findings
+
+
+def _fingerprint(folder: Path) -> str:
+    parts = []
+    for name, schema in FILES.items():
+        content = ContentHash(schema)
+        with pa.memory_map(str(folder / name)) as source:
+            reader = pa.ipc.open_file(source)
+            for i in range(reader.num_record_batches):
+                content.update(reader.get_batch(i))
+        parts.append(f"{name}:{content.hexdigest()}\n")
+    return hashlib.sha256("".join(parts).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Run folders: what is in one, and scores from its rankings."""

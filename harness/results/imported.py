@@ -1,0 +1,102 @@
+"""Rankings that another system wrote, as a run folder."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import harness
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.rankings import Rankings, duplicates, read_rankings, without
+from harness.results.folder import RUN_VERSION, dataset_record, folder_name, write_rankings
+
+
+def import_rankings(
+    source: Path, dataset: Dataset, *, out: Path, name: str, k: int | None, strict: bool
+) -> Path:
+    """Make a run folder of rankings that another system wrote; says what is odd about them.
+
+    Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
+    when `strict`, for repeated documents and unknown queries.
+    """
+    rankings = read_rankings(source)
+    rankings, notes = _cleaned(rankings, dataset, source)
+    if strict and notes:
+        raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
+    for note in notes:
+        print(f"warning: {source}: {note}", file=sys.stderr)
+    deepest = int(np.diff(rankings.starts).max(initial=0))
+    if k is not None and deepest > k:
+        raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
+    return _write(
+        out,
+        dataset,
+        rankings,
+        name=name,
+        k=k or max(deepest, 1),
+        source={"file": source.name, "sha256": digest(source), "notes": notes},
+    )
+
+
+def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
+    notes: list[str] = []
+    known = set(dataset.query_ids)
+    unknown = [query for query in rankings.query_ids if query not in known]
+    if len(unknown) == len(rankings.query_ids):
+        raise UsageError(
+            f"{source}: none of its {len(unknown)} queries is in {dataset.name}, first "
+            f"{unknown[0]!r} where the dataset has {dataset.query_ids[0]!r}"
+            if unknown
+            else f"{source}: holds no ranking"
+        )
+    if unknown:
+        notes.append(f"{len(unknown)} queries are not in {dataset.name} and are ignored")
+    again = duplicates(rankings)
+    if len(again):
+        notes.append(f"{len(again)} documents stand twice in a ranking; the first place counts")
+        rankings = without(rankings, again)
+    if dataset.manifest.exclude_self:
+        rankings = _without_own(rankings)
+    return rankings, notes
+
+
+def _without_own(rankings: Rankings) -> Rankings:
+    """Less the documents whose id is the query's."""
+    queries = pa.array(rankings.query_ids).take(pa.array(rankings.query))
+    own: Any = pc.equal(rankings.document, queries)
+    return without(rankings, np.flatnonzero(own.to_numpy()))
+
+
+def _write(
+    out: Path,
+    dataset: Dataset,
+    rankings: Rankings,
+    *,
+    name: str,
+    k: int,
+    source: dict[str, Any],
+) -> Path:
+    """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
+    folder = out / folder_name(dataset, name, {"rankings": source["sha256"], "k": k})
+    remedy = "name another folder with --out"
+    with disk_errors(out, remedy), folder_aside(folder) as aside:
+        write_rankings(rankings, aside, name)
+        record = {
+            "run_version": RUN_VERSION,
+            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+            "dataset": dataset_record(dataset),
+            "retriever": {"name": name, "rankings_from": source},
+            "settings": {"k": k},
+            "queries": {"asked": dataset.n_queries, "failed": 0},
+            "versions": {"harness": harness.__version__},
+        }
+        write_json(aside / "run.json", record)
+    return folder

@@ -1,0 +1,52 @@
+"""Scores a run folder: from its rankings, into the same folder."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+
+from harness.dataset.reader import Dataset
+from harness.files import write_bytes, write_json
+from harness.rankings import read_rankings
+from harness.results.folder import RunFolder
+from harness.scoring.score import Answered, Choices, Scores, score
+
+
+def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) -> Scores:
+    """Score a run folder from its rankings, and write the scores into it."""
+    import pyarrow.parquet as pq
+
+    run = RunFolder(folder)
+    record = run.record
+    scores = score(
+        dataset,
+        read_rankings(run.rankings),
+        choices,
+        depth=record["settings"]["k"],
+        answered=_answered(run, dataset),
+    )
+    buffer = io.BytesIO()
+    pq.write_table(scores.per_query, buffer)
+    write_bytes(folder / "scores.parquet", buffer.getvalue())
+    write_json(folder / "left_out.json", scores.left_out)
+    write_json(folder / "scores.json", scores.summary)
+    return scores
+
+
+def _answered(run: RunFolder, dataset: Dataset) -> Answered:
+    """What queries.parquet says; a run from elsewhere was asked everything."""
+    if not (run.path / "queries.parquet").is_file():
+        return Answered.everything(dataset.n_queries)
+    table = run.queries
+    known = {name: i for i, name in enumerate(dataset.query_ids)}
+    at = np.array([known[name] for name in table["query"].to_pylist()], np.int64)
+    n = dataset.n_queries
+    asked, failed, abstained = (np.zeros(n, bool) for _ in range(3))
+    confidence = np.full(n, np.nan)
+    asked[at] = True
+    failed[at] = table["failed"].to_numpy(zero_copy_only=False)
+    abstained[at] = table["abstained"].to_numpy(zero_copy_only=False)
+    confidence[at] = table["confidence"].to_numpy(zero_copy_only=False).astype(float)
+    return Answered(asked, failed, confidence, abstained)
