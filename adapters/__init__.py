@@ -2,8 +2,8 @@
 
 BUILT_IN = {
     "sample": "adapters.sample",
-    "locomo": "adapters.locomo",
     "longmemeval": "adapters.longmemeval",
+    "locomo": "adapters.locomo",
     "beir": "adapters.beir",
     "msmarco": "adapters.msmarco",
     "ir": "adapters.ir",

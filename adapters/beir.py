@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
-_LICENCE = "CC BY-SA 4.0 by BEIR's card; the original publisher's terms hold too"
+_LICENCE = "CC BY-SA 4.0"  # as BEIR's cards on the hub say; the original publishers' terms hold too
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ _SETS = (
     _Set("climate-fever", "8b66f0a9126c521bae2bde127b4dc99d", 1228666652, _TEST,
          "claims on the climate"),
     _Set("msmarco", "444067daf65d982533ea17ebd59501e4", 1082258632, ("dev", "test", "train"),
-         "questions to Bing, web passages", "MS MARCO terms: research, not commercial"),
+         "questions to Bing, web passages", "MS MARCO, research"),
     *(
         _Set(f"cqadupstack/{forum}", "4e41456d7df8ee7760a7f866133bda78", 5343728040, _TEST,
              f"duplicate questions of the forum {forum}")
@@ -121,7 +121,7 @@ class Beir:
             yield Variant(
                 name,
                 about + "; make BEIR's folder from it and name it with --source",
-                "the publisher's; not free to download",
+                "publisher's",
                 splits=splits,
                 k=1000,
                 exclude_self=True,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
 _BATCH = 512
-_LICENCE = "see https://ir-datasets.com"
+_LICENCE = "see ir-datasets.com"
 _EXAMPLES = {
     "vaswani": "93 queries on 11,429 abstracts of physics, small and quick to get",
     "antique/test": "questions to Yahoo Answers, 403,666 answers",
@@ -34,7 +34,7 @@ class Ir:
     def variants(self) -> Iterable[Variant]:
         """A few of them; every other id works too."""
         for name, about in _EXAMPLES.items():
-            yield _variant(name, f"{about} (and ir/ID for any other id of ir_datasets)")
+            yield _variant(name, about)
 
     def variant(self, name: str) -> Variant | None:
         """A dataset by its id. Whether there is one shows when it is prepared."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
 _PASSAGES = 8_841_823
-_LICENCE = "MS MARCO terms: research, not commercial"
+_LICENCE = "MS MARCO, research"  # not for commercial use
 _COLLECTION = ("collection.tsv",)
 _LATIN1 = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 

@@ -1,3 +1,68 @@
-"""Run any retriever or memory system over public benchmarks and score it by ability."""
+"""Run any retriever or memory system over public benchmarks and score it by ability.
+
+Everything a program needs is here; each name is imported when it is first used, so that importing
+the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "Ability": "harness.schema",
+    "Metric": "harness.scoring.metrics",
+    "Result": "harness.retrievers.contract",
+    "RetrieverSpec": "harness.retrievers.registry",
+    "Settings": "harness.run.runner",
+    "evaluate": "harness.scoring.evaluate",
+    "open_dataset": "harness.dataset.prepare",
+    "read_rankings": "harness.rankings",
+    "register_adapter": "harness.dataset.catalogue",
+    "register_retriever": "harness.retrievers.registry",
+    "run": "harness.run.runner",
+    "score": "harness.scoring.score",
+    "score_run": "harness.results.scored",
+}
+
+__all__ = [
+    "Ability",
+    "Metric",
+    "Result",
+    "RetrieverSpec",
+    "Settings",
+    "evaluate",
+    "open_dataset",
+    "read_rankings",
+    "register_adapter",
+    "register_retriever",
+    "run",
+    "score",
+    "score_run",
+]
+
+if TYPE_CHECKING:
+    from harness.dataset.catalogue import register_adapter
+    from harness.dataset.prepare import open_dataset
+    from harness.rankings import read_rankings
+    from harness.results.scored import score_run
+    from harness.retrievers.contract import Result
+    from harness.retrievers.registry import RetrieverSpec, register_retriever
+    from harness.run.runner import Settings, run
+    from harness.schema import Ability
+    from harness.scoring.evaluate import evaluate
+    from harness.scoring.metrics import Metric
+    from harness.scoring.score import score
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'harness' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    # `harness.run` is a package too; the function is what people mean by it.
+    globals()[name] = value
+    return value

@@ -304,6 +304,19 @@ def _hashes(ids: pa.Array) -> npt.NDArray[np.uint64]:
     return hashes
 
 
+def best_first(rankings: Rankings) -> Rankings:
+    """The rankings with each query's scores descending; equals stay in the order they stand in.
+
+    Run files and dictionaries may come in any order; most come so already and cost one look.
+    """
+    score, query = rankings.score, rankings.query
+    if score is None or not ((score[1:] > score[:-1]) & (query[1:] == query[:-1])).any():
+        return rankings
+    order = np.lexsort((-score, query))
+    document = rankings.document.take(pa.array(order))
+    return Rankings(rankings.query_ids, query, document, score[order])
+
+
 def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
     """The rankings less some rows."""
     keep = np.ones(len(rankings), bool)

@@ -70,7 +70,7 @@ def call_list(options: argparse.Namespace) -> int:
             [
                 [
                     row["name"],
-                    "yes" if row["prepared"] else "-",
+                    _here(row["prepared"]),
                     size(row["bytes"]),
                     row["licence"],
                     row["about"],
@@ -85,6 +85,13 @@ def call_list(options: argparse.Namespace) -> int:
     )
     print("\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled --source FOLDER")
     return 0
+
+
+def _here(folders: list[str]) -> str:
+    """Whether the published dataset is prepared, or other files (their folders have an @)."""
+    if any("@" not in folder for folder in folders):
+        return "yes"
+    return "other files" if folders else "-"
 
 
 def call_prepare(options: argparse.Namespace) -> int:

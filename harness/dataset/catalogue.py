@@ -29,10 +29,11 @@ def register_adapter(family: str) -> Callable[[type[Adapter]], type[Adapter]]:
 
 
 def families() -> list[str]:
-    """All known families, sorted."""
+    """All known families: those that come with the harness, then others, sorted."""
     from adapters import BUILT_IN
 
-    return sorted({*_registered, *BUILT_IN, *(e.name for e in entry_points(group=ENTRY_POINTS))})
+    others = {*_registered, *(entry.name for entry in entry_points(group=ENTRY_POINTS))}
+    return [*BUILT_IN, *sorted(others - set(BUILT_IN))]
 
 
 def adapter(family: str) -> Adapter:

@@ -168,7 +168,7 @@ def _prepare(
             source = downloads
         files = adapter.locate(source, variant, view) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
-        return Dataset(_build(name, adapter, view, raw, path))
+        return Dataset(_build(name, adapter, view, raw, path, source or downloads))
 
 
 def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
@@ -195,7 +195,9 @@ def _unchanged(manifest: Manifest) -> bool:
     )
 
 
-def _build(name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None) -> Path:
+def _build(
+    name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None, source: Path
+) -> Path:
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.dataset.writer import DatasetWriter
@@ -213,7 +215,7 @@ def _build(name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None)
                 text=view.text,
                 split=view.split,
                 licence=raw.variant.licence,
-                source=str(path or raw.downloads),
+                source=str(source),
                 adapter_version=adapter.version,
                 raw=records.result(),
                 repairs=out.repairs,

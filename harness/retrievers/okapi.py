@@ -11,20 +11,28 @@ for dated documents puts the earlier one first; the script leaves them to an uns
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.retrievers.contract import Corpus, Question, Result
 
 _WORD = re.compile(r"\w+")
 
-TOKENIZERS: dict[str, Callable[[str], list[str]]] = {
-    "split": lambda text: text.split(" "),
-    "words": lambda text: _WORD.findall(text.lower()),
-}
+
+def _split(texts: list[str]) -> pa.ListArray:
+    return pc.split_pattern(pa.array(texts, pa.string()), " ")
+
+
+def _words(texts: list[str]) -> pa.ListArray:
+    return pa.array([_WORD.findall(text.lower()) for text in texts], pa.list_(pa.string()))
+
+
+TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "words": _words}
+"""From texts to the tokens of each."""
 
 
 class Okapi:
@@ -37,28 +45,27 @@ class Okapi:
             raise ValueError(f"tokens must be one of {', '.join(TOKENIZERS)}, not {tokens!r}")
         self._k1, self._b, self._epsilon = k1, b, epsilon
         self._tokenize = TOKENIZERS[tokens]
-        self._vocabulary: dict[str, int] = {}
-        # text -> (term ids, their frequencies, number of tokens)
-        self._texts: dict[str, tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int]] = {}
+        self._texts: dict[str, pa.Array] = {}  # text -> its tokens
 
     def index(self, corpus: Corpus) -> None:
-        """Count terms; only haystack-wide sums are computed again for every haystack."""
-        found = [self._counts(text) for text in corpus.contents]
-        self._n = len(found)
-        sizes = [len(terms) for terms, _, _ in found]
-        empty = np.zeros(0, np.int32)
-        terms = np.concatenate([empty, *(t for t, _, _ in found)])
-        frequencies = np.concatenate([empty, *(f for _, f, _ in found)])
-        owners = np.repeat(np.arange(self._n), sizes)
-        order = np.argsort(terms, kind="stable")
-        self._terms, first, df = np.unique(terms[order], return_index=True, return_counts=True)
-        self._owners, self._frequencies = owners[order], frequencies[order]
-        self._slices = np.append(first, len(terms))
-        length = np.array([n for _, _, n in found], float)
-        mean_length = length.sum() / self._n if self._n else 0.0
+        """Count terms. Tokens stay Arrow columns: a haystack has thousands of them."""
+        documents = self._tokens(corpus.contents)
+        n = self._n = len(documents)
+        tokens = pa.concat_arrays([pa.array([], pa.string()), *documents]).dictionary_encode()
+        self._terms = tokens.dictionary
+        self._numbers: dict[str, int] | None = None
+        length = np.array([len(document) for document in documents], np.int64)
+        # One sorted number for each token, term before document: equal ones are its frequency.
+        owners = np.repeat(np.arange(n), length)
+        pairs = tokens.indices.to_numpy().astype(np.int64) * max(n, 1) + owners
+        pairs, self._frequencies = np.unique(pairs, return_counts=True)
+        terms, self._owners = np.divmod(pairs, max(n, 1))
+        df = np.bincount(terms, minlength=len(self._terms))
+        self._slices = np.append(0, np.cumsum(df))
+        mean_length = length.sum() / n if n else 0.0
         with np.errstate(invalid="ignore", divide="ignore"):
             self._norm = self._k1 * (1 - self._b + self._b * length / mean_length)
-        idf = np.log(self._n - df + 0.5) - np.log(df + 0.5)
+        idf = np.log(n - df + 0.5) - np.log(df + 0.5)
         if len(idf):
             idf[idf < 0] = self._epsilon * (idf.sum() / len(idf))
         self._idf = idf
@@ -74,27 +81,28 @@ class Okapi:
 
     def _scores(self, text: str) -> npt.NDArray[np.float64]:
         scores = np.zeros(self._n)
-        for token in self._tokenize(text):
-            term = self._vocabulary.get(token, -1)
-            at = np.searchsorted(self._terms, term)
-            if at == len(self._terms) or self._terms[at] != term:
-                continue
-            part = slice(self._slices[at], self._slices[at + 1])
+        for term in self._known(text):
+            part = slice(self._slices[term], self._slices[term + 1])
             tf, owners = self._frequencies[part], self._owners[part]
-            scores[owners] += self._idf[at] * (tf * (self._k1 + 1) / (tf + self._norm[owners]))
+            scores[owners] += self._idf[term] * (tf * (self._k1 + 1) / (tf + self._norm[owners]))
         return scores
 
-    def _counts(self, text: str) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], int]:
-        known = self._texts.get(text)
-        if known is None:
-            tokens = self._tokenize(text)
-            counts = Counter(tokens)
-            vocabulary = self._vocabulary
-            terms = [vocabulary.setdefault(token, len(vocabulary)) for token in counts]
-            known = (
-                np.array(terms, np.int32),
-                np.fromiter(counts.values(), np.int32, len(counts)),
-                len(tokens),
-            )
-            self._texts[text] = known
-        return known
+    def _known(self, text: str) -> list[int]:
+        """Numbers of the text's tokens that the corpus holds, in the text's order."""
+        tokens = self._tokenize([text]).values
+        if self._numbers is None:
+            # A dictionary pays only where several questions are asked of one haystack.
+            self._numbers = {}
+            found: list[int] = pc.index_in(tokens, value_set=self._terms).drop_null().to_pylist()
+            return found
+        if not self._numbers:
+            self._numbers = {term: number for number, term in enumerate(self._terms.to_pylist())}
+        numbers = (self._numbers.get(token) for token in tokens.to_pylist())
+        return [number for number in numbers if number is not None]
+
+    def _tokens(self, texts: list[str]) -> list[pa.Array]:
+        """Tokens of each text; those of new texts are found together."""
+        new = list(dict.fromkeys(text for text in texts if text not in self._texts))
+        for text, tokens in zip(new, self._tokenize(new), strict=True):
+            self._texts[text] = tokens.values
+        return [self._texts[text] for text in texts]

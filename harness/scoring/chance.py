@@ -42,8 +42,10 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
         value = np.where(inside == total, _all_found(size, inside, k), 0.0)
     elif metric.name == "precision":
         value = share * k / (metric.k or 1)
-    elif metric.name in ("precision_returned", "rprec"):
+    elif metric.name == "precision_returned":
         value = share
+    elif metric.name == "rprec":
+        value = ratio(share * np.minimum(total, size), total)
     elif metric.name == "f1":
         value = ratio(2 * k * share, (metric.k or 0) + total, 0.0)
     elif metric.name == "judged":
@@ -61,17 +63,18 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
 
 
 def ceiling(metric: Metric, ranked: Ranked, present: np.ndarray, cut: Ints | None = None) -> Values:
-    """The value of the best possible ranking of the haystack's documents; shape (n,)."""
-    return metric(ideal(ranked, present), cut)
+    """The value of the best possible answer, which may be a short one; shape (n,)."""
+    least = 1 if metric.name.startswith("ndcg") else metric.rel
+    return metric(ideal(ranked, present, 0 if metric.name == "judged" else least), cut)
 
 
-def ideal(ranked: Ranked, present: np.ndarray) -> Ranked:
-    """The ranking that puts the relevant documents first, best grade first.
+def ideal(ranked: Ranked, present: np.ndarray, least: int = 1) -> Ranked:
+    """The ranking of the documents of grade `least` or more alone, best grade first.
 
     Where documents carry units of evidence, those that carry a unit not seen yet come first, which
     is the best order unless units overlap in contrived ways.
     """
-    findable = present & (ranked.grade >= 1)
+    findable = present & (ranked.grade >= least)
     unit_seen = _occurrence(ranked.unit)
     order = np.lexsort((-ranked.grade, unit_seen, ~findable, ranked.query))
     order = order[findable[order]]

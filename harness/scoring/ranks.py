@@ -3,7 +3,7 @@
 rank(d) = 1 + #(score > s) + #(score = s and id > d): trec_eval's order is score descending, then
 document id descending, compared as bytes; the rank column of a run file is ignored. Two widths:
 trec_eval up to 9.0.8 and pytrec_eval compare scores as float32, trec_eval 10 as float64.
-`order` takes the ranking as it was returned instead.
+`order` compares float64 and leaves equals in the order in which they were returned.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.rankings import Rankings
+from harness.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
 from harness.scoring.qrels import Qrels, QrelsDict
 
@@ -31,7 +32,7 @@ class Ties(StrEnum):
 
     TREC = "trec"  # float32, then id descending: trec_eval 9, pytrec_eval
     TREC64 = "trec64"  # float64, then id descending: trec_eval 10
-    ORDER = "order"  # as returned
+    ORDER = "order"  # float64, then as returned
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,12 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     Queries that only the rankings have are ignored; queries that only the qrels have are not
     `answered`. A document returned twice counts where it stands first; see rankings.duplicates.
     """
+    rankings = best_first(rankings)
     score = rankings.score
     if ties is Ties.TREC and score is not None:
         # Beyond float32 a score becomes infinite there too, as it does in trec_eval.
         with np.errstate(over="ignore"):
             score = score.astype(np.float32)
-    if ties is not Ties.ORDER and score is not None:
-        rankings, score = _descending(rankings, score)
     starts = rankings.starts
     known = {name: i for i, name in enumerate(qrels.query_ids)}
     query_of = np.array([known.get(name, -1) for name in rankings.query_ids], np.int64)
@@ -109,18 +109,6 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     returned[query_of[ours]] = np.diff(starts)[ours]
     answered[query_of[ours]] = True
     return _ranked(qrels, returned, answered, rank, above, tied)
-
-
-def _descending(
-    rankings: Rankings, score: npt.NDArray[np.float64]
-) -> tuple[Rankings, npt.NDArray[np.float64]]:
-    """The rows in order of descending score within each query; most runs are so already."""
-    rises = (score[1:] > score[:-1]) & (rankings.query[1:] == rankings.query[:-1])
-    if not rises.any():
-        return rankings, score
-    order = np.lexsort((-score, rankings.query))
-    document = rankings.document.take(pa.array(order))
-    return Rankings(rankings.query_ids, rankings.query, document, score[order]), score[order]
 
 
 def _matches(rankings: Rankings, qrels: Qrels, query_of: Ints) -> tuple[Ints, Ints]:
@@ -185,7 +173,8 @@ def rank_dicts(
 ) -> Ranked:
     """The same as `rank_judged` for dictionaries, without making columns of the run first.
 
-    `columns` is `qrels` as columns. Raises ValueError for a NaN score.
+    `columns` is `qrels` as columns; under `Ties.ORDER` the order of the dictionary is the order in
+    which equals were returned. Raises ValueError for a NaN score.
     """
     width = np.float32 if ties is Ties.TREC else np.float64
     m = len(columns.query)
@@ -209,9 +198,20 @@ def rank_dicts(
                 tied[j] = np.count_nonzero(scores == at)
                 rank[j] = above[j] + 1
                 if tied[j] > 1:
-                    rank[j] += sum(1 for d, s in found.items() if d > document and width(s) == at)
+                    rank[j] += _equals_ahead(found, document, width, ties)
         start += len(judged)
     return _ranked(columns, returned, answered, rank, above, tied)
+
+
+def _equals_ahead(
+    found: Mapping[str, float], document: str, width: type[np.floating[Any]], ties: Ties
+) -> int:
+    """How many documents of the same score stand above `document`."""
+    at = width(found[document])
+    equals = [d for d, score in found.items() if width(score) == at]
+    if ties is Ties.ORDER:
+        return equals.index(document)
+    return sum(d > document for d in equals)
 
 
 def _ranked(

@@ -46,6 +46,13 @@ class SessionLevel:
         self._query, self._rank = resolved.query[first], resolved.rank[first]
         self._starts = np.searchsorted(self._query, np.arange(ranked.n + 1))
 
+    @staticmethod
+    def most_sessions(dataset: Dataset) -> int:
+        """Sessions in the haystack that has most of them."""
+        haystacks = range(len(dataset.haystack_ids))
+        codes = dataset.session_codes
+        return max((len(np.unique(codes[dataset.haystack_rows(h)])) for h in haystacks), default=0)
+
     def ranked(self) -> Ranked:
         """The judged turns, with the session as the piece of evidence."""
         pieces = self._ranked.query.astype(np.int64) << 32 | (self.of_judgement + 1)

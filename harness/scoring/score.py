@@ -174,7 +174,7 @@ class _Scorer:
 
     def _metrics(self, protocol: Protocol) -> list[Metric]:
         """The protocol's metrics at the chosen cut-offs, as deep as the rankings go."""
-        ks = protocol.ks if protocol.fixed_ks or not self._choices.ks else self._choices.ks
+        ks = self._ks(protocol, int(self._sizes.max(initial=0)))
         texts = [t.format(k=k) for t in protocol.metrics for k in (ks if "{k}" in t else (0,))]
         metrics = [Metric.parse(text) for text in texts]
         if not protocol.fixed_ks:
@@ -189,6 +189,13 @@ class _Scorer:
             )
         return [m for m in metrics if m.k is None or m.k <= reach]
 
+    def _ks(self, protocol: Protocol, largest: int) -> Sequence[int]:
+        """Cut-offs: the protocol's fixed ones, the chosen ones, or the default ones below the
+        largest haystack, as a cut-off that takes everything says nothing."""
+        if protocol.fixed_ks:
+            return protocol.ks
+        return self._choices.ks or [k for k in protocol.ks if k < largest] or [1]
+
     def _reach(self) -> float:
         """The largest cut-off that the rankings can tell about."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
@@ -201,7 +208,7 @@ class _Scorer:
             self._dataset, self._resolved, judged, ranked, renamed=protocol.renamed
         )
         by_session = level.ranked()
-        ks = protocol.ks if protocol.fixed_ks or not self._choices.ks else self._choices.ks
+        ks = self._ks(protocol, level.most_sessions(self._dataset))
         columns = []
         for template in protocol.session_metrics:
             for k in ks:

@@ -25,7 +25,8 @@ class TieOrders:
     def __init__(self, ranked: Ranked) -> None:
         self._ranked = ranked
         tied = ranked.tied > 1
-        self.any = bool(tied.any()) and bool(ranked.first_of_document.all())
+        own_piece = len(np.unique(ranked.unit)) == len(ranked.unit)
+        self.any = bool(tied.any()) and own_piece and bool(ranked.first_of_document.all())
         self._queries = count_by(ranked.query[tied], ranked.n) > 0
 
     def bounds(self, metric: Metric) -> tuple[Values, Values]:
@@ -42,7 +43,9 @@ class TieOrders:
 
     def _ordered(self, *, best: bool) -> Ranked:
         ranked = self._ranked
-        found = (ranked.rank != NOT_RETRIEVED) & (ranked.grade >= 1)
+        # Grade 0 goes along, for judged@k alone: behind the relevant ones in the best order, above
+        # them in the worst, where it changes nothing else.
+        found = (ranked.rank != NOT_RETRIEVED) & (ranked.grade >= 0)
         grade = -ranked.grade if best else ranked.grade
         order = np.lexsort((grade, ranked.above, ranked.query))
         order = order[found[order]]
@@ -50,7 +53,6 @@ class TieOrders:
         start = ranked.above[order] + (0 if best else ranked.tied[order] - size)
         rank = ranked.rank.copy()
         rank[order] = start + place + 1
-        # Judged documents of grade 0 or less matter only to judged@k: they take the other end.
         return replace(ranked, rank=rank)
 
     def _drawn(self, draw: int) -> Ranked:

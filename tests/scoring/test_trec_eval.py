@@ -118,7 +118,10 @@ def test_equals_pytrec_eval_on_random_cases(seed: int) -> None:
             values = np.nan_to_num(Metric.parse(ours)(ranked))
             for query, value in zip(columns.query_ids, values, strict=True):
                 if query in expected and theirs in expected[query]:
-                    assert value == pytest.approx(expected[query][theirs], abs=1e-9), (theirs, query)
+                    assert value == pytest.approx(expected[query][theirs], abs=1e-9), (
+                        theirs,
+                        query,
+                    )
 
 
 def test_the_tie_rules_differ_where_they_should() -> None:
@@ -158,7 +161,8 @@ def test_a_run_file_is_read_the_same_from_every_format(data: Path, tmp_path: Pat
     (tmp_path / "tabs.run").write_text("".join("\t".join(f) + "\r\n" for f in lines))
     (tmp_path / "run.jsonl").write_bytes(
         b"\n".join(
-            orjson.dumps({"query": q, "document": d, "score": float(s)}) for q, _, d, _, s, _ in lines
+            orjson.dumps({"query": q, "document": d, "score": float(s)})
+            for q, _, d, _, s, _ in lines
         )
     )
     columns = {"query": [f[0] for f in lines], "document": [f[2] for f in lines]}

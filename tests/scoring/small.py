@@ -1,0 +1,107 @@
+"""Small prepared datasets and rankings, made on the spot for the tests of scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.columns import FILES
+from harness.dataset.manifest import Manifest, RawFile
+from harness.dataset.reader import Dataset
+from harness.dataset.writer import DatasetWriter
+from harness.rankings import Rankings, read_rankings
+from harness.scoring.metrics import Metric
+from harness.scoring.qrels import Qrels, from_dict
+from harness.scoring.ranks import Ranked, Ties, rank_judged
+
+
+def prepared(
+    folder: Path,
+    fill: Callable[[DatasetWriter], object],
+    *,
+    granularity: str = "turn",
+    exclude_self: bool = False,
+    text: str = "official",
+    split: str = "test",
+    name: str = "small",
+) -> Dataset:
+    """The dataset that `fill` writes."""
+    folder.mkdir(parents=True)
+    with DatasetWriter(folder, unknown_documents="keep") as out:
+        fill(out)
+        out.finish()
+        manifest = Manifest(
+            name=name,
+            granularity=granularity,
+            text=text,
+            split=split,
+            licence="CC0-1.0",
+            source="here",
+            adapter_version=1,
+            raw=[RawFile("a", "/a", 1, 2, "00", "pinned")],
+            repairs=out.repairs,
+            counts=out.counts,
+            files={name: (folder / name).stat().st_size for name in FILES},
+            fingerprint=out.fingerprint,
+            created="2024-01-01T00:00:00+00:00",
+            exclude_self=exclude_self,
+            keys=out.keys,
+        )
+    manifest.write(folder)
+    return Dataset(folder)
+
+
+def one_corpus(
+    folder: Path,
+    documents: Sequence[str],
+    judged: Mapping[str, Mapping[str, int]],
+    *,
+    query: Mapping[str, Mapping[str, Any]] | None = None,
+    texts: Mapping[str, str] | None = None,
+    **view: Any,
+) -> Dataset:
+    """Documents (ids) that all queries share; `query` gives a query's other fields."""
+
+    def fill(out: DatasetWriter) -> None:
+        for id_ in documents:
+            out.document(id_, (texts or {}).get(id_, id_))
+        out.haystack("all")
+        for id_, grades in judged.items():
+            out.query(id_, id_, "all", **(query or {}).get(id_, {}))
+            for document, grade in grades.items():
+                if document in documents:
+                    out.judgement(id_, document, grade)
+                else:
+                    out.judgement(id_, -1, grade, document_id=document)
+
+    return prepared(folder, fill, **view)
+
+
+def lists(run: Mapping[str, Sequence[str]]) -> Rankings:
+    """Rankings without scores, from `{query: documents, best first}`."""
+    sizes = [len(documents) for documents in run.values()]
+    ids = pa.array([d for documents in run.values() for d in documents], pa.string())
+    query = np.repeat(np.arange(len(run), dtype=np.int32), sizes)
+    return Rankings(list(run), query, pa.chunked_array([ids]), None)
+
+
+def ranked(
+    run: Mapping[str, Sequence[str]] | Mapping[str, Mapping[str, float]],
+    qrels: Mapping[str, Mapping[str, int]] | Qrels,
+    ties: Ties = Ties.ORDER,
+) -> Ranked:
+    """Ranks of what `qrels` judges; a run of lists is in its own order."""
+    columns = qrels if isinstance(qrels, Qrels) else from_dict(qrels)
+    first = next(iter(run.values()), [])
+    rankings = read_rankings(run) if isinstance(first, Mapping) else lists(run)  # type: ignore[arg-type]
+    return rank_judged(rankings, columns, ties)
+
+
+def value(metric: str, of: Ranked) -> float:
+    """The metric's value for a single query."""
+    (only,) = Metric.parse(metric)(of)
+    return float(only)
