@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -59,6 +60,7 @@ def write_ir_dataset(dataset_id: str, out: DatasetWriter, *, quiet: bool) -> Non
     dataset, or a part of it is missing, RunError when ir_datasets cannot get its files.
     """
     dataset = _load(dataset_id)
+    out.origin(f"ir_datasets {version('ir_datasets')}, {dataset_id}")
     try:
         _write_key(dataset, out)
         n = _write_documents(dataset.docs_iter(), out, quiet=quiet)

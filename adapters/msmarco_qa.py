@@ -54,9 +54,25 @@ def variants(licence: str) -> Iterable[Variant]:
     for version, questions in (("v1.1", "10,047"), ("v2.1", "101,093")):
         about = f"MS MARCO QA {version}: {questions} questions to Bing"
         splits = ("validation", "train")
-        yield Variant(f"qa-{version}", f"{about}, ten passages each", licence, splits=splits, k=10)
+        files = tuple(
+            RemoteFile(name, f"{_HUB}/{name}", splits=(split,))
+            for split in splits
+            for name in _names(version, split)
+        )
         yield Variant(
-            f"qa-{version}-pooled", f"{about}, all their passages", licence, splits=splits, k=100
+            f"qa-{version}",
+            f"{about}, ten passages each",
+            licence,
+            files=files,
+            splits=splits,
+            k=10,
+        )
+        yield Variant(
+            f"qa-{version}-pooled",
+            f"{about}, all their passages",
+            licence,
+            files=files,
+            splits=splits,
         )
 
 
@@ -78,8 +94,8 @@ def locate(source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
 
 
 def normalise(raw: Raw, view: View, out: DatasetWriter) -> None:
-    """Questions, passages and what was selected; without local files, from the hub."""
-    paths = list(raw.files.values()) or _fetch(_version(raw.variant), view.split, raw)
+    """Questions, passages and what was selected."""
+    paths = list(raw.files.values())
     questions = (question for path in paths for question in _questions(path))
     write = _write_pooled if raw.variant.name.endswith("-pooled") else _write_apart
     with progress(quiet=raw.quiet) as bar:
@@ -95,14 +111,9 @@ def _version(variant: Variant) -> str:
     return variant.name.removeprefix("qa-").removesuffix("-pooled")
 
 
-def _fetch(version: str, split: str, raw: Raw) -> list[Path]:
-    from harness.dataset.download import fetch
-
+def _names(version: str, split: str) -> list[str]:
     n = _SHARDS[version, split]
-    names = [f"{version}/{split}-{i:05}-of-{n:05}.parquet" for i in range(n)]
-    return [
-        fetch(RemoteFile(name, f"{_HUB}/{name}"), raw.downloads, quiet=raw.quiet) for name in names
-    ]
+    return [f"{version}/{split}-{i:05}-of-{n:05}.parquet" for i in range(n)]
 
 
 def _counted(questions: Iterable[_Question], bar: Any) -> Iterator[_Question]:

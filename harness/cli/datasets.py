@@ -109,9 +109,10 @@ def call_info(options: argparse.Namespace) -> int:
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset, prepared_folders
 
+    arguments = view_arguments(options)
     _, variant, name = find(options.name)
     if options.source or prepared_folders(name) or not (variant.files or variant.needs_source):
-        _print_info(open_dataset(options.name, **view_arguments(options)), options.json)
+        _print_info(open_dataset(options.name, **arguments), options.json)
         return 0
     values = {
         "name": name,

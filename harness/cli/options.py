@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
@@ -13,6 +14,9 @@ Verbs = Any
 
 def add_view(parser: argparse.ArgumentParser) -> None:
     """Which documents of a dataset: granularity, text, split, and where its raw files are."""
+    parser.add_argument(
+        "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
+    )
     parser.add_argument("--granularity", metavar="G", help="what a document is: turn, session, ...")
     parser.add_argument("--text", metavar="FORM", help="which text of it: official, dated")
     parser.add_argument("--split", help="which part of the dataset: test, dev, train, ...")
@@ -40,7 +44,11 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Arguments for `open_dataset` from the options of `add_view`."""
+    """Arguments for `open_dataset` from the options of `add_view`; imports the plug-ins."""
+    from harness.retrievers.registry import load_file
+
+    for plugin in options.plugin or ():
+        load_file(Path(plugin))
     return {
         "granularity": options.granularity or "",
         "text": options.text or "",

@@ -34,7 +34,6 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
     )
-    parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
     add_view(parser)
     parser.add_argument("--k", type=int, help="documents a query (default: the dataset's)")
     parser.add_argument(

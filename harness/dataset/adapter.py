@@ -21,7 +21,7 @@ class RemoteFile:
     """A raw file at its publisher's, pinned by its hash.
 
     `url` is https://..., or hf://datasets/OWNER/NAME@REVISION/PATH for the Hugging Face hub. `md5`
-    stands in where the publisher gives nothing better.
+    stands in where the publisher gives nothing better. `splits`: only these need it (none: all do).
     """
 
     name: str
@@ -29,6 +29,7 @@ class RemoteFile:
     sha256: str = ""
     md5: str = ""
     bytes: int = 0
+    splits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

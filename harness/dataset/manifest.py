@@ -25,7 +25,11 @@ class Repair:
 
 @dataclass
 class RawFile:
-    """One file that was read. `status`: `pinned` (hash as published), or `unknown`."""
+    """One file that was read.
+
+    `status`: `pinned` (hash as published), `revision` (from a pinned revision of the hub, where no
+    hash is published), or `unknown`.
+    """
 
     name: str
     path: str
@@ -37,7 +41,11 @@ class RawFile:
 
 @dataclass
 class Manifest:
-    """Everything about a prepared dataset that is not in its tables."""
+    """Everything about a prepared dataset that is not in its tables.
+
+    `raw`: the files that were read; `origin`: what came through another package, which checks its
+    own files.
+    """
 
     name: str
     granularity: str
@@ -55,12 +63,13 @@ class Manifest:
     exclude_self: bool = False
     k: int = 100
     keys: list[str] = field(default_factory=list)
+    origin: list[str] = field(default_factory=list)
     schema_version: int = SCHEMA_VERSION
 
     @property
     def official(self) -> bool:
-        """True when every raw file has the hash that its publisher's copy has."""
-        return all(raw.status == "pinned" for raw in self.raw)
+        """True when every raw file is the publisher's."""
+        return all(raw.status in ("pinned", "revision") for raw in self.raw)
 
     def write(self, folder: Path) -> None:
         """Write it into the dataset's folder."""

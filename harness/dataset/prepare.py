@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -152,19 +151,22 @@ def _prepare(
 
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)
-    downloads = downloads_folder(home(), name)
+    downloads = downloads_folder(home(), name.partition("/")[0])
     with FileLock(root / ".lock"):
         # Another process may have made it while this one waited.
         dataset = None if rebuild else _prepared(name, adapter, view, path)
         if dataset is not None:
             return dataset
         _remove_leftovers(root)
-        _remove_leftovers(downloads)
         source = path or _known_source(name, adapter, variant, view)
         source = source or getattr(adapter, "shipped", None)
         if source is None and variant.files:
-            for file in variant.files:
-                fetch(file, downloads, quiet=quiet)
+            downloads.mkdir(parents=True, exist_ok=True)
+            with FileLock(downloads / ".lock"):  # variants of a family may share a file
+                _remove_leftovers(downloads)
+                for file in variant.files:
+                    if not file.splits or view.split in file.splits:
+                        fetch(file, downloads, quiet=quiet)
             source = downloads
         files = adapter.locate(source, variant, view) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
@@ -205,7 +207,7 @@ def _build(
     building = view_folder(name, view, path)
     # Hashing lets go of the interpreter lock, so it runs beside the parsing.
     with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
-        records = pool.submit(_raw_records, raw.files, raw.variant)
+        records = pool.submit(_raw_records, raw)
         with DatasetWriter(folder, unknown_documents=raw.variant.unknown_documents) as out:
             adapter.normalise(raw, view, out)
             out.finish()
@@ -218,6 +220,7 @@ def _build(
                 source=str(source),
                 adapter_version=adapter.version,
                 raw=records.result(),
+                origin=out.origins,
                 repairs=out.repairs,
                 counts=out.counts,
                 files={file: (folder / file).stat().st_size for file in FILES},
@@ -228,7 +231,7 @@ def _build(
                 keys=out.keys,
             )
         manifest.write(folder)
-    if path is not None and raw.variant.files:
+    if path is not None and not raw.variant.needs_source:
         if manifest.official:
             return _promote(building, view_folder(name, view, None))
         _warn_unknown(manifest)
@@ -243,23 +246,22 @@ def _promote(folder: Path, official: Path) -> Path:
     return official
 
 
-def _raw_records(files: Mapping[str, Path], variant: Variant) -> list[RawFile]:
-    pinned = {file.name: file.sha256 for file in variant.files if file.sha256} | dict(
-        variant.pinned
-    )
-    by_md5 = {file.name: file.md5 for file in variant.files if file.md5 and not file.sha256}
-    records = []
-    for name, path in files.items():
-        stat = path.stat()
-        sha256 = digest(path)
-        known = sha256 in pinned.values() or (
-            name in by_md5 and digest(path, "md5") == by_md5[name]
-        )
-        status = "pinned" if known else "unknown"
-        records.append(
-            RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)
-        )
-    return records
+def _raw_records(raw: Raw) -> list[RawFile]:
+    return [_raw_record(name, path, raw) for name, path in raw.files.items()]
+
+
+def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
+    variant = raw.variant
+    remote = next((file for file in variant.files if file.name == name), None)
+    published = {file.sha256 for file in variant.files if file.sha256} | {*variant.pinned.values()}
+    sha256 = digest(path)
+    status = "unknown"
+    if sha256 in published or (remote and remote.md5 and digest(path, "md5") == remote.md5):
+        status = "pinned"
+    elif remote and remote.url.startswith("hf://") and path.is_relative_to(raw.downloads):
+        status = "revision"
+    stat = path.stat()
+    return RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)
 
 
 def _warn_unknown(manifest: Manifest) -> None:

@@ -126,6 +126,15 @@ class Dataset:
             tuple(values["answers"]),
         )
 
+    @cached_property
+    def shown_documents(self) -> Documents:
+        """The documents as retrievers may have them: ids and sessions are not there."""
+        table = self.documents.table
+        for name in ("id", "session"):
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, pa.nulls(len(table)))
+        return Documents(table)
+
     @property
     def n_queries(self) -> int:
         """How many queries there are."""

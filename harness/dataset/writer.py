@@ -8,11 +8,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES
+from harness.dataset.judged_rows import with_rows_and_ids
 from harness.dataset.manifest import Repair
 from harness.dataset.repeated import Repeated
 from harness.dataset.table_file import TableFile
@@ -48,6 +47,7 @@ class DatasetWriter:
         self._judged = _columns(JUDGEMENTS)
         self._judged_query: list[str] = []
         self._repairs: dict[str, Repair] = {}
+        self.origins: list[str] = []
         self.has_global_haystack = False
 
     def __enter__(self) -> DatasetWriter:
@@ -186,6 +186,10 @@ class DatasetWriter:
         judged["grade"].append(grade)
         judged["unit"].append(unit)
 
+    def origin(self, what: str) -> None:
+        """Record that content came through another package: its name, version, and the id there."""
+        self.origins.append(what)
+
     def repair(self, kind: str, what: str) -> None:
         """Record something mended, kept although odd, or left out. `kind` is a sentence."""
         entry = self._repairs.setdefault(kind, Repair(kind))
@@ -266,61 +270,21 @@ class DatasetWriter:
                 f"{len(unknown)} judgements name queries that are not there, first {unknown[0]!r}"
             )
         judged["query"] = [self._queries[name] for name in self._judged_query]
-        table = pa.Table.from_pydict(judged, schema=JUDGEMENTS)
-        table = self._resolve(table)
-        order = np.lexsort(
-            (
-                np.arange(len(table)),
-                table["query"].to_numpy(),
-                _codes(table["key"].combine_chunks()),
-            )
+        table, absent = with_rows_and_ids(
+            pa.Table.from_pydict(judged, schema=JUDGEMENTS), self._folder / "documents.arrow"
         )
-        self._tables["judgements.arrow"].write_table(table.take(order))
-
-    def _resolve(self, table: pa.Table) -> pa.Table:
-        """Fill rows from ids and ids from rows."""
-        rows = table["document"].to_numpy(zero_copy_only=False).astype(np.float64)
-        open_rows = np.isnan(rows)
-        rows[open_rows] = -1
-        rows = rows.astype(np.int32)
-        ids = table["document_id"].to_numpy(zero_copy_only=False).copy()
-        with pa.memory_map(str(self._folder / "documents.arrow")) as source:
-            documents = pa.ipc.open_file(source).read_all()
-            if open_rows.any():
-                wanted = pa.array(np.unique(ids[open_rows].astype(str)))
-                found = np.full(len(wanted), -1, np.int32)
-                start = 0
-                for chunk in documents["id"].chunks:
-                    where = pc.index_in(chunk, value_set=wanted)
-                    hits = np.flatnonzero(pc.is_valid(where).to_numpy(zero_copy_only=False))
-                    found[where.take(pa.array(hits)).to_numpy()] = start + hits
-                    start += len(chunk)
-                slots = pc.index_in(pa.array(ids[open_rows].astype(str)), value_set=wanted)
-                rows[open_rows] = found[slots.to_numpy()]
-            known = rows >= 0
-            missing_id = np.array([i is None for i in ids])
-            fill = known & missing_id
-            if fill.any():
-                ids[fill] = documents["id"].take(pa.array(rows[fill])).to_pylist()
-        self._check_unknown(ids, open_rows & (rows < 0))
-        table = table.set_column(2, "document", pa.array(rows, pa.int32()))
-        return table.set_column(3, "document_id", pa.array(ids.tolist(), pa.string()))
-
-    def _check_unknown(self, ids: np.ndarray[Any, Any], unknown: np.ndarray[Any, Any]) -> None:
-        if not unknown.any():
-            return
-        names = ids[unknown].tolist()
-        if self._unknown_documents == "refuse":
+        if absent and self._unknown_documents == "refuse":
             raise UsageError(
-                f"{len(names)} judgements name documents that the corpus does not hold, first "
-                f"{names[0]!r}: add the documents or take the judgements out"
+                f"{len(absent)} judgements name documents that the corpus does not hold, first "
+                f"{absent[0]!r}: add the documents or take the judgements out"
             )
-        for name in names:
+        for name in absent:
             self.repair(
                 "judgements of documents that the corpus does not hold: kept; they count as "
                 "relevant and cannot be found",
                 name,
             )
+        self._tables["judgements.arrow"].write_table(table)
 
     def _require_unique_ids(self) -> None:
         candidates = self.repeated_ids()
@@ -339,9 +303,3 @@ class DatasetWriter:
 
 def _columns(schema: pa.Schema) -> dict[str, Any]:
     return {name: [] for name in schema.names}
-
-
-def _codes(values: pa.Array) -> np.ndarray[Any, Any]:
-    """Integer codes in order of first appearance."""
-    codes: np.ndarray[Any, Any] = values.dictionary_encode().indices.to_numpy()
-    return codes
