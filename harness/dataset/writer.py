@@ -48,7 +48,6 @@ class DatasetWriter:
         self._judged_query: list[str] = []
         self._repairs: dict[str, Repair] = {}
         self.origins: list[str] = []
-        self.has_global_haystack = False
 
     def __enter__(self) -> DatasetWriter:
         return self
@@ -134,7 +133,6 @@ class DatasetWriter:
         if timestamps is not None and (rows is None or len(rows) != len(timestamps)):
             raise ValueError(f"haystack {id!r}: timestamps must align with rows")
         self._haystacks[id] = len(self._haystacks)
-        self.has_global_haystack = self.has_global_haystack or rows is None
         self._haystack_columns["id"].append(id)
         self._haystack_columns["rows"].append(rows)
         self._haystack_columns["timestamps"].append(timestamps)
@@ -244,8 +242,7 @@ class DatasetWriter:
             self._pending_characters = 0
 
     def _write_haystacks(self) -> None:
-        if self.has_global_haystack:
-            self._require_unique_ids()
+        self._require_unique_ids()
         if self._haystack_columns["id"]:
             self._tables["haystacks.arrow"].write_columns(self._haystack_columns)
 
@@ -287,18 +284,23 @@ class DatasetWriter:
         self._tables["judgements.arrow"].write_table(table)
 
     def _require_unique_ids(self) -> None:
+        """Refuse an id that stands twice in one haystack: a ranking could not tell them apart."""
         candidates = self.repeated_ids()
         if not candidates:
             return
         with pa.memory_map(str(self._folder / "documents.arrow")) as source:
             ids: list[str] = pa.ipc.open_file(source).read_all()["id"].to_pylist()
-        counts = Counter(id_ for id_ in ids if hash(id_) in candidates)
-        twice = [id_ for id_, n in counts.items() if n > 1]
-        if twice:
-            raise UsageError(
-                f"{len(twice)} document ids stand more than once, first {twice[0]!r}; "
-                "ids must be unique in a corpus"
-            )
+        suspects = {row: id_ for row, id_ in enumerate(ids) if hash(id_) in candidates}
+        columns = self._haystack_columns
+        for name, rows in zip(columns["id"], columns["rows"], strict=True):
+            inside = suspects.values() if rows is None else map(suspects.get, rows)
+            counts = Counter(id_ for id_ in inside if id_ is not None)
+            twice = [id_ for id_, n in counts.items() if n > 1]
+            if twice:
+                raise UsageError(
+                    f"{len(twice)} document ids stand more than once in the haystack {name!r}, "
+                    f"first {twice[0]!r}; ids must be unique in a haystack"
+                )
 
 
 def _columns(schema: pa.Schema) -> dict[str, Any]:
