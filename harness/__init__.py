@@ -63,6 +63,8 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     value = getattr(import_module(_HOME[name]), name)
-    # `harness.run` is a package too; the function is what people mean by it.
     globals()[name] = value
+    if _HOME[name] == _HOME["run"]:
+        # Its import bound the package `harness.run` to that name; people mean the function.
+        globals()["run"] = import_module(_HOME["run"]).run
     return value

@@ -18,7 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"harness: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
-        print("harness: stopped; `harness run ... --resume` goes on from here", file=sys.stderr)
+        # Only a run can be resumed.
+        more = "; the same command with --resume goes on from here" if "resume" in options else ""
+        print(f"harness: stopped{more}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `harness ... | head`
         sys.stderr.close()

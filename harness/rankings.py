@@ -5,18 +5,25 @@ A ranking on disk is all that scoring needs. Ids here are the dataset's own ids.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import take, to_numpy
 from harness.errors import UsageError
+from harness.jsonl_file import read_jsonl
+from harness.pairs import Pairs
+from harness.trec_file import map_blocks, nan_line
+
+T = TypeVar("T")
+
+_LINES = 1 << 16  # written at a time
 
 Run = Mapping[str, Mapping[str, float]]
 """Rankings in memory, as pytrec_eval and BEIR have them: query id -> document id -> score."""
@@ -57,154 +64,85 @@ def read_rankings(source: str | Path | Run | Rankings) -> Rankings:
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path}: no such run file")
-    endings = path.suffixes
-    if ".parquet" in endings:
-        return _read_parquet(path)
-    if ".jsonl" in endings:
-        return _read_jsonl(path)
-    return _read_trec(path)
+    if is_trec(path):
+        return _read_trec(path)
+    return _read_parquet(path) if ".parquet" in path.suffixes else _read_jsonl(path)
+
+
+def is_trec(path: Path) -> bool:
+    """True for a file whose ending says nothing else: it is read as a TREC run file."""
+    return {".parquet", ".jsonl"}.isdisjoint(path.suffixes)
 
 
 def from_dict(run: Run) -> Rankings:
-    """Rankings from `{query: {document: score}}`; the caller's dictionary is left as it is."""
+    """Rankings from `{query: {document: score}}`; the caller's dictionary is left as it is.
+
+    Raises UsageError for a dictionary of another form, and for scores that are NaN.
+    """
     sizes = [len(documents) for documents in run.values()]
-    documents = pa.array((d for ranking in run.values() for d in ranking), pa.string())
-    scores = np.fromiter((s for r in run.values() for s in r.values()), np.float64, sum(sizes))
+    try:
+        scores = np.fromiter((s for r in run.values() for s in r.values()), np.float64, sum(sizes))
+        documents = pa.array((d for ranking in run.values() for d in ranking), pa.string())
+        ids = pa.array(list(run), pa.string())
+        if ids.null_count or documents.null_count:
+            raise TypeError("an id is None")
+    except (AttributeError, TypeError, ValueError, pa.ArrowException) as error:
+        raise UsageError(
+            f"the run must be {{query: {{document: score}}}}, ids text and scores numbers ({error})"
+        ) from None
     query = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
     return _checked(list(run), query, pa.chunked_array([documents]), scores, "the run")
 
 
-# -- TREC: query Q0 document rank score tag -------------------------------------------------------
-
-_TREC = ["query", "q0", "document", "rank", "score", "tag"]
+# -- TREC -----------------------------------------------------------------------------------------
 
 
 def _read_trec(path: Path) -> Rankings:
-    first = _first_line(path)
-    if not first:
-        raise UsageError(f"{path}: empty; a run file has lines `query Q0 document rank score tag`")
-    delimiter = "\t" if first.count(b"\t") == 5 and b" " not in first else " "
-    columns = _TREC[: len(first.split())]
-    if len(columns) < 5:
-        raise UsageError(
-            f"{path}, line 1: {len(columns)} fields, but a run file has "
-            "`query Q0 document rank score tag`"
-        )
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            table = _csv(stream, columns, delimiter)
-    except pa.ArrowInvalid:
-        # Columns aligned with several blanks, or a broken line: fold the blanks and look again.
-        try:
-            table = _csv(pa.BufferReader(_folded(path)), columns, " ")
-        except pa.ArrowInvalid as error:
-            raise UsageError(f"{path}: {_broken_line(path, len(columns), str(error))}") from None
+    table = pa.concat_tables(map_blocks(path, lambda block: block))
     queries = table["query"].unify_dictionaries().combine_chunks()
+    scores = to_numpy(table["score"])
+    if np.isnan(scores).any():
+        raise UsageError(
+            f"{path}, line {nan_line(path)}: the score is NaN, which has no place in an order; "
+            "mend the system that wrote it"
+        )
     return _checked(
         queries.dictionary.to_pylist(),
-        queries.indices.to_numpy(),
+        to_numpy(queries.indices),
         table["document"],
-        table["score"].to_numpy(),
+        scores,
         str(path),
     )
 
 
-def _csv(stream: Any, columns: list[str], delimiter: str) -> pa.Table:
-    from pyarrow import csv
+def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
+    """What `work`, in a few threads, makes of a TREC run file, block by block: in little memory.
 
-    return csv.read_csv(
-        stream,
-        read_options=csv.ReadOptions(column_names=columns, block_size=1 << 22),
-        parse_options=csv.ParseOptions(delimiter=delimiter, quote_char=False, escape_char=False),
-        convert_options=csv.ConvertOptions(
-            include_columns=["query", "document", "score"],
-            column_types={
-                "query": pa.dictionary(pa.int32(), pa.string()),
-                "document": pa.string(),
-                "score": pa.float64(),
-            },
-            null_values=[],
-            strings_can_be_null=False,
-        ),
-    )
+    A query whose lines stand apart in the file may come in several blocks, and NaN scores are not
+    refused yet; `read_rankings` sees to both.
+    """
 
+    def call(block: pa.Table) -> T:
+        queries = block["query"].chunk(0)
+        return work(
+            _grouped(
+                queries.dictionary.to_pylist(),
+                to_numpy(queries.indices),
+                block["document"],
+                to_numpy(block["score"]),
+            )
+        )
 
-def _first_line(path: Path) -> bytes:
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            head: bytes = stream.read(1 << 16)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
-    return head.lstrip().split(b"\n", 1)[0].strip()
-
-
-def _folded(path: Path) -> bytes:
-    with pa.input_stream(str(path), compression="detect") as stream:
-        data: bytes = stream.read()
-    data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t\r]+", b" ", data))
-    # What follows the tag is ignored, as trec_eval does.
-    return re.sub(rb"(?m)^(\S+(?: \S+){5}) .*$", rb"\1", data)
-
-
-def _broken_line(path: Path, fields: int, error: str) -> str:
-    """Which line of a run file cannot be read, and why; found by reading it line by line."""
-    with pa.input_stream(str(path), compression="detect") as stream:
-        lines = stream.read().split(b"\n")
-    for number, line in enumerate(lines, 1):
-        values = line.split()
-        if values and len(values) < fields:
-            return f"line {number}: {len(values)} fields where line 1 has {fields}"
-        try:
-            _ = line.decode(), values and float(values[4])
-        except UnicodeDecodeError:
-            return f"line {number}: not UTF-8"
-        except ValueError:
-            return f"line {number}: the score {values[4].decode()!r} is not a number"
-    return f"cannot be read ({error})"
+    return map_blocks(path, call)
 
 
 # -- JSONL and Parquet ----------------------------------------------------------------------------
 
 
 def _read_jsonl(path: Path) -> Rankings:
-    """Lines of {query, document, score?}, or {query, documents: [...], scores?: [...]}."""
-    import orjson
-
-    ids: dict[str, int] = {}
-    query: list[int] = []
-    documents: list[str] = []
-    scores: list[float | None] = []
-    with pa.input_stream(str(path), compression="detect") as stream:
-        lines = stream.read().split(b"\n")
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = orjson.loads(line)
-            found = record["documents"] if "documents" in record else [record["document"]]
-            given = record.get("scores") or [record.get("score")] * len(found)
-            if len(given) != len(found):
-                raise ValueError(f"{len(found)} documents, {len(given)} scores")
-            query += [ids.setdefault(record["query"], len(ids))] * len(found)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(
-                f'{path}, line {number}: expected {{"query": id, "document": id, "score": number}} '
-                f"({error})"
-            ) from None
-        documents += found
-        scores += given
-    none = [score is None for score in scores]
-    if any(none) and not all(none):
-        raise UsageError(
-            f"{path}: {sum(none)} of {len(none)} documents have no score; give all or none"
-        )
-    try:
-        column = pa.array(documents, pa.string())
-        values = None if all(none) else np.array(scores, np.float64)
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: ids must be text and scores numbers ({error})") from None
-    codes = np.array(query, np.int32)
-    return _checked(list(ids), codes, pa.chunked_array([column]), values, str(path))
+    ids, query, documents, scores = read_jsonl(path)
+    column = pa.chunked_array([pa.array(documents, pa.string())])
+    return _checked(ids, query, column, scores, str(path))
 
 
 def _read_parquet(path: Path) -> Rankings:
@@ -218,21 +156,32 @@ def _read_parquet(path: Path) -> Rankings:
             raise UsageError(f"{path}: no column {', '.join(sorted(missing))}; it has {names}")
         wanted = [name for name in ("query", "document", "score") if name in names]
         table = pq.read_table(path, columns=wanted)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
-    queries = table["query"].cast(pa.string()).dictionary_encode().unify_dictionaries()
-    queries = queries.combine_chunks()
-    scores = None
-    if "score" in wanted and table["score"].null_count < len(table):
-        if table["score"].null_count:
+    if "score" in wanted and table["score"].null_count == len(table):
+        table = table.drop_columns("score")
+    types = {"query": pa.string(), "document": pa.string(), "score": pa.float64()}
+    for name in table.column_names:
+        column = table[name]
+        if column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            remedy = "give all scores or none" if name == "score" else "give every id"
             raise UsageError(
-                f"{path}: {table['score'].null_count} scores are missing; give all or none"
+                f"{path}, row {row}: no {name}, the first of {column.null_count} without; {remedy}"
             )
-        scores = table["score"].cast(pa.float64()).to_numpy()
+        try:
+            column = column.cast(types[name])
+        except pa.ArrowException as error:
+            raise UsageError(
+                f"{path}: the column {name} holds {column.type}, not {types[name]} ({error})"
+            ) from None
+        table = table.set_column(table.column_names.index(name), name, column)
+    queries = table["query"].dictionary_encode().unify_dictionaries().combine_chunks()
+    scores = table["score"].to_numpy() if "score" in table.column_names else None
     return _checked(
         queries.dictionary.to_pylist() if len(table) else [],
         queries.indices.to_numpy(zero_copy_only=False) if len(table) else np.zeros(0, np.int32),
-        table["document"].cast(pa.string()),
+        table["document"],
         scores,
         str(path),
     )
@@ -248,60 +197,33 @@ def _checked(
     score: npt.NDArray[np.float64] | None,
     where: str,
 ) -> Rankings:
-    """Group the rows by query (in order of first mention, order kept inside) and refuse NaN."""
+    """Rankings of rows in any order. Raises UsageError for NaN."""
     if score is not None and np.isnan(score).any():
         bad = np.flatnonzero(np.isnan(score))
         raise UsageError(
             f"{where}: {len(bad)} scores are NaN, first for query {query_ids[query[bad[0]]]!r}; "
             "a NaN has no place in an order, so mend the system that wrote it"
         )
-    if len(query) and (np.diff(query) < 0).any():
+    return _grouped(query_ids, query, document, score)
+
+
+def _grouped(
+    query_ids: list[str],
+    query: npt.NDArray[np.int32],
+    document: pa.ChunkedArray,
+    score: npt.NDArray[np.float64] | None,
+) -> Rankings:
+    """Group the rows by query, in order of first mention; order is kept inside."""
+    if (query[1:] < query[:-1]).any():
         order = np.argsort(query, kind="stable")
-        query, document = query[order], document.take(pa.array(order))
+        query, document = query[order], take(document, order)
         score = None if score is None else score[order]
     return Rankings(query_ids, query.astype(np.int32, copy=False), document, score)
 
 
 def duplicates(rankings: Rankings) -> npt.NDArray[np.int64]:
     """Rows whose document stands in the same query's ranking above them already."""
-    keys = np.concatenate([np.zeros(0, np.uint64), *map(_hashes, rankings.document.chunks)])
-    keys ^= rankings.query.astype(np.uint64) * _MIX
-    ordered = np.sort(keys)
-    twice = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if len(twice) == 0:
-        return np.zeros(0, np.int64)
-    # Equal hashes are suspects only: compare the ids themselves.
-    suspects = np.flatnonzero(np.isin(keys, twice))
-    seen: set[tuple[int, str]] = set()
-    again = []
-    documents = rankings.document.take(pa.array(suspects)).to_pylist()
-    for row, document in zip(suspects, documents, strict=True):
-        pair = (int(rankings.query[row]), document)
-        if pair in seen:
-            again.append(row)
-        seen.add(pair)
-    return np.array(again, np.int64)
-
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _hashes(ids: pa.Array) -> npt.NDArray[np.uint64]:
-    """A 64-bit hash of each string, eight bytes a step over all strings at once."""
-    if len(ids) == 0:
-        return np.zeros(0, np.uint64)
-    offsets = np.frombuffer(ids.buffers()[1], np.int32)[ids.offset : ids.offset + len(ids) + 1]
-    data = np.frombuffer(ids.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    at, left = offsets[:-1] - offsets[0], np.diff(offsets)
-    padded = np.concatenate([data, np.zeros(8, np.uint8)])
-    words = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
-    hashes = left.astype(np.uint64)
-    masks = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
-    for step in range(0, int(left.max()), 8):
-        word = words[np.minimum(at + step, len(words) - 1)] & masks[np.clip(left - step, 0, 8)]
-        hashes = (hashes ^ word) * _MIX
-        hashes ^= hashes >> np.uint64(29)
-    return hashes
+    return Pairs(rankings.query, rankings.document).repeated()
 
 
 def best_first(rankings: Rankings) -> Rankings:
@@ -313,7 +235,7 @@ def best_first(rankings: Rankings) -> Rankings:
     if score is None or not ((score[1:] > score[:-1]) & (query[1:] == query[:-1])).any():
         return rankings
     order = np.lexsort((-score, query))
-    document = rankings.document.take(pa.array(order))
+    document = take(rankings.document, order)
     return Rankings(rankings.query_ids, query, document, score[order])
 
 
@@ -332,32 +254,35 @@ def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
 def write_trec(rankings: Rankings, path: Path, tag: str) -> None:
     """Write a TREC run file. Systems without scores get n, n-1, ... so that the order is kept.
 
-    Raises UsageError when an id holds white space, which the format cannot carry.
+    Raises UsageError when an id is empty or holds white space, which the format cannot carry.
     """
-    from pyarrow import csv
-
-    for what, values in (("query", pa.array(rankings.query_ids)), ("document", rankings.document)):
-        blank = pc.match_substring_regex(values, r"\s")
+    query_ids = pa.array(rankings.query_ids, pa.string())
+    for what, values in (("query", query_ids), ("document", rankings.document)):
+        blank = pc.match_substring_regex(values, r"[\s\v\x{85}\pZ]|^$")
         if pc.any(blank).as_py():
-            raise UsageError(f"{what} ids with white space cannot be written to a TREC run file")
+            raise UsageError(
+                f"{what} ids that are empty or hold white space cannot stand in a TREC run file"
+            )
     starts = rankings.starts
-    position = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts))
+    sizes = np.diff(starts)
+    position = np.arange(len(rankings)) - np.repeat(starts[:-1], sizes)
     score = rankings.score
     if score is None:
-        score = np.repeat(np.diff(starts), np.diff(starts)) - position.astype(np.float64)
-    n = len(rankings)
-    columns: Iterable[tuple[str, Any]] = [
-        ("query", pa.DictionaryArray.from_arrays(rankings.query, pa.array(rankings.query_ids))),
-        ("q0", pa.repeat("Q0", n)),
-        ("document", rankings.document),
-        ("rank", pa.array(position + 1)),
-        ("score", pa.array(score)),
-        ("tag", pa.repeat(tag, n)),
-    ]
-    table = pa.table({name: _plain(values) for name, values in columns})
-    options = csv.WriteOptions(include_header=False, delimiter=" ", quoting_style="none")
-    csv.write_csv(table, str(path), options)
-
-
-def _plain(values: Any) -> Any:
-    return values.cast(pa.string()) if pa.types.is_dictionary(values.type) else values
+        score = np.repeat(sizes, sizes) - position.astype(np.float64)
+    end = f"{tag}\n"
+    with path.open("wb") as file:
+        for start in range(0, len(rankings), _LINES):
+            rows = slice(start, start + _LINES)
+            document = rankings.document.slice(start, _LINES)
+            lines = pc.binary_join_element_wise(
+                query_ids.take(pa.array(rankings.query[rows])),
+                "Q0",
+                pa.concat_arrays(document.chunks).cast(pa.string()),
+                pa.array(position[rows] + 1).cast(pa.string()),
+                pa.array(score[rows]).cast(pa.string()),
+                end,
+                " ",
+            )
+            # Not through Arrow's CSV writer: that refuses ids with a quotation mark.
+            ends = np.frombuffer(lines.buffers()[1], np.int32)
+            file.write(memoryview(lines.buffers()[2])[: ends[len(lines)]])

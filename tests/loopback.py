@@ -5,8 +5,8 @@
         server.put_dataset("owner/name", "0123...", {"a.json": b"..."}, token="hf_x")
 
 The file server knows ETag, Range and If-Range. The hub answers HEAD and GET of
-/datasets/OWNER/NAME/resolve/REVISION/PATH as huggingface.co does: the commit, the ETag and the size
-in headers, a redirect to another origin (here: the same server under its other name) for the bytes,
+/datasets/OWNER/NAME/resolve/REVISION/PATH (and of models, without /datasets) as huggingface.co
+does: the commit, the ETag and the size in headers, a redirect to another origin (here: the same server under its other name) for the bytes,
 401 and GatedRepo without the right token, EntryNotFound, RevisionNotFound, RepoNotFound.
 
 What a test wants to go wrong is queued with `fail`; every request is kept in `requests`.
@@ -15,6 +15,7 @@ What a test wants to go wrong is queued with `fail`; every request is kept in `r
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
 from collections import defaultdict
@@ -24,7 +25,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from urllib.parse import unquote
 
-RESOLVE = re.compile(r"/datasets/(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)")
+RESOLVE = re.compile(
+    r"/(?:datasets/)?(?P<repo>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)"
+)
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,19 @@ class Loopback:
     ) -> None:
         """Serve a dataset repository at one revision; with `token`, gated to those who send it."""
         self.repositories[repo] = Repository(revision, files, token)
+
+    def put_model(self, repo: str, revision: str, files: Mapping[str, bytes]) -> None:
+        """Serve a model repository at one revision, with the hub's lists of its files."""
+        self.repositories[repo] = Repository(revision, files, None)
+        names = [{"rfilename": name} for name in files]
+        about = {"id": repo, "sha": revision, "siblings": names}
+        self.put(f"/api/models/{repo}/revision/main", json.dumps(about).encode())
+        tree = [
+            {"type": "file", "path": name, "size": len(content), "oid": "0" * 40}
+            for name, content in files.items()
+        ]
+        path = f"/api/models/{repo}/tree/{revision}?recursive=true&expand=false"
+        self.put(path, json.dumps(tree).encode())
 
     def fail(self, path: str, *failures: Failure) -> None:
         """Let the next GETs of `path` go wrong, one after the other."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.files import read_json
+from harness.results.folder import RunFolder
+from harness.scoring.score import SCORE_VERSION
 
 SCHEMA_VERSION = 1
 
@@ -17,23 +19,42 @@ def build(results: Path) -> dict[str, Any]:
     A row holds the system with version and parameters, the dataset with its fingerprint, and for
     every protocol, slice and metric: value, n, chance, ceiling. Rows are sorted by what compares
     (dataset, fingerprint, granularity, text, split, depth), then system and folder. Raises
-    UsageError when the folder is missing or holds no run.
+    UsageError when the folder is missing, holds no run, or holds a broken one.
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    rows = [
-        _row(path.parent)
-        for path in sorted(results.glob("*/scores.json"))
-        if (path.parent / "run.json").is_file()
-    ]
+    rows = [_row(folder) for folder in _runs(results) if (folder / "scores.json").is_file()]
     if not rows:
         raise UsageError(f"{results}: holds no scored run; `harness run` makes one")
     rows.sort(key=_order)
     return {"schema_version": SCHEMA_VERSION, "rows": rows}
 
 
+def unscored(results: Path) -> list[str]:
+    """Names of the run folders that have no scores, and are not on the board for that."""
+    return [folder.name for folder in _runs(results) if not (folder / "scores.json").is_file()]
+
+
+def _runs(results: Path) -> list[Path]:
+    """Run folders, by name; hidden ones are not finished."""
+    found = (path.parent for path in results.glob("*/run.json"))
+    return sorted(folder for folder in found if not folder.name.startswith("."))
+
+
 def _row(folder: Path) -> dict[str, Any]:
-    run, scores = read_json(folder / "run.json"), read_json(folder / "scores.json")
+    run, scores = RunFolder(folder).record, read_json(folder / "scores.json")
+    try:
+        if scores["score_version"] != SCORE_VERSION:
+            raise KeyError(f"score_version {scores['score_version']}")
+        return _columns(folder, run, scores)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{folder}: scores.json or run.json is not of this version of the harness ({error}); "
+            "`harness score` the folder again, or remove it"
+        ) from None
+
+
+def _columns(folder: Path, run: dict[str, Any], scores: dict[str, Any]) -> dict[str, Any]:
     return {
         "run": folder.name,
         "system": run["retriever"]["name"],

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import argparse
+from typing import NoReturn
 
 import harness
-from harness.cli import datasets, explain, leaderboard, retrievers, run, score
+from harness.cli import cache, datasets, explain, leaderboard, retrievers, run, score
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, not below a screen of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser of all commands."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="harness",
         description="Run any retriever or memory over public benchmarks, score it by ability.",
         epilog="First minute, offline: harness run --dataset sample --retriever bm25",
@@ -18,6 +26,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (run, score, datasets, retrievers, leaderboard, explain):
+    for verb in (run, score, datasets, retrievers, leaderboard, explain, cache):
         verb.add(verbs)
     return top

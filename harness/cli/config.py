@@ -9,24 +9,22 @@ from typing import Any
 
 from harness.errors import UsageError, near
 
+_NUMBERS = {"k", "limit", "seed", "workers", "batch_size"}
+_FLAGS = {"rebuild", "strict", "quiet"}
 _LISTS = {"protocol", "plugin"}
+_SEVERAL = {"ks", "metrics"}
+_CHOICES = {"missing": ("zero", "skip")}
 
 
 def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> None:
     """Fill options that the command line left open from the file.
 
     Keys are the long options (`batch-size` or `batch_size`); `params` is a table. Relative paths of
-    `source` and `plugin` are taken from the file's folder. Raises UsageError for a missing or
-    broken file and for unknown keys.
+    `source`, `plugin` and a retriever's file are taken from the file's folder. Raises UsageError
+    for a missing or broken file, unknown keys, and values of the wrong kind.
     """
     file = Path(path)
-    try:
-        values: dict[str, Any] = tomllib.loads(file.read_text())
-    except FileNotFoundError:
-        raise UsageError(f"--config {path}: no such file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: not valid TOML ({error})") from None
-    for key, value in values.items():
+    for key, value in _read(file).items():
         name = key.replace("-", "_")
         if name == "params":
             if not isinstance(value, dict):
@@ -35,13 +33,52 @@ def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> Non
             continue
         if name not in known:
             raise UsageError(f"--config {path}: unknown key {key!r}{near(key, sorted(known))}")
-        if name in _LISTS:
-            value = value if isinstance(value, list) else [value]
-        if name == "plugin":
-            value = [str(file.parent / part) for part in value]
-        if name == "source":
-            value = str(file.parent / value)
-        if name in ("ks", "metrics") and isinstance(value, list):
-            value = ",".join(map(str, value))
-        if getattr(options, name) in (None, False):
+        value = _value(file, name, value)
+        given = getattr(options, name)
+        if given is None or given is False:
             setattr(options, name, value)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"--config {file}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"--config {file}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {file}: not valid TOML ({error})") from None
+
+
+def _value(file: Path, name: str, value: Any) -> Any:
+    """What the command line would have made of it."""
+
+    def check(fits: bool, wanted: str) -> None:
+        if not fits:
+            raise UsageError(f"--config {file}: {name} must be {wanted}, not {value!r}")
+
+    if name in _NUMBERS:
+        check(isinstance(value, int) and not isinstance(value, bool), "a whole number")
+        return value
+    if name in _FLAGS:
+        check(isinstance(value, bool), "true or false")
+        return value
+    if name in _SEVERAL:
+        parts = value if isinstance(value, list) else [value]
+        check(all(isinstance(part, int | str) for part in parts), "a text or a list")
+        return ",".join(map(str, parts))
+    if name in _LISTS:
+        parts = value if isinstance(value, list) else [value]
+        check(all(isinstance(part, str) for part in parts), "a text or a list of texts")
+        return [_path(file, part) for part in parts] if name == "plugin" else parts
+    check(isinstance(value, str), "a text")
+    if name in _CHOICES:
+        check(value in _CHOICES[name], " or ".join(_CHOICES[name]))
+    if name == "source" or (name == "retriever" and ".py:" in value):
+        return _path(file, value)
+    return value
+
+
+def _path(file: Path, value: str) -> str:
+    """A path as the file means it: from its own folder."""
+    return str(file.parent / Path(value).expanduser())

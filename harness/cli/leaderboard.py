@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from harness.cli.options import Verbs, add_output
+from harness.errors import UsageError
 
 
 def add(verbs: Verbs) -> None:
@@ -24,13 +26,22 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.board.leaderboard import build, table
-    from harness.files import write_json
+    from harness.board.leaderboard import build, table, unscored
+    from harness.files import disk_errors, write_json
 
     results = Path(options.results)
     board = build(results)
     out = Path(options.out) if options.out else results / "leaderboard.json"
-    write_json(out, board)
+    if out.is_dir():
+        raise UsageError(f"--out {out}: is a folder; name a file")
+    with disk_errors(out.parent, "name another file with --out"):
+        write_json(out, board)
+    if without := unscored(results):
+        print(
+            f"note: {len(without)} runs have no scores and are left out: {', '.join(without)}; "
+            "`harness score FOLDER` scores one",
+            file=sys.stderr,
+        )
     if options.json:
         print(out.read_text(), end="")
     elif not options.quiet:

@@ -26,7 +26,7 @@ def call(options: argparse.Namespace) -> int:
     import inspect
     from pathlib import Path
 
-    from harness.retrievers.registry import find, load_file, names
+    from harness.retrievers.registry import find, load_file, names, parameters
 
     for plugin in options.plugin or ():
         load_file(Path(plugin))
@@ -34,11 +34,12 @@ def call(options: argparse.Namespace) -> int:
     for name in names():
         factory = find(name)
         about = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
-        params = {
-            p.name: None if p.default is p.empty else p.default
-            for p in inspect.signature(factory).parameters.values()
-        }
-        rows.append({"name": name, "about": about, "params": params})
+        accepted = parameters(factory)
+        params = {p.name: p.default for p in accepted if p.default is not p.empty}
+        required = [
+            p.name for p in accepted if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+        ]
+        rows.append({"name": name, "about": about, "params": params, "required": required})
     if options.json:
         import orjson
 
@@ -47,7 +48,11 @@ def call(options: argparse.Namespace) -> int:
     from tabulate import tabulate
 
     table = [
-        [r["name"], ", ".join(f"{k}={v}" for k, v in r["params"].items()) or "-", r["about"]]
+        [
+            r["name"],
+            ", ".join([*r["required"], *(f"{k}={v}" for k, v in r["params"].items())]) or "-",
+            r["about"],
+        ]
         for r in rows
     ]
     headers = ["retriever", "parameters", "what it is"]

@@ -64,12 +64,13 @@ def call(options: argparse.Namespace) -> int:
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
 
-    from harness.cli.tables import print_scores
+    from harness.cli.tables import print_json, print_scores
     from harness.dataset.prepare import open_dataset
     from harness.results.folder import RunFolder
     from harness.results.scored import score_run
     from harness.retrievers.registry import RetrieverSpec
     from harness.run.runner import Settings, run
+    from harness.scoring.protocols import fitting
 
     choices = scoring_choices(options)
     spec = RetrieverSpec(
@@ -77,9 +78,7 @@ def call(options: argparse.Namespace) -> int:
         {**options.params, **parameters(options.param)},
         tuple(options.plugin or ()),
     )
-    spec.build(options.seed or 0)  # a wrong name is said before a long preparation
-    start = perf_counter()
-    dataset = open_dataset(options.dataset, **view_arguments(options))
+    spec.check()  # a wrong name is said before a long preparation
     settings = Settings(
         k=options.k or 0,
         limit=options.limit,
@@ -88,6 +87,9 @@ def call(options: argparse.Namespace) -> int:
         batch_size=options.batch_size,
         strict=options.strict,
     )
+    start = perf_counter()
+    dataset = open_dataset(options.dataset, **view_arguments(options))
+    fitting(dataset.keys, choices.protocols)
     folder = run(
         dataset,
         spec,
@@ -100,11 +102,7 @@ def call(options: argparse.Namespace) -> int:
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
     if options.json:
-        import orjson
-
-        print(
-            orjson.dumps({"run": record, "scores": scores.summary, "folder": str(folder)}).decode()
-        )
+        print_json(scores.summary, record, folder)
     elif not options.quiet:
         print_scores(scores.summary, record, folder, [str(m) for m in choices.metrics])
     failed = record["queries"]["failed"]

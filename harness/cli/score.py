@@ -48,14 +48,20 @@ def call(options: argparse.Namespace) -> int:
     path = Path(options.run)
     if not path.exists():
         raise UsageError(f"{path}: no such run file or run folder")
+    if options.k is not None and options.k < 1:
+        raise UsageError(f"--k must be 1 or more, not {options.k}")
+    if options.qrels and options.dataset:
+        raise UsageError("--qrels and --dataset exclude each other; name one")
     if options.qrels:
         return _by_qrels(options, path)
 
-    from harness.cli.tables import print_scores
-    from harness.dataset.prepare import open_dataset
+    from harness.cli.tables import print_json, print_scores
+    from harness.dataset.catalogue import find
+    from harness.dataset.prepare import open_dataset, open_prepared
     from harness.results.folder import RunFolder
     from harness.results.imported import import_rankings
     from harness.results.scored import score_run
+    from harness.scoring.protocols import fitting
 
     choices = scoring_choices(options)
     arguments = view_arguments(options)
@@ -63,10 +69,19 @@ def call(options: argparse.Namespace) -> int:
         made = RunFolder(path).record["dataset"]
         for part in ("granularity", "text", "split"):
             arguments[part] = arguments[part] or made[part]
-        dataset = open_dataset(options.dataset or made["name"], **arguments)
+        name = made["name"]
+        if options.dataset and find(options.dataset)[2] != name:
+            raise UsageError(f"{path}: was run on {name}, not on {options.dataset}")
+        here = None if options.source else open_prepared(name, made["fingerprint"])
+        if here is None and not options.source and not made["published_files"]:
+            raise UsageError(
+                f"{path}: was run on files of {name} that are not the published ones, and "
+                "they are not prepared here any more; name them with --source"
+            )
+        dataset = here or open_dataset(name, **arguments)
         if dataset.fingerprint != made["fingerprint"]:
             raise UsageError(
-                f"{path}: was run on {made['name']} {made['fingerprint'][:8]}, but the dataset "
+                f"{path}: was run on {name} {made['fingerprint'][:8]}, but the dataset "
                 f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
             )
         folder = path
@@ -74,6 +89,7 @@ def call(options: argparse.Namespace) -> int:
         if not options.dataset:
             raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
         dataset = open_dataset(options.dataset, **arguments)
+        fitting(dataset.keys, choices.protocols)
         folder = import_rankings(
             path,
             dataset,
@@ -85,11 +101,7 @@ def call(options: argparse.Namespace) -> int:
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
     if options.json:
-        import orjson
-
-        print(
-            orjson.dumps({"run": record, "scores": scores.summary, "folder": str(folder)}).decode()
-        )
+        print_json(scores.summary, record, folder)
     elif not options.quiet:
         print_scores(scores.summary, record, folder, [str(m) for m in choices.metrics])
     return 0

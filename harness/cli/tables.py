@@ -77,6 +77,8 @@ def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
     ]
     if record["retriever"].get("sees_answer_key"):
         lines.append("this retriever is shown the answer key")
+    if unknown := summary["unknown_documents_in_run"]:
+        lines.append(f"{unknown} returned documents are not in the haystack of their query")
     if d["own_document_left_out"]:
         lines.append("documents whose id equals the query's are left out, as BEIR does")
     return "\n".join(lines)
@@ -211,7 +213,7 @@ def _times(record: dict[str, Any]) -> tuple[str, str] | None:
     measured = record.get("measured")
     if not measured or not measured.get("search_ms"):
         return None
-    search, index = measured["search_ms"], measured["index"]
+    search, index = measured["search_ms"], measured.get("index")
     text = "search " + ", ".join(f"{p} {search[p]:.2f}" for p in ("p50", "p95", "p99")) + " ms"
     if index:
         text += f"; indexing {index['seconds']:.2f} s over {index['haystacks']} haystacks"

@@ -88,6 +88,16 @@ def prepared_folders(name: str) -> list[Path]:
     return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
 
 
+def open_prepared(name: str, fingerprint: str) -> Dataset | None:
+    """The prepared dataset with this content, whatever files it was made from; None: not here."""
+    adapter, _, full = find(name)
+    for folder in prepared_folders(full):
+        manifest = _trusted(folder, adapter)
+        if manifest is not None and manifest.fingerprint == fingerprint:
+            return _opened(folder, manifest)
+    return None
+
+
 def _prepared(name: str, adapter: Adapter, view: View, path: Path | None) -> Dataset | None:
     """The prepared dataset that can be trusted for this request, or None."""
     candidates = [view_folder(name, view, None)]

@@ -41,7 +41,7 @@ class RunFolder:
     def record(self) -> dict[str, Any]:
         """run.json. Raises UsageError when the folder is not a run's."""
         record: dict[str, Any] = read_json(self.path / "run.json")
-        if record.get("run_version") != RUN_VERSION:
+        if not isinstance(record, dict) or record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{self.path}: not a run folder of this version of the harness")
         return record
 
@@ -74,8 +74,9 @@ def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
 
     starts = rankings.starts
     rank = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts)) + 1
+    query_ids = pa.array(rankings.query_ids, pa.string())
     columns = {
-        "query": pa.DictionaryArray.from_arrays(rankings.query, pa.array(rankings.query_ids)),
+        "query": pa.DictionaryArray.from_arrays(rankings.query, query_ids),
         "document": rankings.document,
         "rank": pa.array(rank, pa.int32()),
     }

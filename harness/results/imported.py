@@ -58,10 +58,10 @@ def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankin
             else f"{source}: holds no ranking"
         )
     if unknown:
-        notes.append(f"{len(unknown)} queries are not in {dataset.name} and are ignored")
+        notes.append(f"{len(unknown)} of its queries not in {dataset.name}, which are ignored")
     again = duplicates(rankings)
     if len(again):
-        notes.append(f"{len(again)} documents stand twice in a ranking; the first place counts")
+        notes.append(f"{len(again)} rows repeat a document of their ranking; its first row counts")
         rankings = without(rankings, again)
     if dataset.manifest.exclude_self:
         rankings = _without_own(rankings)
@@ -70,7 +70,7 @@ def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankin
 
 def _without_own(rankings: Rankings) -> Rankings:
     """Less the documents whose id is the query's."""
-    queries = pa.array(rankings.query_ids).take(pa.array(rankings.query))
+    queries = pa.array(rankings.query_ids, pa.string()).take(pa.array(rankings.query))
     own: Any = pc.equal(rankings.document, queries)
     return without(rankings, np.flatnonzero(own.to_numpy()))
 
@@ -85,7 +85,7 @@ def _write(
     source: dict[str, Any],
 ) -> Path:
     """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
-    folder = out / folder_name(dataset, name, {"rankings": source["sha256"], "k": k})
+    folder = out / folder_name(dataset, name or "run", {"rankings": source["sha256"], "k": k})
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder) as aside:
         write_rankings(rankings, aside, name)

@@ -8,14 +8,18 @@ from pathlib import Path
 import numpy as np
 
 from harness.dataset.reader import Dataset
-from harness.files import write_bytes, write_json
+from harness.files import disk_errors, write_bytes, write_json
 from harness.rankings import read_rankings
 from harness.results.folder import RunFolder
 from harness.scoring.score import Answered, Choices, Scores, score
 
 
 def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) -> Scores:
-    """Score a run folder from its rankings, and write the scores into it."""
+    """Score a run folder from its rankings, and write the scores into it.
+
+    Raises UsageError for what is no run folder, protocols that do not fit, and a folder that cannot
+    be written.
+    """
     import pyarrow.parquet as pq
 
     run = RunFolder(folder)
@@ -29,9 +33,10 @@ def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) ->
     )
     buffer = io.BytesIO()
     pq.write_table(scores.per_query, buffer)
-    write_bytes(folder / "scores.parquet", buffer.getvalue())
-    write_json(folder / "left_out.json", scores.left_out)
-    write_json(folder / "scores.json", scores.summary)
+    with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
+        write_bytes(folder / "scores.parquet", buffer.getvalue())
+        write_json(folder / "left_out.json", scores.left_out)
+        write_json(folder / "scores.json", scores.summary)
     return scores
 
 

@@ -7,7 +7,7 @@ order that depends on the gold. Dated documents come in time order, undated ones
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,8 +42,22 @@ class Result:
     abstain: bool = False
 
 
-Found = Result | Sequence[str] | Sequence[int] | Sequence[tuple[str | int, float]]
-"""What `search` may return for a question: a Result, ids, or (id, score) pairs."""
+Found = (
+    Result | Sequence[str] | Sequence[int] | Sequence[tuple[str | int, float]] | Mapping[str, float]
+)
+"""What `search` may return for a question: a Result, ids, (id, score) pairs or {id: score}."""
+
+
+def as_result(found: Found) -> Result:
+    """What `search` returned for one question, as a Result. Raises TypeError for anything else."""
+    if isinstance(found, Result):
+        return found
+    if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
+        raise TypeError(f"search must return a list of ids or a Result, not {type(found).__name__}")
+    items: list[Any] = list(found.items() if isinstance(found, Mapping) else found)
+    if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
+        return Result([item[0] for item in items], [float(item[1]) for item in items])
+    return Result(items)
 
 
 @runtime_checkable
@@ -51,7 +65,9 @@ class Retriever(Protocol):
     """What is under test.
 
     Optional: `batch_size`, how many questions `search` wants at once (1 if absent); `report()`, a
-    dict of what the system says of itself (calls, tokens); `version`, a string.
+    dict of what the system says of itself so far (calls, tokens); `version`, a string; `params`, a
+    dict of the settings (JSON values) of an object that a program built itself, by which its runs
+    are told apart.
     """
 
     def index(self, corpus: Corpus) -> None:
@@ -66,7 +82,9 @@ class Retriever(Protocol):
 class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
 
-    Iterating gives Document records; `contents`, `handles` and `timestamps` give whole columns.
+    Iterating gives Document records; `contents`, `handles` and `timestamps` give whole columns. The
+    dataset's ids are not in here. This keeps honest code honest: who wants the answer key can still
+    read the dataset's files.
     """
 
     def __init__(
@@ -77,7 +95,8 @@ class Corpus(Sequence[Document]):
         timestamps: npt.NDArray[np.float64],
         sessions: npt.NDArray[np.int64] | None,
     ) -> None:
-        """`rows`, `numbers` (those of the handles), `timestamps` (NaN: undated) align."""
+        """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` (-1: none)
+        align; `documents` is the dataset's `shown_documents`."""
         self._documents = documents
         self._rows = rows
         self._numbers = numbers
@@ -97,10 +116,15 @@ class Corpus(Sequence[Document]):
             found.text,
             found.title,
             None if np.isnan(stamp) else int(stamp),
-            None if self._sessions is None else f"s{self._sessions[position]}",
+            self._session(position),
             found.speaker,
             found.position,
         )
+
+    def _session(self, position: int) -> str | None:
+        if self._sessions is None or self._sessions[position] < 0:
+            return None
+        return f"s{self._sessions[position]}"
 
     def __iter__(self) -> Iterator[Document]:
         return (self[i] for i in range(len(self)))

@@ -5,25 +5,39 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, near
+from harness.errors import HarnessError, RunError, UsageError, near
 from harness.retrievers.contract import Retriever
+from harness.retrievers.extras import install
 
 ENTRY_POINTS = "harness.retrievers"
+PLUGIN_MODULE = "harness_plugin_"
+"""How the names of modules begin that were loaded from a file."""
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
     "bm25-okapi": "harness.retrievers.okapi:Okapi",
+    "tfidf": "harness.retrievers.tfidf:TfIdf",
+    "minilm": "harness.retrievers.minilm:MiniLM",
+    "dense": "harness.retrievers.dense:Dense",
+    "hybrid": "harness.retrievers.hybrid:Hybrid",
+    "rerank": "harness.retrievers.rerank:Rerank",
+    "recency-weighted": "harness.retrievers.recency_weighted:RecencyWeighted",
     "recency": "harness.retrievers.baselines:Recency",
     "random": "harness.retrievers.baselines:Random",
     "oracle": "harness.retrievers.baselines:Oracle",
 }
+
+_GIVEN = ("text", "k", "corpus")
+"""What the harness itself gives to a plain function; the rest are its parameters."""
 
 _registered: dict[str, Callable[..., Any]] = {}
 
@@ -46,31 +60,29 @@ class RetrieverSpec:
     params: Mapping[str, Any] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
 
+    def check(self) -> None:
+        """Raises UsageError for unknown names and parameters and for code that fails to import."""
+        self._factory()
+
     def build(self, seed: int = 0) -> Retriever:
-        """A fresh retriever. Raises UsageError for unknown names and parameters.
+        """A fresh retriever. Raises what `check` raises, and RunError when its constructor fails.
 
         `seed` is passed on where the constructor takes one and the parameters do not say.
         """
-        for plugin in self.plugins:
-            load_file(Path(plugin))
-        factory = find(self.name)
+        factory = self._factory()
         params = dict(self.params)
-        accepted = inspect.signature(factory).parameters
         if inspect.isfunction(factory):
             return FunctionRetriever(factory, params)
-        if "seed" in accepted and "seed" not in params:
+        if "seed" in inspect.signature(factory).parameters and "seed" not in params:
             params["seed"] = seed
-        free = any(p.kind is p.VAR_KEYWORD for p in accepted.values())
-        unknown = [key for key in params if key not in accepted]
-        if unknown and not free:
-            raise UsageError(
-                f"retriever {self.name!r} has no parameter {unknown[0]!r}"
-                f"{near(unknown[0], list(accepted) or ['none'])}"
-            )
         try:
             built = factory(**params)
         except (TypeError, ValueError) as error:
             raise UsageError(f"retriever {self.name!r}: {error}") from error
+        except HarnessError:
+            raise
+        except Exception as error:
+            raise RunError(f"retriever {self.name!r} was not built: {_said(error)}") from error
         if not (
             callable(getattr(built, "index", None)) and callable(getattr(built, "search", None))
         ):
@@ -79,6 +91,30 @@ class RetrieverSpec:
                 "see harness/retrievers/contract.py"
             )
         return built  # type: ignore[no-any-return]
+
+    def _factory(self) -> Callable[..., Any]:
+        for plugin in self.plugins:
+            load_file(Path(plugin))
+        factory = find(self.name)
+        if not callable(factory):
+            kind = type(factory).__name__
+            raise UsageError(f"retriever {self.name!r} is a {kind}, not a class or a function")
+        accepted = parameters(factory)
+        free = any(p.kind is p.VAR_KEYWORD for p in accepted)
+        known = [p.name for p in accepted]
+        unknown = [key for key in self.params if key not in known]
+        if unknown and not free:
+            raise UsageError(
+                f"retriever {self.name!r} has no parameter {unknown[0]!r}"
+                f"{near(unknown[0], known or ['none'])}"
+            )
+        return factory
+
+
+def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
+    """What `--param` may set."""
+    given = _GIVEN if inspect.isfunction(factory) else ()
+    return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 
 
 def find(name: str) -> Callable[..., Any]:
@@ -90,7 +126,10 @@ def find(name: str) -> Callable[..., Any]:
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
     for entry in entry_points(group=ENTRY_POINTS, name=name):
-        loaded: Callable[..., Any] = entry.load()
+        try:
+            loaded: Callable[..., Any] = entry.load()
+        except Exception as error:
+            raise UsageError(f"retriever {name!r} ({entry.value}): {_said(error)}") from error
         return loaded
     if name in _registered:
         return _registered[name]
@@ -103,7 +142,11 @@ def find(name: str) -> Callable[..., Any]:
         found: Callable[..., Any] = getattr(module, attribute)
         return found
     if place:
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())  # as `python -m harness` has it, `harness` has not
         return _attribute(name)
+    if name.endswith(".py"):
+        raise UsageError(f"retriever {name!r}: name the class or function in it too, {name}:NAME")
     raise UsageError(f"unknown retriever {name!r}{near(name, names())}")
 
 
@@ -121,8 +164,10 @@ def _attribute(path: str) -> Callable[..., Any]:
         if error.name is not None and module_name.startswith(error.name):
             raise UsageError(f"retriever {path!r}: there is no module {error.name!r}") from None
         raise UsageError(
-            f"retriever {path!r} needs the package {error.name!r}: pip install {error.name}"
+            f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
         ) from None
+    except Exception as error:
+        raise UsageError(f"retriever {path!r}: {_said(error)}") from error
     if not hasattr(module, attribute):
         public = [n for n in vars(module) if not n.startswith("_")]
         raise UsageError(f"module {module_name!r} has no {attribute!r}{near(attribute, public)}")
@@ -131,11 +176,11 @@ def _attribute(path: str) -> Callable[..., Any]:
 
 
 def load_file(path: Path) -> Any:
-    """Import a Python file once a process. Raises UsageError when it is missing."""
+    """Import a Python file once a process. Raises UsageError when it is missing or fails."""
     path = path.expanduser().absolute()
     if not path.is_file():
         raise UsageError(f"{path}: no such plug-in file")
-    name = f"harness_plugin_{path.stem}_{abs(hash(str(path))):x}"
+    name = f"{PLUGIN_MODULE}{path.stem}_{abs(hash(str(path))):x}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
@@ -148,8 +193,18 @@ def load_file(path: Path) -> Any:
             del sys.modules[name]
             if isinstance(error, SyntaxError):
                 raise UsageError(f"{path}, line {error.lineno}: {error.msg}") from None
-            raise
+            if isinstance(error, HarnessError) or not isinstance(error, Exception):
+                raise
+            raise UsageError(f"plug-in {path}: {_said(error)}") from error
     return sys.modules[name]
+
+
+def _said(error: Exception) -> str:
+    """An error of somebody else's code in one line, with the place where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"
 
 
 class FunctionRetriever:
@@ -162,13 +217,7 @@ class FunctionRetriever:
 
     def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]) -> None:
         accepted = inspect.signature(function).parameters
-        unknown = [key for key in params if key not in accepted]
-        if unknown:
-            raise UsageError(
-                f"function {function.__name__!r} has no parameter {unknown[0]!r}"
-                f"{near(unknown[0], list(accepted))}"
-            )
-        self._function = function
+        self.function = function
         self._params = dict(params)
         self._wants_corpus = "corpus" in accepted
         self.own_ids = not self._wants_corpus
@@ -180,4 +229,4 @@ class FunctionRetriever:
     def search(self, queries: Any, k: int) -> list[Any]:
         """Call the function once a question."""
         given = {**self._params, "corpus": self._corpus} if self._wants_corpus else self._params
-        return [self._function(query.text, k, **given) for query in queries]
+        return [self.function(query.text, k, **given) for query in queries]

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Protocol
 
+from harness.errors import HarnessError, RunError, UsageError
 from harness.run.worker import Outcome, Unit, Worker
+
+_AHEAD = 2
+"""Units that a process has been handed: one to work at, one to go on with at once."""
 
 
 class Executor(Protocol):
@@ -31,27 +38,99 @@ class Processes:
         self._n = n
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes as they come. The first exception of a worker ends them all."""
-        import multiprocessing
+        """Outcomes as they come. The first exception of a worker ends them all.
+
+        Raises UsageError for a retriever that cannot be sent to another process, RunError when a
+        process dies (which multiprocessing's own pools would wait for for ever).
+        """
+        from multiprocessing import get_context
+        from multiprocessing.connection import wait
 
         # spawn: a retriever may hold threads or a GPU, which a fork would break.
-        context = multiprocessing.get_context("spawn")
-        with context.Pool(self._n, initializer=_hold, initargs=(worker,)) as pool:
-            yield from pool.imap_unordered(_work, units)
+        context = get_context("spawn")
+        todo = iter(units)
+        crew: dict[Connection, BaseProcess] = {}
+        handed: dict[Connection, int] = {}
+
+        def hand(channel: Connection) -> None:
+            unit = next(todo, None)
+            if unit is not None:
+                channel.send(unit)
+                handed[channel] = handed.get(channel, 0) + 1
+
+        try:
+            for _ in range(self._n):
+                here, there = context.Pipe()
+                process: BaseProcess = context.Process(
+                    target=_serve, args=(worker, there), daemon=True
+                )
+                _start(process)
+                there.close()  # so that the pipe ends with the process
+                crew[here] = process
+            try:
+                for channel in [*crew] * _AHEAD:
+                    hand(channel)
+                while handed:
+                    ready = wait([*handed])
+                    for channel in [c for c in handed if c in ready]:
+                        answer = channel.recv()
+                        if isinstance(answer, HarnessError):
+                            raise answer
+                        handed[channel] -= 1
+                        hand(channel)
+                        if not handed[channel]:
+                            del handed[channel]
+                        yield answer
+            except (EOFError, ConnectionError):
+                raise RunError(_death([*crew.values()])) from None
+            for channel, process in crew.items():
+                channel.close()
+                process.join()
+        finally:
+            for process in crew.values():
+                process.terminate()
 
 
-_held: Worker | None = None
+def _start(process: BaseProcess) -> None:
+    try:
+        process.start()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"the retriever cannot be sent to other processes ({error}); name it as file.py:Class, "
+            "or take one worker"
+        ) from None
 
 
-def _hold(worker: Worker) -> None:
-    """Keep this process's worker, and leave Ctrl-C to the parent."""
+def _death(crew: list[BaseProcess]) -> str:
+    """What is known of a process that went away."""
+    for process in crew:
+        process.join(1)
+        if process.exitcode is not None:
+            break
+    status = next((p.exitcode for p in crew if p.exitcode is not None), None)
+    how = f"was killed by signal {-status}" if status and status < 0 else f"ended, status {status}"
+    return (
+        f"a worker process {how}, in the midst of its work; what is finished is kept: go on with "
+        "--resume (and fewer --workers, if memory was short)"
+    )
+
+
+def _serve(worker: Worker, channel: Connection) -> None:
+    """Run units until the channel is closed."""
     import signal
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    global _held
-    _held = worker
-
-
-def _work(unit: Unit) -> Outcome:
-    assert _held is not None
-    return _held(unit)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    while True:
+        try:
+            unit = channel.recv()
+        except (EOFError, ConnectionError):  # all done, or the parent died
+            return
+        answer: Outcome | HarnessError
+        try:
+            answer = worker(unit)
+        except HarnessError as error:
+            answer = error
+        try:
+            channel.send(answer)
+        except ConnectionError:
+            return

@@ -18,13 +18,11 @@ def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArra
 
     With a limit: a seeded sample, stratified by ability (the files are grouped by type, so the
     first N would be one ability). Each ability gets its share, rounded by largest remainder, and at
-    least one query where the limit allows. Raises UsageError for a limit below 1.
+    least one query where the limit allows. Raises UsageError for a dataset without queries.
     """
     n = dataset.n_queries
     if n == 0:
         raise UsageError(f"{dataset.name} has no queries")
-    if limit is not None and limit < 1:
-        raise UsageError(f"--limit must be 1 or more, not {limit}")
     if limit is None or limit >= n:
         return np.arange(n)
     rng = np.random.default_rng(seed)
@@ -42,13 +40,20 @@ def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArra
     return np.sort(np.concatenate(chosen))
 
 
-def units(dataset: Dataset, queries: npt.NDArray[np.int64]) -> list[Unit]:
-    """The queries cut into units: one a haystack, or several where a haystack has many queries."""
+def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[Unit]:
+    """The queries cut into units: one a haystack, or several where a haystack has many queries.
+
+    Units, and the queries in each, come in a seeded random order: the files are grouped by type, so
+    that in their order a system could tell from the number of its calls what it is asked.
+    """
+    rng = np.random.default_rng(seed)
+    queries = rng.permutation(queries)
     haystack = dataset.query_haystack[queries]
     order = np.argsort(haystack, kind="stable")
     cuts = np.flatnonzero(np.diff(haystack[order])) + 1
+    groups = np.split(queries[order], cuts)
     planned: list[Unit] = []
-    for group in np.split(queries[order], cuts):
+    for group in (groups[i] for i in rng.permutation(len(groups))):
         for start in range(0, len(group), QUERIES_A_UNIT):
             part = group[start : start + QUERIES_A_UNIT].tolist()
             planned.append(Unit(len(planned), int(dataset.query_haystack[part[0]]), part))

@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,9 @@ from typing import Any
 import harness
 from harness.files import digest
 from harness.retrievers.contract import Retriever
-from harness.retrievers.registry import RetrieverSpec, find
+from harness.retrievers.registry import PLUGIN_MODULE, FunctionRetriever, RetrieverSpec, find
 
-_PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s")
+_PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
 
 
 def versions() -> dict[str, str]:
@@ -61,9 +62,14 @@ def git_state() -> dict[str, Any] | None:
 
 def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
     """Name, version and all parameters, defaults included, of what is under test."""
+    if isinstance(retriever, FunctionRetriever):
+        return _function_record(retriever.function)
     if not isinstance(retriever, RetrieverSpec):
-        name = type(retriever).__qualname__
-        return {"name": name, "params": {}, "version": _version(retriever, type(retriever))}
+        return {
+            "name": type(retriever).__qualname__,
+            "params": dict(getattr(retriever, "params", {})),
+            "version": _version(retriever, type(retriever)),
+        }
     factory = find(retriever.name)
     record: dict[str, Any] = {
         "name": retriever.name,
@@ -76,6 +82,17 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
     if files:
         record["files"] = {Path(file).name: digest(Path(file)) for file in files}
     return record
+
+
+def _function_record(function: Callable[..., Any]) -> dict[str, Any]:
+    file = inspect.getsourcefile(function)
+    there = file is not None and Path(file).is_file()
+    return {
+        "name": function.__qualname__,
+        "params": {},
+        "version": _version(function, function),
+        **({"files": {Path(file).name: digest(Path(file))}} if file and there else {}),
+    }
 
 
 def _defaults(factory: Any) -> dict[str, Any]:
@@ -96,18 +113,31 @@ def _version(thing: Any, code: Any) -> str | None:
     top = (code.__module__ or "").partition(".")[0]
     if top == "harness":
         return harness.__version__
+    if top == "__main__" or top.startswith(PLUGIN_MODULE):
+        return None
+    try:
+        return metadata.version(top)  # mostly the distribution has the package's name
+    except metadata.PackageNotFoundError:
+        pass
+    file = getattr(sys.modules.get(top), "__file__", None) or ""
+    if "site-packages" not in Path(file).parts:
+        return None  # a file of somebody's own; to look through all that is installed takes 0.2 s
     packages = metadata.packages_distributions().get(top)
     return metadata.version(packages[0]) if packages else None
 
 
-def peak_memory() -> dict[str, int] | None:
-    """Largest resident size so far, in bytes, of this process and of its workers; None: unknown."""
+def peak_memory(*, workers: bool) -> dict[str, int] | None:
+    """Largest resident size so far, in bytes, of this process, and of the largest of its `workers`.
+
+    None where the system does not tell.
+    """
     try:
         import resource
     except ImportError:  # not on Windows
         return None
     scale = 1 if sys.platform == "darwin" else 1024
-    return {
-        "process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale,
-        "largest_worker": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * scale,
-    }
+    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale}
+    if workers:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        peak["largest_worker"] = children * scale
+    return peak

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
-from harness.files import disk_errors, folder_aside, write_json
+from harness.files import folder_aside, write_json
 from harness.rankings import Rankings
 from harness.results.folder import RUN_VERSION, dataset_record, write_rankings
 from harness.run.provenance import git_state, machine, peak_memory, versions
@@ -30,13 +30,10 @@ def write_run(
 
     answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
     rankings = as_rankings(dataset, answers)
-    with (
-        disk_errors(folder.parent, "name another folder with --out"),
-        folder_aside(folder) as aside,
-    ):
+    with folder_aside(folder) as aside:
         write_rankings(rankings, aside, record["retriever"]["name"])
         pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
-        _write_errors(dataset, answers, aside / "errors.jsonl")
+        write_errors(dataset, answers, aside / "errors.jsonl")
         write_json(aside / "run.json", _run_json(dataset, outcomes, answers, record, seconds))
 
 
@@ -77,7 +74,8 @@ def _query_table(dataset: Dataset, answers: Sequence[Answer]) -> pa.Table:
     )
 
 
-def _write_errors(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:
+def write_errors(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:
+    """One JSON line a failed query, with its trace; no file when none failed."""
     import orjson
 
     lines = [
@@ -97,8 +95,14 @@ def _run_json(
     seconds: dict[str, Any],
 ) -> dict[str, Any]:
     searches = np.array([a.seconds for a in answers if a.seconds is not None])
-    indexed = [(o.index_seconds, o.documents) for o in outcomes if o.index_seconds is not None]
-    reported = [o.reported for o in outcomes if o.reported is not None]
+    # A process runs its units in their order, so that the last report of each is its sum.
+    reported = {o.process: o.reported for o in outcomes if o.reported is not None}
+    measured = {
+        "seconds": {name: value for name, value in seconds.items() if value is not None},
+        "index": _index_times([o for o in outcomes if o.index_seconds is not None]),
+        "search_ms": _percentiles(searches * 1000),
+        "peak_memory_bytes": peak_memory(workers=record["settings"]["workers"] > 1),
+    }
     return {
         "run_version": RUN_VERSION,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -114,28 +118,32 @@ def _run_json(
             "documents_beyond_k_left_out": sum(a.cut for a in answers),
             "repeated_documents_left_out": sum(a.repeated for a in answers),
             "answers_sorted_by_score": sum(a.reordered for a in answers),
+            "answers_whose_scores_were_dropped": _dropped_scores(answers),
             "own_document_left_out": dataset.manifest.exclude_self,
         },
-        "measured": {
-            "seconds": {name: value for name, value in seconds.items() if value is not None},
-            "index": _index_times(indexed),
-            "search_ms": _percentiles(searches * 1000),
-            "peak_memory_bytes": peak_memory(),
-        },
-        "reported_by_the_system": reported[-1] if reported else None,
+        # What nobody measured or said is absent.
+        "measured": {name: value for name, value in measured.items() if value is not None},
+        **({"reported_by_the_system": [*reported.values()]} if reported else {}),
         "versions": versions(),
         "machine": machine(),
         "git": git_state(),
     }
 
 
-def _index_times(indexed: list[tuple[float, int]]) -> dict[str, Any] | None:
+def _dropped_scores(answers: Sequence[Answer]) -> int:
+    """Answers with scores, where others came without: see `as_rankings`."""
+    given = sum(a.scores is not None for a in answers if len(a.rows))
+    return given if given < sum(len(a.rows) > 0 for a in answers) else 0
+
+
+def _index_times(indexed: Sequence[Outcome]) -> dict[str, Any] | None:
     if not indexed:
         return None
-    times = np.array([seconds for seconds, _ in indexed])
+    times = np.array([o.index_seconds for o in indexed], float)
     return {
-        "haystacks": len(indexed),
-        "documents": sum(documents for _, documents in indexed),
+        "haystacks": len({o.haystack for o in indexed}),
+        "times": len(indexed),  # more than haystacks where several processes took one
+        "documents": sum(o.documents for o in indexed),
         "seconds": float(times.sum()),
         "haystack_ms": _percentiles(times * 1000),
     }

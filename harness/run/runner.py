@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -12,7 +13,7 @@ from typing import Any
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.files import read_json, write_json
+from harness.files import disk_errors, read_json, write_json
 from harness.results.folder import folder_name
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
@@ -20,13 +21,16 @@ from harness.run.execute import Executor, InProcess, Processes
 from harness.run.journal import Journal, finished
 from harness.run.plan import choose_queries, units
 from harness.run.provenance import retriever_record
-from harness.run.record import write_run
+from harness.run.record import write_errors, write_run
 from harness.run.worker import Outcome, Worker
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run may be asked for. `k` 0: the dataset's default depth."""
+    """What a run may be asked for. `k` 0: the dataset's default depth.
+
+    Raises UsageError for a number that is too small.
+    """
 
     k: int = 0
     limit: int | None = None
@@ -34,6 +38,13 @@ class Settings:
     workers: int = 1
     batch_size: int | None = None
     strict: bool = False
+
+    def __post_init__(self) -> None:
+        for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                option = name.replace("_", "-")
+                raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
 
 
 def run(
@@ -51,24 +62,22 @@ def run(
 
     The folder appears whole or not at all. What is done is kept beside it while the run goes on;
     with `resume` an interrupted run of the same settings goes on from there, and its rankings are
-    the same bytes as those of a run that was not interrupted.
+    the same bytes as those of a run that was not interrupted; a finished one is left as it is.
 
-    Raises UsageError for settings that cannot be, RunError when `strict` meets a failure or when
-    every query failed.
+    Raises UsageError for settings that cannot be, a folder that cannot be written and one that
+    another process is running in; RunError when `strict` meets a failure, when every query failed
+    or when a worker process died.
     """
     settings = settings or Settings()
     k = settings.k or dataset.manifest.k
-    if k < 1:
-        raise UsageError(f"k must be 1 or more, not {k}")
-    if settings.workers < 1:
-        raise UsageError(f"--workers must be 1 or more, not {settings.workers}")
     under_test = _under_test(retriever)
     built = under_test
     if isinstance(under_test, RetrieverSpec):
         built = under_test.build(settings.seed)
+    batch_size = _batch_size(settings, built)
     about = retriever_record(under_test)
     queries = choose_queries(dataset, settings.limit, settings.seed)
-    planned = units(dataset, queries)
+    planned = units(dataset, queries, settings.seed)
     identity = {
         "dataset": dataset.fingerprint,
         "retriever": about,
@@ -79,7 +88,9 @@ def run(
     }
     folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
-    done = _resumed(partial, identity) if resume else _fresh(partial, identity)
+    if resume and (folder / "run.json").is_file() and not (partial / "plan.json").is_file():
+        print(f"note: {folder} is finished already and is kept", file=sys.stderr)
+        return folder
     worker = Worker(
         dataset.folder,
         # In this process the retriever that was built above serves; others build their own.
@@ -87,47 +98,48 @@ def run(
         k,
         settings.seed,
         dataset.manifest.exclude_self,
-        settings.batch_size,
+        batch_size,
     )
     if executor is None:
         executor = Processes(settings.workers) if settings.workers > 1 else InProcess()
     started = perf_counter()
-    known = {outcome.unit for outcome in done}
-    rest = [unit for unit in planned if unit.number not in known]
-    with Journal(partial / "journal.jsonl") as journal, _progress(len(queries), quiet) as bar:
-        bar.update(sum(len(outcome.answers) for outcome in done))
-        for outcome in executor.map(worker, rest):
-            journal.add(outcome)
-            done.append(outcome)
-            bar.update(len(outcome.answers))
-            if settings.strict:
-                _stop_at_error(outcome, dataset)
-    done.sort(key=lambda outcome: outcome.unit)
-    write_run(
-        folder,
-        dataset,
-        done,
-        record={
-            "retriever": {
-                **about,
-                "ids": "dataset" if getattr(built, "own_ids", False) else "handles",
-                "sees_answer_key": bool(getattr(built, "sees_answer_key", False)),
+    with disk_errors(out, "name another folder with --out"), _alone(partial):
+        done = _resumed(partial, identity) if resume else _fresh(partial, identity)
+        resumed = sum(len(outcome.answers) for outcome in done)
+        known = {outcome.unit for outcome in done}
+        rest = [unit for unit in planned if unit.number not in known]
+        with Journal(partial / "journal.jsonl") as journal, _progress(len(queries), quiet) as bar:
+            bar.update(resumed)
+            for outcome in executor.map(worker, rest):
+                journal.add(outcome)
+                done.append(outcome)
+                bar.update(len(outcome.answers))
+                if settings.strict:
+                    _stop_at_error(outcome, dataset)
+        done.sort(key=lambda outcome: outcome.unit)
+        _stop_without_answer(done, dataset, partial)
+        write_run(
+            folder,
+            dataset,
+            done,
+            record={
+                "retriever": {
+                    **about,
+                    "ids": "dataset" if getattr(built, "own_ids", False) else "handles",
+                    "sees_answer_key": bool(getattr(built, "sees_answer_key", False)),
+                },
+                "settings": {
+                    "k": k,
+                    "limit": settings.limit,
+                    "seed": settings.seed,
+                    "workers": settings.workers,
+                    "batch_size": batch_size,
+                },
+                "resumed_queries": resumed,
             },
-            "settings": {
-                "k": k,
-                "limit": settings.limit,
-                "seed": settings.seed,
-                "workers": settings.workers,
-                "batch_size": settings.batch_size or int(getattr(built, "batch_size", 1)),
-            },
-        },
-        seconds={
-            "prepare": prepare_seconds,
-            "run": perf_counter() - started,
-            "resumed_units": len(known),
-        },
-    )
-    shutil.rmtree(partial)
+            seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
+        )
+        shutil.rmtree(partial)
     return folder
 
 
@@ -141,24 +153,47 @@ def _under_test(
     return FunctionRetriever(retriever, {})
 
 
-def _fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
-    if partial.exists():
-        shutil.rmtree(partial)
+def _batch_size(settings: Settings, retriever: Any) -> int:
+    """The chosen one, else the retriever's own, else 1."""
+    size = settings.batch_size
+    if size is None:
+        size = getattr(retriever, "batch_size", 1)
+    if not isinstance(size, int) or size < 1:
+        raise UsageError(f"the batch size must be a whole number of 1 or more, not {size!r}")
+    return size
+
+
+@contextmanager
+def _alone(partial: Path) -> Iterator[None]:
+    """Hold the folder of what is done against a second process with the same settings."""
+    from filelock import FileLock, Timeout
+
+    partial.mkdir(parents=True, exist_ok=True)
     try:
-        partial.mkdir(parents=True)
-    except OSError as error:
-        raise UsageError(f"{partial.parent}: cannot be written ({error.strerror})") from None
+        with FileLock(partial / "lock", timeout=0):
+            yield
+    except Timeout:
+        raise UsageError(
+            f"{partial}: another process is at this very run; wait for it, or name another --out"
+        ) from None
+
+
+def _fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
+    (partial / "journal.jsonl").unlink(missing_ok=True)
     write_json(partial / "plan.json", identity)
     return []
 
 
 def _resumed(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
+    """What is finished; units with a failed query are run again."""
     plan = partial / "plan.json"
     if not plan.is_file():
+        print("note: there is no interrupted run with these settings; it starts", file=sys.stderr)
         return _fresh(partial, identity)
     if read_json(plan) != identity:
         raise UsageError(f"{partial}: belongs to a run with other settings; remove it")
-    return finished(partial / "journal.jsonl")
+    last = {outcome.unit: outcome for outcome in finished(partial / "journal.jsonl")}
+    return [o for o in last.values() if all(answer.error is None for answer in o.answers)]
 
 
 def _progress(total: int, quiet: bool) -> Any:
@@ -171,5 +206,21 @@ def _progress(total: int, quiet: bool) -> Any:
 def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:
     for answer in outcome.answers:
         if answer.error is not None:
-            last = answer.error.strip().splitlines()[-1]
-            raise RunError(f"query {dataset.query_ids[answer.query]!r}: {last}\n{answer.error}")
+            name = dataset.query_ids[answer.query]
+            raise RunError(f"query {name!r}: {_last_line(answer.error)}\n{answer.error.rstrip()}")
+
+
+def _stop_without_answer(done: list[Outcome], dataset: Dataset, partial: Path) -> None:
+    answers = [answer for outcome in done for answer in outcome.answers]
+    first = answers[0].error
+    if first is None or any(answer.error is None for answer in answers):
+        return
+    write_errors(dataset, answers, partial / "errors.jsonl")
+    raise RunError(
+        f"every one of the {len(answers)} queries failed, first with {_last_line(first)}; "
+        f"the traces are in {partial / 'errors.jsonl'}"
+    )
+
+
+def _last_line(trace: str) -> str:
+    return trace.strip().splitlines()[-1]

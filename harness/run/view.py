@@ -10,13 +10,14 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
-from harness.retrievers.contract import Corpus, Found, Question, Result
+from harness.retrievers.contract import Corpus, Question
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -40,18 +41,19 @@ class View:
         self.rows = rows[order]
         self._numbers = rng.permutation(len(rows))
         if sessions is not None:
-            names = rng.permutation(int(sessions.max(initial=-1)) + 1)
-            sessions = names[sessions[order]]
-        self.corpus = Corpus(dataset.documents, self.rows, self._numbers, stamps[order], sessions)
+            sessions = _renamed(sessions[order], rng)
+        self.corpus = Corpus(
+            dataset.shown_documents, self.rows, self._numbers, stamps[order], sessions
+        )
 
     def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:
         column = self._dataset.documents.column("session", rows)
         if column.null_count == len(column):
             return None
-        codes = column.combine_chunks().dictionary_encode(null_encoding="encode")
+        codes = column.combine_chunks().dictionary_encode()
         if hasattr(codes, "num_chunks"):
             codes = codes.combine_chunks()
-        return np.asarray(codes.indices.to_numpy(), np.int64)
+        return np.asarray(codes.indices.fill_null(-1).to_numpy(), np.int64)
 
     def _in_time(
         self,
@@ -66,8 +68,7 @@ class View:
         place = np.where(np.isnan(place), shuffle, place)
         if sessions is None:
             return np.lexsort((shuffle, place, stamps))
-        session_order = rng.permutation(int(sessions.max(initial=-1)) + 1)[sessions]
-        return np.lexsort((shuffle, place, session_order, stamps))
+        return np.lexsort((shuffle, place, _renamed(sessions, rng), stamps))
 
     def question(self, query: int) -> Question:
         """What is shown of a query."""
@@ -91,7 +92,7 @@ class View:
         Raises ValueError for one that is not in the haystack.
         """
         n = len(self.rows)
-        if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
+        if not own_ids and isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
             found = ids.astype(np.int64, copy=False)
         else:
             found = np.fromiter((self._position(i, own_ids) for i in ids), np.int64)
@@ -111,7 +112,7 @@ class View:
             if id_[:1] == "d" and number.isdecimal() and int(number) < len(self._numbers):
                 return int(self._position_of_handle[int(number)])
             raise ValueError(f"{id_!r} is not a handle of this haystack")
-        return int(id_)
+        return index(id_)
 
     def gold_positions(self, gold_rows: Sequence[int]) -> npt.NDArray[np.int64]:
         """Positions of document rows, in their order; for the oracle alone."""
@@ -119,13 +120,7 @@ class View:
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
 
 
-def as_result(found: Found) -> Result:
-    """What `search` returned for one question, as a Result. Raises TypeError for anything else."""
-    if isinstance(found, Result):
-        return found
-    if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
-        raise TypeError(f"search must return a list of ids or a Result, not {type(found).__name__}")
-    items: list[Any] = list(found)
-    if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
-        return Result([item[0] for item in items], [float(item[1]) for item in items])
-    return Result(items)
+def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Session codes renumbered at random; -1, no session, stays."""
+    names = rng.permutation(int(sessions.max()) + 1)
+    return np.where(sessions < 0, -1, names[sessions])

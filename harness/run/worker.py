@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
-from harness.retrievers.contract import Result, Retriever
+from harness.retrievers.contract import Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
-from harness.run.view import View, as_result
+from harness.run.view import View
+
+_LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Outcome:
     answers: list[Answer]
     index_seconds: float | None = None
     documents: int = 0
+    process: int = 0  # which process it was, for `reported`
     reported: dict[str, Any] | None = None
 
     @classmethod
@@ -91,7 +95,7 @@ class Worker:
 
     def __call__(self, unit: Unit) -> Outcome:
         """Index the unit's haystack unless it is indexed already, then search."""
-        outcome = Outcome(unit.number, unit.haystack, [])
+        outcome = Outcome(unit.number, unit.haystack, [], process=os.getpid())
         bench = self._bench
         if bench is None:
             spec = self._spec
@@ -107,7 +111,7 @@ class Worker:
             outcome.answers += self._search(bench, unit.queries[start : start + size])
         report = getattr(bench.retriever, "report", None)
         if callable(report):
-            outcome.reported = dict(report())
+            outcome.reported = _reported(report)
         return outcome
 
     def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
@@ -157,11 +161,10 @@ class Worker:
             result = as_result(found)
             positions = bench.view.positions(result.ids, own_ids=own_ids)
             scores = _scores(result, len(positions))
-        except (TypeError, ValueError):
+            answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+            answer.confidence = _confidence(result)
+        except Exception:  # a result may run the retriever's code: a generator, an array of its own
             return Answer(query, error=traceback.format_exc(), seconds=seconds)
-        answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
-        if result.confidence is not None:
-            answer.confidence = float(result.confidence)
         if scores is not None and len(scores) > 1 and (scores[1:] > scores[:-1]).any():
             order = np.argsort(-scores, kind="stable")
             positions, scores, answer.reordered = positions[order], scores[order], True
@@ -170,14 +173,14 @@ class Worker:
             answer.repeated = len(positions) - len(first)
             keep = np.sort(first)
             positions, scores = positions[keep], None if scores is None else scores[keep]
+        asked = self._k + 1 if self._exclude_self else self._k
+        answer.cut = max(0, len(positions) - asked)
         rows = bench.view.rows[positions]
         if self._exclude_self:
             other = rows != bench.dataset.rows_with_query_id[query]
             rows, scores = rows[other], None if scores is None else scores[other]
-        k = self._k
-        answer.cut = max(0, len(rows) - k)
-        answer.rows = np.ascontiguousarray(rows[:k])
-        answer.scores = None if scores is None else np.ascontiguousarray(scores[:k])
+        answer.rows = np.ascontiguousarray(rows[: self._k])
+        answer.scores = None if scores is None else np.ascontiguousarray(scores[: self._k])
         return answer
 
 
@@ -200,6 +203,27 @@ def _gold(bench: _Bench, query: int) -> npt.NDArray[np.int64]:
     return bench.view.gold_positions(rows[np.argsort(-grades, kind="stable")].tolist())
 
 
+def _reported(report: Callable[[], Any]) -> dict[str, Any]:
+    """What the system says of itself as plain JSON values, or the trace of its failure to."""
+    import orjson
+
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    try:
+        plain = orjson.loads(orjson.dumps(dict(report()), default=str, option=options))
+        return cast(dict[str, Any], plain)
+    except Exception:
+        return {"error": traceback.format_exc()}
+
+
+def _confidence(result: Result) -> float | None:
+    if result.confidence is None:
+        return None
+    confidence = float(result.confidence)
+    if not np.isfinite(confidence):
+        raise ValueError(f"the confidence is {confidence}")
+    return confidence
+
+
 def _scores(result: Result, n: int) -> npt.NDArray[np.float64] | None:
     if result.scores is None:
         return None
@@ -208,4 +232,5 @@ def _scores(result: Result, n: int) -> npt.NDArray[np.float64] | None:
         raise ValueError(f"{n} ids, but scores of shape {scores.shape}")
     if np.isnan(scores).any():
         raise ValueError("a score is NaN")
-    return scores
+    # The journal is JSON, which has no infinity; the order stays.
+    return np.clip(scores, -_LARGEST, _LARGEST)

@@ -2,8 +2,9 @@
 
 A system may return nothing, say that there is no answer, or give a confidence (its own, or else its
 top score). The confidence is cut at a threshold that is chosen on other queries than it is judged
-on: five folds, whole haystacks in one fold where there are at least ten, queries dealt out by
-ability at random otherwise; each fold's threshold is the one of best F1 on the other four.
+on: five folds, dealt out at random so that each gets its share of queries without an answer, whole
+haystacks in one fold where there are at least ten; each fold's threshold is the one of best F1 on
+the other four.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ def abstention(
     if not usable.all() or len(np.unique(confidence[~silent])) < 2:
         result["confidence"] = None
         return result
-    lowest = confidence[~silent].min() - 1
-    sure = np.where(silent, lowest, confidence)
+    lowest = confidence[~silent].min()
+    sure = np.where(silent, lowest - max(1.0, abs(lowest)), confidence)
     folds = deal(unanswerable, haystack, seed)
     abstained = cross_validated(sure, unanswerable, folds)
     curve = risk_coverage(sure, wrong)
@@ -110,7 +111,7 @@ def deal(unanswerable: Flags, haystack: npt.NDArray[np.int32], seed: int) -> npt
         names, which = np.unique(haystack, return_inverse=True)
         folds = np.empty(len(names), np.int64)
         # Haystacks of one question (LongMemEval) are dealt out by kind, as queries are.
-        kind = np.array([unanswerable[which == i].mean() for i in range(len(names))])
+        kind = np.bincount(which, weights=unanswerable) / np.bincount(which)
         order = rng.permutation(len(names))
         order = order[np.argsort(kind[order], kind="stable")]
         folds[order] = np.arange(len(names)) % FOLDS
@@ -146,4 +147,6 @@ def best_threshold(confidence: Values, unanswerable: Flags) -> float:
     best = int(np.argmax(f1))
     if best + 1 == len(ordered):
         return float(np.inf)
-    return float((ordered[best] + ordered[best + 1]) / 2)
+    below, above = float(ordered[best]), float(ordered[best + 1])
+    middle = below + (above - below) / 2
+    return middle if below < middle < above else above

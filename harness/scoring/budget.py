@@ -41,8 +41,9 @@ class TokenBudget:
 
 
 def token_summary(tokens: Ints) -> dict[str, float | None]:
-    """Mean and percentiles over queries."""
+    """Mean and percentiles over n queries."""
     if len(tokens) == 0:
-        return {"mean": None, "p50": None, "p95": None}
+        return {"n": 0, "mean": None, "p50": None, "p95": None}
     p50, p95 = np.percentile(tokens, [50, 95])
-    return {"mean": mean(tokens.astype(float)), "p50": float(p50), "p95": float(p95)}
+    found = mean(tokens.astype(float))
+    return {"n": len(tokens), "mean": found, "p50": float(p50), "p95": float(p95)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.scoring.chance import ceiling, chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import Ranked
+from harness.scoring.rollup import SessionLevel
 from harness.scoring.ties import TieOrders
 
 Flags = npt.NDArray[np.bool_]
@@ -100,4 +102,33 @@ def document_columns(
                 expected,
             )
         )
+    return columns
+
+
+def session_columns(
+    protocol: Protocol,
+    ks: Sequence[int],
+    level: SessionLevel,
+    scored: Flags,
+    present: Flags,
+) -> list[Column]:
+    """Every session metric of the protocol at `ks`, on turns; `present` (m,) as in chance.py."""
+    by_session = level.ranked()
+    columns = []
+    for template in protocol.session_metrics:
+        for k in ks:
+            metric = Metric.parse(template.format(k=k))
+            cut, measurable = level.cut(k)
+            empty = protocol.empty.get(metric.name, 0.0)
+            # The best ranking brings a session of evidence with every turn: its own cut-off is k.
+            values, best = metric(by_session, cut), ceiling(metric, by_session, present)
+            columns.append(
+                Column(
+                    metric,
+                    np.where(scored, np.where(np.isnan(values), empty, values), np.nan),
+                    measurable,
+                    None,
+                    np.where(scored, np.where(np.isnan(best), empty, best), np.nan),
+                )
+            )
     return columns

@@ -60,6 +60,8 @@ def _timestamps(dataset: Dataset, judged: Judgements, wanted: np.ndarray) -> np.
         dates = dataset.haystack_timestamps(int(one)).to_numpy(zero_copy_only=False).astype(float)
         order = np.argsort(rows, kind="stable")
         mine = np.flatnonzero(wanted & (haystack == one))
-        at = np.searchsorted(rows[order], judged.document[mine])
-        stamps[mine] = dates[order[np.minimum(at, len(rows) - 1)]]
+        at = order[
+            np.searchsorted(rows, judged.document[mine], sorter=order).clip(max=len(rows) - 1)
+        ]
+        stamps[mine] = np.where(rows[at] == judged.document[mine], dates[at], np.nan)
     return stamps

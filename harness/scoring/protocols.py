@@ -6,7 +6,7 @@ protocol would give another number for the same rankings.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError, near
@@ -140,6 +140,18 @@ def protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def fitting(keys: list[str]) -> list[Protocol]:
-    """Protocols whose answer key a dataset has."""
-    return [protocol for protocol in PROTOCOLS.values() if protocol.key in keys]
+def fitting(keys: Sequence[str], names: Sequence[str] = ()) -> list[Protocol]:
+    """Protocols whose answer key a dataset has; of `names`, if any.
+
+    Raises UsageError for a name that is not known and for a protocol that does not fit.
+    """
+    known = [p for p in PROTOCOLS.values() if p.key in keys]
+    chosen = [protocol(name) for name in names]
+    for one in chosen:
+        if one not in known:
+            fit = ", ".join(p.name for p in known)
+            raise UsageError(
+                f"protocol {one.name!r} needs the answer key {one.key!r}, which this dataset does "
+                f"not have at this granularity; these fit: {fit}"
+            )
+    return chosen or known

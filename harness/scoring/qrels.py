@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.arrow import strings, to_numpy
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Qrels:
         """False where the same query and document stand above already (for another unit)."""
         first = np.ones(len(self.query), bool)
         if len(self.query):
-            codes = self.document.dictionary_encode().indices.to_numpy().astype(np.int64)
+            codes = to_numpy(self.document.dictionary_encode().indices).astype(np.int64)
             _, at = np.unique(self.query.astype(np.int64) << 32 | codes, return_index=True)
             first[:] = False
             first[at] = True
@@ -59,11 +60,14 @@ def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
 
 
 def from_dict(qrels: QrelsDict) -> Qrels:
-    """Judgements from `{query: {document: grade}}`."""
+    """Judgements from `{query: {document: grade}}`. Raises UsageError for grades that are none."""
     sizes = [len(judged) for judged in qrels.values()]
     query = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    document = pa.array((d for judged in qrels.values() for d in judged), pa.string())
-    grade = np.fromiter((g for j in qrels.values() for g in j.values()), np.int32, len(query))
+    document = strings(d for judged in qrels.values() for d in judged)
+    given = np.fromiter((g for j in qrels.values() for g in j.values()), np.float64, len(query))
+    if not (np.abs(given) < 1 << 31).all() or (given != np.rint(given)).any():
+        raise UsageError("the judgements hold a grade that is not a whole number of 32 bits")
+    grade = given.astype(np.int32)
     return Qrels(list(qrels), query, document, grade, np.arange(len(query), dtype=np.int32))
 
 
@@ -77,6 +81,8 @@ def read_qrels(path: Path) -> Qrels:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:
         raise UsageError(f"{path}: no such qrels file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     qrels: dict[str, dict[str, int]] = {}
     for number, line in enumerate(lines, 1):
         fields = line.split()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.dataset.reader import Dataset
-from harness.rankings import Rankings
+from harness.rankings import Rankings, best_first, duplicates, without
 from harness.scoring.arrays import Ints
 
 
@@ -32,6 +32,23 @@ class Resolved:
     def unknown_documents(self) -> int:
         """Returned documents that the haystack of their query does not hold."""
         return int((self.row < 0).sum())
+
+
+def cleaned(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
+    """The rankings best first, each document once, and how many stood in their ranking already.
+
+    Where the dataset says so (Variant.exclude_self), documents whose id is the query's are left out
+    too, so that it does not matter who ranked.
+    """
+    rankings = best_first(rankings)
+    again = duplicates(rankings)
+    if len(again):
+        rankings = without(rankings, again)
+    if dataset.manifest.exclude_self:
+        queries = pa.array(rankings.query_ids, pa.string()).take(pa.array(rankings.query))
+        own = pc.equal(rankings.document, queries).to_numpy()
+        rankings = without(rankings, np.flatnonzero(own))
+    return rankings, len(again)
 
 
 def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, Judgements
 from harness.scoring.arrays import Ints
-from harness.scoring.ranks import Ranked
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
 
 
@@ -25,23 +26,29 @@ class SessionLevel:
         resolved: Resolved,
         judged: Judgements,
         ranked: Ranked,
+        depth: int,
         *,
         renamed: bool,
     ) -> None:
-        """`renamed`: turns of a session that are not gold are a session of their own (`noans_`)."""
+        """`resolved` and `ranked` are in one order; `depth`: documents that a ranking could hold.
+
+        `renamed`: turns of a session that are not gold are a session of their own (`noans_`).
+        """
         self._ranked = ranked
-        self._whole = ranked.returned >= haystack_sizes(dataset)
-        sessions = dataset.session_codes
-        self.of_judgement = np.where(judged.document >= 0, sessions[judged.document], -1)
-        group = np.where(resolved.row >= 0, sessions[resolved.row], -1).astype(np.int64)
+        # Shorter than it could be: the system had no more to give, and the ranking is all of it.
+        self._ended = (ranked.returned >= haystack_sizes(dataset)) | (ranked.returned < depth)
+        self.of_judgement = _sessions(dataset, judged.document)
+        group = _sessions(dataset, resolved.row)
         if renamed:
             gold = judged.grade >= 1
             pairs = judged.query[gold].astype(np.int64) << 32 | judged.document[gold]
             is_gold = np.isin(resolved.query.astype(np.int64) << 32 | resolved.row, pairs)
             group = group * 2 + is_gold
         # The rank at which each query meets its 1st, 2nd, ... distinct session.
-        keys = resolved.query.astype(np.int64) << 33 | (group + 2)
-        _, first = np.unique(keys, return_index=True)
+        keys = resolved.query.astype(np.int64) << 33 | group
+        self._met, first = np.unique(keys, return_index=True)
+        self._met_at = np.append(resolved.rank[first], NOT_RETRIEVED)
+        self._renamed = renamed
         first.sort()
         self._query, self._rank = resolved.query[first], resolved.rank[first]
         self._starts = np.searchsorted(self._query, np.arange(ranked.n + 1))
@@ -54,22 +61,39 @@ class SessionLevel:
         return max((len(np.unique(codes[dataset.haystack_rows(h)])) for h in haystacks), default=0)
 
     def ranked(self) -> Ranked:
-        """The judged turns, with the session as the piece of evidence."""
-        pieces = self._ranked.query.astype(np.int64) << 32 | (self.of_judgement + 1)
+        """The judged turns, with the session as the piece of evidence.
+
+        Any turn of a session brings the session, unless its other turns are renamed.
+        """
+        pieces = self._ranked.query.astype(np.int64) << 33 | self.of_judgement
         _, unit = np.unique(pieces, return_inverse=True)
-        return replace(self._ranked, unit=unit.astype(np.int32))
+        rank = self._ranked.rank
+        if not self._renamed:
+            at = np.searchsorted(self._met, pieces)
+            known = np.append(self._met, -1)[at] == pieces
+            rank = np.where(known, self._met_at[at], NOT_RETRIEVED)
+        return replace(self._ranked, unit=unit.astype(np.int32), rank=rank)
 
     def cut(self, k: int) -> tuple[Ints, np.ndarray]:
         """The effective k of each query, and whether the ranking was deep enough to know it.
 
-        A ranking that ends before k distinct sessions, but does not hold the whole haystack, is not
-        deep enough: run with a larger k.
+        A ranking that was cut off before k distinct sessions is not: run with a larger k.
         """
         wanted = self._starts[:-1] + k - 1
         enough = wanted < self._starts[1:]
         cut = self._ranked.returned + 1
         cut[enough] = self._rank[wanted[enough]]
-        return cut, enough | self._whole | ~self._ranked.answered
+        return cut, enough | self._ended
+
+
+def _sessions(dataset: Dataset, rows: npt.NDArray[np.int32]) -> Ints:
+    """A code for the session of each document row; what has no session, or is no document (-1),
+    is a session of its own."""
+    codes = dataset.session_codes.astype(np.int64)
+    named = int(codes.max(initial=-1)) + 1
+    codes = np.where(codes >= 0, codes, named + np.arange(len(codes)))
+    own = named + len(codes) + np.arange(len(rows))
+    return own if len(codes) == 0 else np.where(rows >= 0, codes[rows], own)
 
 
 def haystack_sizes(dataset: Dataset) -> Ints:

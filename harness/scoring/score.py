@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,48 +15,24 @@ import pyarrow as pa
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings import Rankings
+from harness.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
-from harness.scoring.abstention import abstention
-from harness.scoring.arrays import Values, mean
-from harness.scoring.budget import BUDGETS, TokenBudget, token_summary
-from harness.scoring.cells import Column, document_columns
-from harness.scoring.chance import ceiling
-from harness.scoring.freshness import freshness
+from harness.scoring.answered import Answered as Answered
+from harness.scoring.cells import Column, document_columns, session_columns
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import Ranked, Ties, rank_judged
-from harness.scoring.resolve import Resolved, resolve
+from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
+from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.rollup import SessionLevel, haystack_sizes
-from harness.scoring.signature import Signature
+from harness.scoring.sections import Sections
+from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
-from harness.scoring.tokens import TOKENIZER, token_counts
 
 SCORE_VERSION = 1
 _SATURATED = 0.005
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Answered:
-    """What is known of a run beside its rankings; every array has shape (queries,).
-
-    `asked`: the run was to answer the query. `failed`: it raised an error there, so it is left out
-    of every mean and counted. `confidence`: the system's own, NaN where it gave none. `abstained`:
-    it said that there is no answer.
-    """
-
-    asked: Flags
-    failed: Flags
-    confidence: Values
-    abstained: Flags
-
-    @classmethod
-    def everything(cls, n: int) -> Answered:
-        """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
-        return cls(np.ones(n, bool), np.zeros(n, bool), np.full(n, np.nan), np.zeros(n, bool))
 
 
 @dataclass(frozen=True)
@@ -80,24 +58,29 @@ class Scores:
 
 def score(
     dataset: Dataset,
-    rankings: Rankings,
+    rankings: str | Path | Run | Rankings,
     choices: Choices | None = None,
     *,
     depth: int | None = None,
     answered: Answered | None = None,
 ) -> Scores:
-    """Score rankings that carry the dataset's own ids.
+    """Score rankings (a file, a dict, columns) that carry the dataset's own ids.
 
     `depth` is how many documents a ranking could hold (by default the most that one does). Raises
-    UsageError for unknown protocols or ones that do not fit, and when no query was answered.
+    UsageError for rankings that cannot be read, and for unknown protocols or ones that do not fit.
     """
     choices = choices or Choices()
-    n = dataset.n_queries
-    answered = answered or Answered.everything(n)
-    resolved = resolve(rankings, dataset)
+    if choices.missing not in ("zero", "skip"):
+        raise UsageError(
+            f"missing queries count 'zero' or are left out ('skip'), not {choices.missing!r}"
+        )
+    answered = answered or Answered.everything(dataset.n_queries)
+    columns, repeated = cleaned(read_rankings(rankings), dataset)
+    resolved = resolve(columns, dataset)
     if depth is None:
         depth = int(resolved.rank.max(initial=1))
-    scorer = _Scorer(dataset, rankings, resolved, choices, depth, answered)
+    scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
+    scorer.repeated = repeated
     wanted = [named.protocol(name) for name in choices.protocols] or named.fitting(dataset.keys)
     for protocol in wanted:
         if protocol.key not in dataset.keys:
@@ -129,6 +112,7 @@ class _Scorer:
         self._tables: list[pa.Table] = []
         self._left_out: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
+        self.repeated = 0
 
     def apply(self, protocol: Protocol) -> None:
         """Score under one protocol: documents, and sessions where it says so."""
@@ -143,8 +127,16 @@ class _Scorer:
         present = judged.document >= 0
         columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes)
         self._add(protocol, dataset.manifest.granularity, ties, columns)
-        if protocol.session_metrics and dataset.manifest.granularity == "turn":
-            columns = self._session_columns(protocol, ranked, scored, present)
+        of_sessions = dataset.manifest.granularity == "turn" and (dataset.session_codes >= 0).any()
+        if protocol.session_metrics and of_sessions:
+            resolved = self._resolved
+            if ties is not Ties.ORDER:
+                resolved = resolve(in_order(self._rankings, ties), dataset)
+            level = SessionLevel(
+                dataset, resolved, judged, ranked, self._depth, renamed=protocol.renamed
+            )
+            ks = self._ks(protocol, level.most_sessions(dataset))
+            columns = session_columns(protocol, ks, level, scored, present)
             self._add(protocol, "turn>session", ties, columns)
 
     def _scored(self, protocol: Protocol, ranked: Ranked) -> Flags:
@@ -200,33 +192,6 @@ class _Scorer:
         """The largest cut-off that the rankings can tell about."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
 
-    def _session_columns(
-        self, protocol: Protocol, ranked: Ranked, scored: Flags, present: Flags
-    ) -> list[Column]:
-        judged = self._dataset.judgements(protocol.key)
-        level = SessionLevel(
-            self._dataset, self._resolved, judged, ranked, renamed=protocol.renamed
-        )
-        by_session = level.ranked()
-        ks = self._ks(protocol, level.most_sessions(self._dataset))
-        columns = []
-        for template in protocol.session_metrics:
-            for k in ks:
-                metric = Metric.parse(template.format(k=k))
-                cut, measurable = level.cut(k)
-                empty = protocol.empty.get(metric.name, 0.0)
-                values, best = metric(by_session, cut), ceiling(metric, by_session, present, cut)
-                columns.append(
-                    Column(
-                        metric,
-                        np.where(scored, np.where(np.isnan(values), empty, values), np.nan),
-                        measurable,
-                        None,
-                        np.where(scored, np.where(np.isnan(best), empty, best), np.nan),
-                    )
-                )
-        return columns
-
     def _add(self, protocol: Protocol, unit: str, ties: Ties, columns: list[Column]) -> None:
         """One block of the summary, and its per-query table."""
         block: dict[str, Any] = {
@@ -241,8 +206,8 @@ class _Scorer:
         for name, mask in self._masks.items():
             cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask)) is not None}
             for metric, cell in cells.items():
-                cell["signature"] = str(
-                    self._signature(metric, protocol, unit, name, cell["n"], ties)
+                cell["signature"] = self._signature(
+                    metric, f"{protocol.name}/{protocol.version}", unit, name, cell["n"], ties
                 )
             if cells:
                 n = max(cell["n"] for cell in cells.values())
@@ -252,23 +217,35 @@ class _Scorer:
         self._tables.append(self._query_table(protocol, unit, columns))
 
     def _signature(
-        self, metric: str, protocol: Protocol, unit: str, slice_: str, n: int, ties: Ties
-    ) -> Signature:
+        self, metric: str, protocol: str, unit: str, slice_: str, n: int, ties: Ties = Ties.ORDER
+    ) -> str:
         m = self._dataset.manifest
-        return Signature(
+        signature = Signature(
             metric,
-            f"{protocol.name}/{protocol.version}",
+            protocol,
             f"{m.name}#{m.fingerprint[:8]}",
             unit,
             m.text,
             m.split,
             slice_,
             n,
+            self._queries,
             str(ties),
             self._depth,
             self._choices.missing,
             harness.__version__,
         )
+        return str(signature)
+
+    @cached_property
+    def _queries(self) -> str:
+        """Which queries the run can be scored on, for the signature."""
+        counted = self._answered.asked & ~self._answered.failed
+        if self._choices.missing == "skip":
+            counted = counted & np.isin(self._dataset.query_ids, self._rankings.query_ids)
+        if counted.all():
+            return "all"
+        return digest([self._dataset.query_ids[i] for i in np.flatnonzero(counted)])
 
     def _query_table(self, protocol: Protocol, unit: str, columns: list[Column]) -> pa.Table:
         rows = np.flatnonzero(self._answered.asked)
@@ -322,9 +299,9 @@ class _Scorer:
     def finish(self) -> Scores:
         """The parts that every run gets, and everything together."""
         dataset, manifest = self._dataset, self._dataset.manifest
-        judged = dataset.judgements()
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
+        sections = Sections(dataset, ranked, asked, self._signature)
         ks = tuple(k for k in self._choices.ks or (1, 5, 10) if k <= self._reach())
         summary: dict[str, Any] = {
             "score_version": SCORE_VERSION,
@@ -347,75 +324,12 @@ class _Scorer:
                 "unknown_in_run": len(self._resolved.unknown_queries),
             },
             "unknown_documents_in_run": self._resolved.unknown_documents,
+            "repeated_documents_in_run": self.repeated,
             "protocols": self._blocks,
-            "knowledge_update": freshness(dataset, judged, ranked, asked, ks),
-            "abstention": self._abstention(ranked, asked),
-            "tokens": self._tokens(ranked, asked),
+            "knowledge_update": sections.updates(ks),
+            "abstention": sections.abstention(self._rankings, self._answered, self._depth),
+            "tokens": sections.tokens(self._resolved, self._masks),
             "warnings": self._warnings,
         }
         table = pa.concat_tables(self._tables, promote_options="default")
         return Scores(summary, table, self._left_out)
-
-    def _abstention(self, ranked: Ranked, asked: Flags) -> dict[str, Any] | None:
-        known = self._answered
-        without = self._dataset.abilities == str(Ability.ABSTENTION)
-        judged = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
-        mine = asked & (without | judged)
-        confidence = np.where(
-            np.isnan(known.confidence), self._top_scores(ranked.n), known.confidence
-        )
-        k = int(min(10, self._depth))
-        wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
-        silent = known.abstained | (ranked.returned == 0)
-        result = abstention(
-            without[mine],
-            silent[mine],
-            confidence[mine],
-            wrong[mine],
-            self._dataset.query_haystack[mine],
-        )
-        if result is not None:
-            own = not np.isnan(known.confidence[mine]).all()
-            result["confidence_is"] = "the system's own" if own else "the top score"
-            result["wrong_is"] = f"hit@{k} = 0, or no answer exists"
-        return result
-
-    def _top_scores(self, n: int) -> Values:
-        """Best score of each query's ranking; NaN without."""
-        top = np.full(n, np.nan)
-        if self._rankings.score is None:
-            return top
-        known = {name: i for i, name in enumerate(self._dataset.query_ids)}
-        starts = self._rankings.starts
-        for i, name in enumerate(self._rankings.query_ids):
-            at = known.get(name)
-            if at is not None and starts[i + 1] > starts[i]:
-                top[at] = self._rankings.score[starts[i] : starts[i + 1]].max()
-        return top
-
-    def _tokens(self, ranked: Ranked, asked: Flags) -> dict[str, Any]:
-        dataset = self._dataset
-        budget = TokenBudget(ranked, self._resolved, token_counts(dataset, self._resolved.row))
-        without = dataset.abilities == str(Ability.ABSTENTION)
-        relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
-        scored = asked & relevant & ~without
-        within: dict[str, Any] = {}
-        for tokens in BUDGETS:
-            values, ended = budget.recall(tokens)
-            within[str(tokens)] = {
-                "recall": mean(values[scored]),
-                "n": int(scored.sum()),
-                "rankings_that_ended_before": int(ended[scored].sum()),
-                "by_ability": {
-                    name: mean(values[scored & mask])
-                    for name, mask in self._masks.items()
-                    if name in set(Ability) and (scored & mask).any()
-                },
-            }
-        at_10 = budget.tokens_at(10, self._resolved)[asked]
-        return {
-            "tokenizer": TOKENIZER,
-            "retrieved_a_query": token_summary(budget.per_query[asked]),
-            "retrieved_a_query_top_10": token_summary(at_10),
-            "recall_within_budget": within,
-        }

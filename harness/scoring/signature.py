@@ -1,14 +1,21 @@
 """The signature of a number: one short string with everything that could change it.
 
 `recall@10|protocol:memory/1|data:locomo#ff853148|unit:turn|text:official|split:test|slice:all|
-n:1982|ties:order|depth:50|missing:zero|v:0.1.0`. Two numbers compare when their signatures agree.
+n:1982|queries:all|ties:order|depth:50|missing:zero|v:0.1.0`. Two numbers compare when their
+signatures agree.
 """
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from urllib.parse import quote, unquote
 
 from harness.errors import UsageError
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import PROTOCOLS
 
 _MEANING = {
     "metric": "what was computed, and its cut-off; its formula is in harness/scoring/metrics",
@@ -19,10 +26,32 @@ _MEANING = {
     "split": "which part of the dataset",
     "slice": "which of the scored queries the mean is over",
     "n": "how many queries that is",
+    "queries": "which were asked and did not fail: all, or a digest of their ids",
     "ties": "order of equal scores: trec (float32, id descending), trec64, or order as returned",
     "depth": "how many documents a ranking could hold",
     "missing": "what a query without a ranking counts: zero, or skip (left out)",
     "v": "version of the harness",
+}
+
+_OTHER_METRICS = {
+    "newest_above_all_older": "share of queries whose newest gold document was returned above "
+    "every older one",
+    "newest_found": "share of queries with a gold document of the latest date in the top k",
+    "only_stale_found": "share of queries with an older gold document in the top k, and none of "
+    "the latest date",
+    "recall_in_tokens": "recall of the longest prefix of the ranking that costs at most that many "
+    "tokens",
+    "false_evidence_rate": "share of queries without an answer for which documents were returned",
+    "as_returned": "precision, recall and F1 of abstaining, by silence or by saying so",
+    "auroc": "chance that an answerable query has a higher confidence than one without an answer, "
+    "ties half",
+    "at_threshold": "precision, recall and F1 of abstaining below a cross-validated threshold",
+    "aurc": "area under the risk-coverage curve: mean share of wrong answers among the surest 1..n",
+}
+_OTHER_PROTOCOLS = {
+    "knowledge-update": "updates whose gold documents have different dates",
+    "abstention": "queries without an answer, and those that have evidence",
+    "tokens": "answerable queries that have evidence; cost by the words+marks tokenizer",
 }
 
 
@@ -38,20 +67,21 @@ class Signature:
     split: str
     slice: str
     n: int
+    queries: str
     ties: str
     depth: int
     missing: str
     v: str
 
     def __str__(self) -> str:
-        parts = [f"{f.name}:{getattr(self, f.name)}" for f in fields(self)[1:]]
-        return "|".join([self.metric, *parts])
+        parts = [f"{f.name}:{_quoted(str(getattr(self, f.name)))}" for f in fields(self)[1:]]
+        return "|".join([_quoted(self.metric), *parts])
 
     @classmethod
     def parse(cls, text: str) -> Signature:
         """The inverse of `str()`. Raises UsageError for anything that is not a signature."""
         metric, *parts = text.strip().split("|")
-        values: dict[str, str] = dict(part.split(":", 1) for part in parts if ":" in part)
+        values = {name: unquote(value) for name, _, value in (p.partition(":") for p in parts)}
         missing = [f.name for f in fields(cls)[1:] if f.name not in values]
         unknown = [name for name in values if name not in _MEANING]
         if missing or unknown or not metric:
@@ -63,8 +93,37 @@ class Signature:
             numbers = {"n": int(values["n"]), "depth": int(values["depth"])}
         except ValueError as error:
             raise UsageError(f"not a signature: n and depth must be numbers ({error})") from None
-        return cls(metric, **{**values, **numbers})  # type: ignore[arg-type]
+        found = cls(**{**values, **numbers, "metric": unquote(metric)})  # type: ignore[arg-type]
+        if str(found) != text.strip():
+            raise UsageError("not a signature: its parts are not as they are printed; paste it")
+        return found
 
     def explain(self) -> list[tuple[str, str, str]]:
         """(part, value, meaning) of every part."""
         return [(f.name, str(getattr(self, f.name)), _MEANING[f.name]) for f in fields(self)]
+
+    @property
+    def formula(self) -> str:
+        """What the metric computes. Raises UsageError for one that nobody knows."""
+        name = self.metric.partition("@")[0]
+        if name in _OTHER_METRICS:
+            return _OTHER_METRICS[name]
+        return inspect.getdoc(Metric.parse(self.metric).function) or ""
+
+    @property
+    def rules(self) -> str:
+        """What the protocol is about."""
+        name = self.protocol.partition("/")[0]
+        if name in PROTOCOLS:
+            return PROTOCOLS[name].about
+        return _OTHER_PROTOCOLS.get(name, "a protocol that this version does not know")
+
+
+def digest(ids: Sequence[str]) -> str:
+    """Eight hexadecimal digits that stand for these ids, in this order."""
+    return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:8]
+
+
+def _quoted(value: str) -> str:
+    """`value` without what parts a signature; `unquote` undoes it."""
+    return "".join(quote(c) if c in "%|" or c < "!" or c.isspace() else c for c in value)

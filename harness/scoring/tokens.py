@@ -1,7 +1,7 @@
 """How many tokens a retrieved document costs, by a tokenizer that anyone can repeat.
 
 `words+marks`: a token is a run of ASCII letters, digits, underscores and non-ASCII bytes of the
-UTF-8 text, or a single other visible character: `[\\w\\x80-\\xff]+|[^\\w\\s]` on bytes. It needs no
+UTF-8 text, or a single other visible character: `[\\w\\x80-\\xff]+|[!-~]` on bytes. It needs no
 vocabulary file and no model; model tokenizers give more tokens for rare words, so budgets here
 compare systems with each other, not with a price list.
 """

@@ -42,7 +42,7 @@ def of_all(orders: list[tuple[str, ...]], judged: dict[str, int]) -> Ranked:
 
 
 @given(haystacks())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_answers(
     haystack: tuple[list[str], dict[str, int]],
 ) -> None:

@@ -49,7 +49,7 @@ ALIASES = {
 }
 """Names that other tools use, and ours. `recall_any@k` of LongMemEval is `hit@k`."""
 
-_TEXT = re.compile(r"([A-Za-z_0-9\-]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?$")
+_TEXT = re.compile(r"([A-Za-z_0-9\-]+)(?:\(rel=(\d+)\))?(?:@(.*))?", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
@@ -66,19 +66,21 @@ class Metric:
     @classmethod
     def parse(cls, text: str) -> Metric:
         """Raises UsageError for an unknown name (with the near ones), a bad or missing cut-off."""
-        found = _TEXT.match(text.strip())
+        found = _TEXT.fullmatch(text.strip())
         name = found[1].lower() if found else text
         name = ALIASES.get(name, name)
         if found is None or name not in FUNCTIONS:
             raise UsageError(f"unknown metric {text!r}{near(name, [*FUNCTIONS, *ALIASES])}")
-        k = int(found[3]) if found[3] else None
-        if k is None and name in NEEDS_K:
+        _, level, cut = found.groups()
+        if cut is None and name in NEEDS_K:
             raise UsageError(f"the metric {name!r} needs a cut-off, for instance {name}@10")
-        if k is not None and k < 1:
-            raise UsageError(f"the metric {text!r} has a cut-off below 1")
-        if k is not None and name == "rprec":
+        if cut is not None and name == "rprec":
             raise UsageError("rprec cuts at the number of relevant documents and takes no @k")
-        return cls(name, k, int(found[2] or 1))
+        if cut is not None and not (cut.isdecimal() and cut.isascii() and int(cut) >= 1):
+            raise UsageError(f"the cut-off of {text!r} must be a whole number, 1 or more")
+        if level is not None and int(level) < 1:
+            raise UsageError(f"{text!r}: relevant is grade 1 or more, so rel must be that too")
+        return cls(name, None if cut is None else int(cut), int(level or 1))
 
     def __str__(self) -> str:
         rel = f"(rel={self.rel})" if self.rel != 1 else ""

@@ -1,0 +1,73 @@
+"""harness cache: the vectors that were kept, so that no text is embedded twice."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from harness.cli.options import Verbs, add_output
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command and its own commands."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "cache",
+        help="list or clear the kept vectors of embedding models",
+        description="Without a command: what is kept of each model, and its size.",
+        allow_abbrev=False,
+    )
+    add_output(parser)
+    parser.set_defaults(call=call_list)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for name, about, call in (
+        ("list", "what is kept of each model, and its size", call_list),
+        ("clear", "forget the vectors of one model or of all", call_clear),
+    ):
+        one: argparse.ArgumentParser = commands.add_parser(
+            name, help=about, description=about.capitalize() + ".", allow_abbrev=False
+        )
+        add_output(one)
+        if name == "clear":
+            one.add_argument("--model", metavar="NAME", default="", help="this one alone")
+        one.set_defaults(call=call)
+
+
+def call_list(options: argparse.Namespace) -> int:
+    """Print what is kept."""
+    from harness.retrievers.embeddings import folder, kept
+
+    _print(kept(), options.json, options.quiet, f"no vectors are kept in {folder()}")
+    return 0
+
+
+def call_clear(options: argparse.Namespace) -> int:
+    """Forget, and print what was kept."""
+    from harness.retrievers.embeddings import clear
+
+    cleared = clear(options.model)
+    _print(cleared, options.json, options.quiet, "there was nothing to clear")
+    if cleared and not (options.json or options.quiet):
+        print("\ncleared")
+    return 0
+
+
+def _print(found: list[Any], as_json: bool, quiet: bool, nothing: str) -> None:
+    if as_json:
+        from dataclasses import asdict
+
+        import orjson
+
+        print(orjson.dumps([asdict(one) for one in found], default=str).decode())
+    elif quiet:
+        return
+    elif not found:
+        print(nothing)
+    else:
+        from tabulate import tabulate
+
+        from harness.cli.tables import size
+
+        rows = [[o.model, o.revision, o.vectors, o.dimension, size(o.bytes)] for o in found]
+        headers = ["model", "revision", "vectors", "dimension", "size"]
+        print(tabulate(rows, headers=headers, disable_numparse=True))
+        print(f"\nin {found[0].path.parent}")

@@ -1,0 +1,71 @@
+"""Dense ranking with any model that sentence-transformers loads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.retrievers.embeddings import Vectors
+from harness.retrievers.extras import need
+from harness.retrievers.models import Model, locate
+from harness.retrievers.vectors import VectorRetriever
+
+
+class Dense(VectorRetriever):
+    """Dense ranking by a sentence-transformers or Hugging Face model, exact, on CPU or GPU.
+
+    `model`: a name of the hub, a folder, or an installed package that carries a model. Pooling and
+    length are the model's own, and so are the prompts unless given. `similarity`: cosine or dot.
+    `batch_size` is texts a forward pass; `device` is torch's (cpu, cuda, mps; chosen if empty).
+    """
+
+    def __init__(
+        self,
+        model: str = "sentence-transformers/all-MiniLM-L6-v2",
+        revision: str = "",
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+        similarity: str = "cosine",
+        batch_size: int = 32,
+        device: str = "",
+    ) -> None:
+        need("retriever 'dense'", "torch", "sentence_transformers")
+        located = locate(model, revision)
+        own = located.config("config_sentence_transformers.json").get("prompts") or {}
+        if query_prompt is None:
+            query_prompt = own.get("query")
+        if passage_prompt is None:
+            # The names that encode_document of sentence-transformers looks for, in its order.
+            passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
+        encoder = SentenceEncoder(located, batch_size, device)
+        super().__init__(encoder, query_prompt or "", passage_prompt or "", similarity)
+
+
+class SentenceEncoder:
+    """A model of sentence-transformers, loaded when it is first called (torch alone takes 5 s)."""
+
+    def __init__(self, model: Model, batch_size: int, device: str) -> None:
+        self._located = model
+        self._batch_size = batch_size
+        self._device = device
+        self._loaded: Any = None
+        self.model = model.name
+        self.revision = f"{model.revision[:12]}-st"
+        self.at_once = max(128, 4 * batch_size)
+
+    def __call__(self, texts: list[str], prompt: str) -> Vectors:
+        """Vectors of shape (texts, dimension); sentence-transformers sorts batches by length."""
+        if self._loaded is None:
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils.logging import disable_progress_bar
+
+            disable_progress_bar()  # of reading the weights
+            self._loaded = SentenceTransformer(
+                str(self._located.folder), device=self._device or None
+            )
+        # A prompt that is given, also an empty one, stands before the model's default one.
+        vectors = self._loaded.encode(
+            texts, prompt=prompt, batch_size=self._batch_size, show_progress_bar=False
+        )
+        return np.asarray(vectors, np.float32)

@@ -1,0 +1,112 @@
+"""Texts to vectors: from the cache where they are kept, else from the model."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.retrievers.embeddings import Store, Vectors, key
+
+
+class Encoder(Protocol):
+    """A model that is loaded when it is first called.
+
+    `model` and `revision` fix its vectors; `at_once` is how many texts it likes to be given.
+    """
+
+    model: str
+    revision: str
+    at_once: int
+
+    def __call__(self, texts: list[str], prompt: str) -> Vectors:
+        """Vectors of shape (texts, dimension), each of `prompt` and text."""
+        ...
+
+
+class Embedder:
+    """An encoder behind the cache on disk."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+        self._store = Store(encoder.model, encoder.revision)
+        self._asked = self._embedded = 0
+        self._seconds = 0.0
+
+    def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
+        """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
+        by_key = {key(text, prompt): text for text in texts}
+        row = {key_: i for i, key_ in enumerate(by_key)}
+        keys, distinct = list(by_key), list(by_key.values())
+        vectors = np.empty((len(keys), self._dimension()), np.float32)
+        missing = np.flatnonzero(~self._store.fill(keys, vectors))
+        self._asked += len(keys)
+        if len(missing):
+            with self._store.alone():
+                self._embed(keys, distinct, prompt, vectors, missing)
+        if len(keys) == len(texts):
+            return vectors
+        return vectors[[row[key(text, prompt)] for text in texts]]
+
+    def report(self) -> dict[str, Any]:
+        """Which model, and what the cache saved; texts are counted once a call."""
+        report: dict[str, Any] = {
+            "model": self._encoder.model,
+            "revision": self._encoder.revision,
+            "texts_asked": self._asked,
+            "texts_embedded": self._embedded,
+            "embedding_seconds": self._seconds,
+            "cache_bytes": self._store.bytes(),
+        }
+        if self._asked:
+            report["cache_hit_rate"] = 1 - self._embedded / self._asked
+        return report
+
+    def _dimension(self) -> int:
+        dimension = self._store.dimension()
+        if dimension is None:
+            dimension = self._encoder(["dimension"], "").shape[1]
+            self._store.create(dimension)
+        return dimension
+
+    def _embed(
+        self,
+        keys: list[bytes],
+        texts: list[str],
+        prompt: str,
+        vectors: Vectors,
+        missing: npt.NDArray[np.int64],
+    ) -> None:
+        """Embed the missing rows in portions, each kept as soon as it is there."""
+        # Another process may have embedded them while this one waited for the lock.
+        waiting = np.empty((len(missing), vectors.shape[1]), np.float32)
+        brought = self._store.fill([keys[i] for i in missing], waiting)
+        vectors[missing[brought]] = waiting[brought]
+        missing = missing[~brought]
+        # Portions of one size in the given order: a run that was stopped goes on with the very
+        # batches it would have had, and so with the very same vectors.
+        size = self._encoder.at_once
+        with _progress(len(missing), self._encoder.model) as bar:
+            for start in range(0, len(missing), size):
+                portion = missing[start : start + size]
+                started = perf_counter()
+                vectors[portion] = self._encoder([texts[i] for i in portion], prompt)
+                self._seconds += perf_counter() - started
+                self._store.add([keys[i] for i in portion], vectors[portion])
+                self._embedded += len(portion)
+                bar.update(len(portion))
+
+
+def _progress(total: int, model: str) -> Any:
+    """Rate and time left, on a terminal, where it takes a while; TQDM_DISABLE silences it."""
+    from tqdm import tqdm
+
+    hidden = not sys.stderr.isatty() or bool(os.environ.get("TQDM_DISABLE"))
+    return tqdm(
+        total=total, unit="text", desc=f"embed with {model}", disable=hidden, delay=1, leave=False
+    )

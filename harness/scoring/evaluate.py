@@ -1,0 +1,143 @@
+"""Metrics of a run against qrels, without a dataset: trec_eval's job, from files or dictionaries.
+
+A TREC run file is read and ranked in blocks of whole queries, so that memory stays small; what is
+kept of a block is the places of its judged documents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.pairs import Pairs
+from harness.rankings import Rankings, Run, best_first, is_trec, map_trec, read_rankings, without
+from harness.scoring.arrays import Values, mean
+from harness.scoring.metrics import parse_metrics
+from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels
+from harness.scoring.ranks import Judged, Places, Ranked, Ties, rank_dicts
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The metrics of a run.
+
+    `means` and `per_query` have the metrics' names as keys; arrays have shape (n,) and align with
+    `query_ids`, the judged queries that count. A mean over no query is None. `missing_queries`: how
+    many judged queries the run does not have; `unknown_queries`: how many of the run's queries have
+    no judgement; `repeated_documents`: how many documents stood in their ranking already and were
+    left out.
+    """
+
+    means: dict[str, float | None]
+    per_query: dict[str, Values]
+    query_ids: list[str]
+    n: int
+    missing_queries: int
+    unknown_queries: int
+    repeated_documents: int
+
+
+def evaluate(
+    qrels: str | Path | QrelsDict,
+    run: str | Path | Run | Rankings,
+    metrics: str | Sequence[str],
+    *,
+    ties: Ties = Ties.TREC,
+    missing: str = "zero",
+) -> Evaluation:
+    """Evaluate `run` on `qrels`; both are files or `{query: {document: number}}`.
+
+    `metrics` are texts as `Metric.parse` reads them, in a list or with commas. A query with nothing
+    relevant counts 0, as in trec_eval. `missing` says what a judged query counts that the run does
+    not have: `zero` (trec_eval -c), or `skip` (left out, as pytrec_eval does). A document that
+    stands twice in a ranking counts where it stands first.
+
+    Raises UsageError for what cannot be read, NaN scores, unknown metrics and `missing`.
+    """
+    if missing not in ("zero", "skip"):
+        raise UsageError(f"missing must be zero or skip, not {missing!r}")
+    wanted = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
+    judged = from_dict(qrels) if isinstance(qrels, Mapping) else read_qrels(Path(qrels))
+    ranked, unknown, repeated = _ranked(judged, run, ties)
+    counted = ranked.answered if missing == "skip" else np.ones(ranked.n, bool)
+    per_query = {str(m): np.nan_to_num(m(ranked))[counted] for m in wanted}
+    return Evaluation(
+        {name: mean(values) for name, values in per_query.items()},
+        per_query,
+        [judged.query_ids[i] for i in np.flatnonzero(counted).tolist()],
+        int(counted.sum()),
+        int((~ranked.answered).sum()),
+        unknown,
+        repeated,
+    )
+
+
+def _ranked(qrels: Qrels, run: str | Path | Run | Rankings, ties: Ties) -> tuple[Ranked, int, int]:
+    """Places of the judged documents, and how many queries are unknown and documents repeated."""
+    if isinstance(run, Mapping):
+        return _of_dicts(qrels, run, ties)
+    judged = Judged(qrels)
+    parts = None
+    if not isinstance(run, Rankings) and is_trec(Path(run)):
+        parts = _by_block(judged, Path(run), ties)
+    if parts is None:
+        parts = [_part(judged, read_rankings(run), ties)]
+    ranked = judged.gather(part.places for part in parts)
+    unknown = sum(len(part.query_ids) for part in parts) - int(ranked.answered.sum())
+    return ranked, unknown, sum(part.repeated for part in parts)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What is kept of some rankings."""
+
+    query_ids: list[str]
+    places: Places
+    repeated: int
+
+
+def _part(judged: Judged, rankings: Rankings, ties: Ties) -> _Part:
+    rankings = best_first(rankings)
+    pairs = Pairs(rankings.query, rankings.document)
+    again = pairs.repeated()
+    if len(again):
+        rankings = without(rankings, again)
+        pairs = Pairs(rankings.query, rankings.document)
+    return _Part(rankings.query_ids, judged.places(rankings, pairs, ties), len(again))
+
+
+def _by_block(judged: Judged, path: Path, ties: Ties) -> list[_Part] | None:
+    """The parts of a TREC run file; None where it must be read whole: a query's lines stand apart,
+    or a score is NaN."""
+
+    def work(rankings: Rankings) -> _Part | None:
+        if rankings.score is None or np.isnan(rankings.score).any():
+            return None
+        return _part(judged, rankings, ties)
+
+    seen: set[str] = set()
+    parts = []
+    for part in map_trec(path, work):
+        if part is None or not seen.isdisjoint(part.query_ids):
+            return None
+        seen.update(part.query_ids)
+        parts.append(part)
+    return parts
+
+
+def _of_dicts(qrels: Qrels, run: Run, ties: Ties) -> tuple[Ranked, int, int]:
+    documents = iter(qrels.document.to_pylist())
+    sizes = np.bincount(qrels.query, minlength=qrels.n).tolist()
+    judged = {
+        query: {next(documents): 1 for _ in range(size)}
+        for query, size in zip(qrels.query_ids, sizes, strict=True)
+    }
+    try:
+        ranked = rank_dicts(run, judged, qrels, ties)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"the run cannot be ranked: {error}") from None
+    return ranked, len(run) - int(ranked.answered.sum()), 0

@@ -1,0 +1,105 @@
+"""The paired randomisation test: flip the signs of differences, all metrics at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.statistics.products import product
+from harness.statistics.units import Units, Values
+
+_BLOCK = 1 << 18
+# Sums of the same numbers in another order differ in their last digits; a flip that gives the
+# observed sum again must count as at least as extreme.
+_ROUNDING = 1e-10
+
+
+@dataclass(frozen=True)
+class Randomisation:
+    """A two-sided p value, and the smallest that the test could have given.
+
+    `assignments` is how many (of signs to pairs, of units to groups) were looked at; `exact` says
+    that these are all there are. Both p are NaN where there is nothing to test (no pair), and p is
+    1 where every difference is 0.
+    """
+
+    p: float
+    exact: bool
+    assignments: int
+    smallest: float
+
+
+def sign_flip_test(differences: Units, resamples: int, seed: int) -> list[Randomisation]:
+    """Test that the mean difference is 0; one result a metric.
+
+    Under the null hypothesis the two systems may be exchanged within a pair, so that every unit's
+    difference has either sign with equal chance (Fisher; Smucker, Allan & Carterette, CIKM 2007).
+    Whole clusters are flipped where units are clusters. All assignments are enumerated where they
+    are no more than `resamples` (each with its mirror image, which has the same |sum|), else they
+    are drawn and p = (b + 1) / (B + 1), never 0 (Phipson & Smyth 2010).
+    """
+    sums = differences.sums
+    free = (sums != 0).sum(axis=0)
+    exact = free - 1 <= math.log2(resamples)
+    drawn = np.flatnonzero(~exact)
+    extreme = _count_extreme(sums[:, drawn], _random_kept(len(sums), resamples, seed))
+    found = dict(zip(drawn.tolist(), extreme.tolist(), strict=True))
+    results = []
+    for column in range(sums.shape[1]):
+        if differences.n[column] == 0:
+            results.append(Randomisation(np.nan, True, 0, np.nan))
+        elif column in found:
+            p = (found[column] + 1) / (resamples + 1)
+            results.append(Randomisation(p, False, resamples, 1 / (resamples + 1)))
+        else:
+            some = sums[sums[:, column] != 0, column][:, None]
+            results.append(_enumerated(some))
+    return results
+
+
+def _enumerated(sums: Values) -> Randomisation:
+    """All assignments of signs to the units of one metric that differ from 0, shape (units, 1)."""
+    k = len(sums)
+    if k == 0:
+        return Randomisation(1.0, True, 1, 1.0)
+    half = 1 << (k - 1)
+    extreme = int(_count_extreme(sums, _all_kept(k))[0])
+    return Randomisation(extreme / half, True, 2 * half, 1 / half)
+
+
+def _count_extreme(sums: Values, kept: Iterator[Values]) -> npt.NDArray[np.int64]:
+    """How many assignments give a sum at least as far from 0 as the observed one, a metric.
+
+    `kept` is 1 where a sign stays and 0 where it flips: the sum is then 2 * (kept @ sums) - total.
+    """
+    total = sums.sum(axis=0)
+    limit = np.abs(total) - _ROUNDING * np.abs(sums).sum(axis=0)
+    extreme = np.zeros(sums.shape[1], np.int64)
+    if sums.shape[1]:
+        for block in kept:
+            extreme += (np.abs(2 * product(block, sums) - total) >= limit).sum(axis=0)
+    return extreme
+
+
+def _random_kept(n: int, resamples: int, seed: int) -> Iterator[Values]:
+    """Random bits in blocks of shape (rows, n)."""
+    generator = np.random.default_rng(seed)
+    width = 8 * -(-n // 64)  # whole words, so that the draws do not depend on the block
+    rows = max(1, _BLOCK // max(n, 1))
+    for start in range(0, resamples, rows):
+        size = min(rows, resamples - start)
+        raw = np.frombuffer(generator.bytes(size * width), np.uint8).reshape(size, width)
+        yield np.unpackbits(raw, axis=1, count=n).astype(np.float64)
+
+
+def _all_kept(k: int) -> Iterator[Values]:
+    """Every assignment that keeps the first of `k` signs, in blocks of shape (rows, k)."""
+    half, rows = 1 << (k - 1), max(1, _BLOCK // k)
+    for start in range(0, half, rows):
+        at = np.arange(start, min(start + rows, half))[:, None]
+        rest = ((at >> np.arange(k - 1)) & 1).astype(np.float64)
+        yield np.concatenate([np.ones((len(at), 1)), rest], axis=1)

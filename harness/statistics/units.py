@@ -1,0 +1,116 @@
+"""Independent units: observations, or clusters of observations that are not independent.
+
+The mean of a metric is sum / count over all observations. By cluster that is a ratio of two sums,
+and an observation by itself is a cluster of one: so everything else in this package works on the
+sums and counts of units and needs to know nothing more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+_ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class Units:
+    """Sums and counts of each unit and metric, both of shape (units, metrics).
+
+    `clustered` is False where every unit is a single observation.
+    """
+
+    sums: Values
+    counts: Values
+    clustered: bool
+
+    @cached_property
+    def n(self) -> Ints:
+        """Observations of each metric, shape (metrics,)."""
+        return np.asarray(self.counts.sum(axis=0), np.int64)
+
+    @cached_property
+    def present(self) -> npt.NDArray[np.bool_]:
+        """Which units have an observation of a metric, shape (units, metrics)."""
+        return self.counts > 0
+
+    @cached_property
+    def means(self) -> Values:
+        """Mean over observations, shape (metrics,); NaN where there are none."""
+        return _ratio(self.sums.sum(axis=0), self.counts.sum(axis=0))
+
+    @cached_property
+    def standard_errors(self) -> Values:
+        """Standard error of each mean, shape (metrics,); NaN for fewer than two units.
+
+        se^2 = G / (G - 1) * sum over units (S_g - mean * N_g)^2 / (sum N)^2: the linearised
+        variance of a ratio estimator (Cochran 1977, Sampling Techniques, section 6.3), which is
+        s^2 / n where every unit is one observation.
+        """
+        g = self.present.sum(axis=0).astype(np.float64)
+        residual = self.sums - self.counts * np.nan_to_num(self.means)
+        n = self.counts.sum(axis=0)
+        errors = np.sqrt(_ratio(_ratio(g, g - 1) * (residual**2).sum(axis=0), n**2))
+        # Equal units have no spread but what rounding leaves of it.
+        size = _ratio(np.abs(self.sums).sum(axis=0), n)
+        return np.where(errors <= _ROUNDING * size, 0.0, errors)
+
+    def column(self, at: int) -> tuple[Values, Values]:
+        """(sums, counts) of the units that are present in one metric."""
+        here = self.present[:, at]
+        return self.sums[here, at], self.counts[here, at]
+
+
+def units_of(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Units:
+    """Gather observations into units; clusters keep the order in which they first appear.
+
+    Raises ValueError for infinite values, more than two dimensions, and labels of another length.
+    """
+    matrix = as_columns(values)
+    scored = ~np.isnan(matrix)
+    filled = np.where(scored, matrix, 0.0)
+    if clusters is None:
+        return Units(filled, scored.astype(np.float64), clustered=False)
+    codes, n = cluster_codes(clusters, len(matrix))
+    if n == len(matrix):
+        return Units(filled, scored.astype(np.float64), clustered=False)
+    sums, counts = np.zeros((n, matrix.shape[1])), np.zeros((n, matrix.shape[1]))
+    np.add.at(sums, codes, filled)
+    np.add.at(counts, codes, scored)
+    return Units(sums, counts, clustered=True)
+
+
+def as_columns(values: npt.ArrayLike) -> Values:
+    """Values as a float64 matrix (observations, metrics). Raises ValueError."""
+    matrix = np.asarray(values, np.float64)
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2:
+        raise ValueError(f"values must be (observations, metrics), not of shape {matrix.shape}")
+    if np.isinf(matrix).any():
+        raise ValueError("values must be finite, or NaN where there is none")
+    return matrix
+
+
+def cluster_codes(clusters: npt.ArrayLike, n: int) -> tuple[Ints, int]:
+    """A number for each observation's cluster, by first appearance, and how many there are."""
+    labels: npt.NDArray[Any] = np.asarray(clusters)
+    if labels.shape != (n,):
+        raise ValueError(f"clusters must be {n} labels, not of shape {labels.shape}")
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    place = np.empty(len(first), np.int64)
+    place[np.argsort(first)] = np.arange(len(first))
+    return place[inverse], len(first)
+
+
+def _ratio(part: Values, whole: Values) -> Values:
+    """part / whole, NaN where whole is not above 0."""
+    out = np.full(np.shape(whole), np.nan)
+    np.divide(part, whole, out=out, where=whole > 0)
+    return out

@@ -1,0 +1,153 @@
+"""Two groups of different observations, as A/B data are: difference, interval, tests.
+
+Weaker than a paired comparison of the same size; for data that cannot be paired.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.statistics.intervals import FEW_UNITS, wilson
+from harness.statistics.permutation import permutation_test
+from harness.statistics.randomisation import Randomisation
+from harness.statistics.student_t import quantile, two_sided_p
+from harness.statistics.units import Units, as_columns, units_of
+
+
+@dataclass(frozen=True)
+class UnpairedComparison:
+    """Mean of `a` minus mean of `b` in one metric.
+
+    `method` says how `low`, `high` and `p` were made: `welch` (Welch's t on the units' standard
+    errors) or `two-proportion` (Newcombe's interval, pooled z test). `permutation` is the test that
+    needs neither. `effect_size` is Cohen's d over observations, with the mean of both variances.
+    `rough` and `note` as in an Interval.
+    """
+
+    mean_a: float
+    mean_b: float
+    difference: float
+    low: float
+    high: float
+    level: float
+    method: str
+    p: float
+    permutation: Randomisation
+    effect_size: float
+    n_a: int
+    n_b: int
+    units_a: int
+    units_b: int
+    rough: bool
+    note: str
+
+
+def compare_unpaired(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    clusters_a: npt.ArrayLike | None = None,
+    clusters_b: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+    proportions: bool = False,
+) -> list[UnpairedComparison]:
+    """Compare two matrices (observations, metrics) of the same metrics, one record a metric.
+
+    Clusters are what was dealt to a group as a whole (a user with all their questions).
+    `proportions` says that every value is 0 or 1; without clusters the two-proportion forms are
+    then used. Raises ValueError for other numbers of metrics and for values that are no proportion.
+    """
+    first, second = as_columns(a), as_columns(b)
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"{first.shape[1]} metrics in one group, {second.shape[1]} in the other")
+    if proportions and not all(np.isin(m[~np.isnan(m)], (0, 1)).all() for m in (first, second)):
+        raise ValueError("proportions must be 0 or 1")
+    units = (units_of(first, clusters_a), units_of(second, clusters_b))
+    binary = proportions and not (units[0].clustered or units[1].clustered)
+    tests = permutation_test(*units, resamples, seed)
+    deviations = [_deviations(units_of(matrix)) for matrix in (first, second)]
+    results = []
+    for at, test in enumerate(tests):
+        means = [float(group.means[at]) for group in units]
+        sizes = [int(group.present[:, at].sum()) for group in units]
+        if binary and min(sizes) > 0:
+            method, (low, high, p) = "two-proportion", _proportions(means, sizes, level)
+        else:
+            errors = [float(group.standard_errors[at]) for group in units]
+            method, (low, high, p) = "welch", _welch(means, errors, sizes, level)
+        spread = math.sqrt(sum(float(d[at]) ** 2 for d in deviations) / 2)
+        difference = means[0] - means[1]
+        clustered = units[0].clustered or units[1].clustered
+        note = _note(sizes, method, clustered, shown=not math.isnan(low))
+        results.append(
+            UnpairedComparison(
+                mean_a=means[0],
+                mean_b=means[1],
+                difference=difference,
+                low=low,
+                high=high,
+                level=level,
+                method=method,
+                p=p,
+                permutation=test,
+                effect_size=difference / spread if spread > 0 else math.nan,
+                n_a=int(units[0].n[at]),
+                n_b=int(units[1].n[at]),
+                units_a=sizes[0],
+                units_b=sizes[1],
+                rough=bool(note),
+                note=note,
+            )
+        )
+    return results
+
+
+def _welch(
+    means: list[float], errors: list[float], sizes: list[int], level: float
+) -> tuple[float, float, float]:
+    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread."""
+    squares = [error**2 for error in errors]
+    total = sum(squares)
+    if min(sizes) < 2 or not total > 0:
+        return math.nan, math.nan, math.nan
+    df = total**2 / sum(s**2 / (g - 1) for s, g in zip(squares, sizes, strict=True))
+    difference, error = means[0] - means[1], math.sqrt(total)
+    reach = quantile((1 + level) / 2, df) * error
+    return difference - reach, difference + reach, two_sided_p(difference / error, df)
+
+
+def _proportions(means: list[float], sizes: list[int], level: float) -> tuple[float, float, float]:
+    """(low, high, p): Newcombe's hybrid score interval (1998, method 10), pooled z test."""
+    (p1, p2), (n1, n2) = means, sizes
+    (low1, high1), (low2, high2) = wilson(p1, n1, level), wilson(p2, n2, level)
+    difference = p1 - p2
+    pooled = (p1 * n1 + p2 * n2) / (n1 + n2)
+    error = math.sqrt(pooled * (1 - pooled) * (1 / n1 + 1 / n2))
+    return (
+        difference - math.hypot(p1 - low1, high2 - p2),
+        difference + math.hypot(high1 - p1, p2 - low2),
+        2 * NormalDist().cdf(-abs(difference) / error) if error > 0 else 1.0,
+    )
+
+
+def _deviations(single: Units) -> npt.NDArray[np.float64]:
+    """Standard deviation of the observations of each metric."""
+    return single.standard_errors * np.sqrt(single.n)
+
+
+def _note(sizes: list[int], method: str, clustered: bool, *, shown: bool) -> str:
+    unit = "clusters" if clustered else "observations"
+    if min(sizes) < 2 and not shown:
+        return f"{sizes[0]} and {sizes[1]} {unit}: too few for an interval"
+    if not shown:
+        return f"all {unit} of a group are equal: no interval"
+    if min(sizes) < FEW_UNITS and method == "welch":
+        return f"only {sizes[0]} and {sizes[1]} {unit}"
+    return ""

@@ -1,0 +1,218 @@
+"""`harness run`: what it prints, what it leaves, how it ends."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+SAMPLE = ("run", "--dataset", "sample")
+BM25 = (*SAMPLE, "--retriever", "bm25")
+
+PARTLY = """
+class Partly:
+    def index(self, corpus):
+        self.n = len(corpus)
+
+    def search(self, queries, k):
+        for query in queries:
+            if query.text.startswith("Who"):
+                raise RuntimeError("no connection")
+        return [list(range(min(k, self.n))) for _ in queries]
+
+class Never(Partly):
+    def search(self, queries, k):
+        raise RuntimeError("no connection")
+"""
+
+
+def _folders(results: Path) -> list[str]:
+    return sorted(p.name for p in results.iterdir()) if results.is_dir() else []
+
+
+def test_a_run_prints_a_table_by_ability_and_where_the_files_are(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    said = harness(*BM25, "--k", 50)
+    assert (said.status, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert lines[0].startswith("bm25 (")
+    assert "on sample, turn, official text, test" in lines[0]
+    rows = {line.split()[0]: line.split() for line in lines if line}
+    for ability in ("lookup", "multi-hop", "temporal", "knowledge-update", "all", "chance"):
+        assert ability in rows
+    assert {len(rows[a]) for a in ("lookup", "all")} == {8}
+    (folder,) = _folders(tmp_path / "results")
+    assert f"files in results/{folder}" in lines[-1]
+    for name in lines[-1].split(": ")[1].split(", "):
+        assert (tmp_path / "results" / folder / name).is_file()
+
+
+def test_json_is_one_object_and_quiet_is_silence(harness: Callable[..., Any]) -> None:
+    said = harness(*BM25, "--json", "--limit", 10)
+    values = orjson.loads(said.out)
+    assert set(values) == {"run", "scores", "folder"}
+    assert values["run"]["settings"]["limit"] == 10
+    assert values["scores"]["queries"]["asked"] == 10
+    said = harness(*BM25, "--quiet")
+    assert (said.status, said.out, said.err) == (0, "", "")
+
+
+def test_failed_queries_are_counted_and_the_status_says_so(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "partly.py").write_text(PARTLY)
+    said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--k", 10)
+    assert said.status == 1
+    (folder,) = _folders(tmp_path / "results")
+    assert said.err.count("\n") == 1
+    assert f"queries failed and are in no mean; see results/{folder}/errors.jsonl" in said.err
+    failed = len((tmp_path / "results" / folder / "errors.jsonl").read_text().splitlines())
+    assert 0 < failed < 20
+    assert f"80 queries, {failed} failed" in said.out
+    # The numbers are over what was answered.
+    everything = next(line for line in said.out.splitlines() if line.startswith("all "))
+    assert int(everything.split()[1]) < 65
+
+
+def test_strict_and_a_retriever_that_never_answers_end_with_status_1(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "partly.py").write_text(PARTLY)
+    said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--strict")
+    assert said.status == 1
+    assert "RuntimeError: no connection" in said.err.splitlines()[0]
+    assert "partly.py" in said.err  # whose fault it is
+    said = harness(*SAMPLE, "--retriever", "partly.py:Never")
+    assert said.status == 1
+    assert said.err.startswith("harness: every one of the 80 queries failed, first with RuntimeErr")
+    assert said.err.count("\n") == 1
+    assert [name for name in _folders(tmp_path / "results") if name[0] != "."] == []
+    assert said.out == ""
+
+
+def test_a_parameter_reaches_the_constructor_and_the_record(harness: Callable[..., Any]) -> None:
+    said = harness(*BM25, "--param", "k1=0.9", "--param", "stemmer=none", "--json")
+    params = orjson.loads(said.out)["run"]["retriever"]["params"]
+    assert (params["k1"], params["stemmer"], params["b"]) == (0.9, "none", 0.75)
+
+
+def test_metrics_and_cut_offs_that_are_asked_for_are_shown(harness: Callable[..., Any]) -> None:
+    def header(*options: str) -> str:
+        said = harness(*BM25, "--protocol", "memory", *options)
+        assert said.status == 0
+        assert "trec/" not in said.out
+        return str(next(line for line in said.out.splitlines() if line.startswith("memory/")))
+
+    assert header("--metrics", "ndcg@20,rprec").split()[2:4] == ["ndcg@20", "rprec"]
+    assert {"recall@2", "recall@7", "hit@7"} <= set(header("--ks", "2,7").split())
+
+
+WRONG: list[tuple[list[Any], str]] = [
+    (["run"], "--dataset is missing; see `harness datasets`"),
+    (["run", "--dataset", "sample"], "--retriever is missing; see `harness retrievers`"),
+    (["run", "--dataset", "sampel", "--retriever", "bm25"], "did you mean sample?"),
+    (["run", "--dataset", "longmemeval/x", "--retriever", "bm25"], "longmemeval/x"),
+    ([*SAMPLE, "--retriever", "bm52"], "unknown retriever 'bm52'; did you mean bm25"),
+    ([*BM25, "--k", 0], "--k must be 1 or more, not 0"),
+    ([*BM25, "--k", -3], "--k must be 1 or more, not -3"),
+    ([*BM25, "--k", "ten"], "invalid int value: 'ten'"),
+    ([*BM25, "--limit", 0], "--limit must be 1 or more, not 0"),
+    ([*BM25, "--workers", 0], "--workers must be 1 or more, not 0"),
+    ([*BM25, "--seed", -1], "--seed must be 0 or more, not -1"),
+    ([*BM25, "--batch-size", 0], "--batch-size must be 1 or more, not 0"),
+    ([*BM25, "--param", "k1"], "--param takes key=value, not 'k1'"),
+    ([*BM25, "--param", "k3=1"], "has no parameter 'k3'; did you mean k1?"),
+    ([*BM25, "--param", "method=lucen"], "unknown method 'lucen'; did you mean lucene"),
+    ([*BM25, "--plugin", "absent.py"], "absent.py: no such plug-in file"),
+    ([*BM25, "--granularity", "trun"], "sample has no granularity 'trun'; did you mean turn?"),
+    ([*BM25, "--text", "plain"], "sample has no text form 'plain'"),
+    ([*BM25, "--split", "dev"], "sample has no split 'dev'"),
+    ([*BM25, "--protocol", "memroy"], "unknown protocol 'memroy'; did you mean memory?"),
+    ([*BM25, "--protocol", "locomo-official"], "needs the answer key 'locomo-official'"),
+    ([*BM25, "--metrics", "ndgc@10"], "did you mean ndcg"),
+    ([*BM25, "--metrics", "ndcg@0"], "ndcg@0"),
+    ([*BM25, "--ks", "5,ten"], "--ks takes numbers with commas between them, not '5,ten'"),
+    ([*BM25, "--ks", "0,5"], "--ks: a cut-off must be 1 or more, not 0"),
+    ([*BM25, "--ties", "tresc"], "unknown tie rule 'tresc'"),
+    ([*BM25, "--missing", "none"], "invalid choice: 'none'"),
+    ([*BM25, "--source", "/no/such/place"], "--source /no/such/place: no such file or folder"),
+    ([*BM25, "--config", "absent.toml"], "--config absent.toml: no such file"),
+    (["run", "--dataset", "labelled", "--retriever", "bm25"], "add --source PATH"),
+    ([*BM25, "--verbose"], "unrecognized arguments: --verbose"),
+    (["rnu"], "invalid choice: 'rnu'"),
+    ([], "the following arguments are required: COMMAND"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG)
+def test_wrong_use_is_one_line_status_2_and_nothing_written(
+    harness: Callable[..., Any], tmp_path: Path, arguments: list[Any], said: str
+) -> None:
+    told = harness(*arguments)
+    assert told.status == 2
+    assert said in told.err
+    assert told.err.count("\n") == 1
+    assert told.out == ""
+    assert [name for name in _folders(tmp_path) if name != "home"] == []
+
+
+def test_an_out_folder_that_cannot_be_is_one_line(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for out in ("file", "file/below"):
+        told = harness(*BM25, "--out", out)
+        assert told.status == 2
+        assert told.err.count("\n") == 1
+        assert "cannot be written" in told.err
+        assert "name another folder with --out" in told.err
+    assert _folders(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [(100, []), (12_000, []), (300_000, ["queries.parquet", "rankings.parquet", "rankings.trec"])],
+)
+def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
+    cache: Path, harness: Callable[..., Any], tmp_path: Path, limit: int, kept: list[str]
+) -> None:
+    """No file may grow beyond the limit: too small for the plan, the rankings, the scores."""
+    assert harness(*BM25, "--quiet", "--out", "elsewhere").status == 0  # prepared beforehand
+
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    told = subprocess.run(
+        [sys.executable, "-B", "-m", "harness", *BM25],
+        preexec_fn=full,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"HARNESS_HOME": str(cache)},
+        timeout=60,
+    )
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.count("\n") == 1
+    assert told.stderr.startswith("harness: results")
+    assert "cannot be written (File too large): free space there, or " in told.stderr
+    found = {path.name for path in (tmp_path / "results").glob("[!.]*/[!.]*")}
+    assert found >= set(kept)
+    assert bool(found) == bool(kept)
+    assert "scores.json" not in found
+
+
+def test_python_m_harness_is_the_harness_command(tmp_path: Path) -> None:
+    command = Path(sys.executable).with_name("harness")
+    wanted = ["retrievers", "--json"]
+    outputs = [
+        subprocess.run([*start, *wanted], capture_output=True, cwd=tmp_path, check=True).stdout
+        for start in ([sys.executable, "-m", "harness"], [str(command)])
+    ]
+    assert outputs[0] == outputs[1] != b""

@@ -1,0 +1,48 @@
+"""An encoder that writes down every text it embeds, and what other processes do with it."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.retrievers.embedder import Embedder
+
+TEXTS = [f"note {i}" for i in range(64)]
+
+
+class Counting:
+    """Vectors made of the text's hash; the texts go to a file, one a line."""
+
+    at_once = 8
+
+    def __init__(self, log: Path, revision: str = "r1", seconds: float = 0.0) -> None:
+        self.model, self.revision = "counting", revision
+        self._log, self._seconds = log, seconds
+
+    def __call__(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32]:
+        with open(self._log, "a") as file:
+            file.writelines(f"{prompt}{text}\n" for text in texts)
+        time.sleep(self._seconds)
+        return np.array([vector(prompt + text) for text in texts], np.float32)
+
+
+def vector(text: str) -> list[float]:
+    """Four numbers from 0 to 255."""
+    return [float(byte) for byte in hashlib.sha256(text.encode()).digest()[:4]]
+
+
+def embedded(log: Path) -> list[str]:
+    """What was embedded so far, without the probe for the dimension."""
+    lines = log.read_text().splitlines() if log.is_file() else []
+    return [line for line in lines if line != "dimension"]
+
+
+def embed(log: Path, seconds: float, first: int) -> None:
+    """Embed all texts, beginning with another one; what a second process runs."""
+    texts = TEXTS[first:] + TEXTS[:first]
+    found = Embedder(Counting(log, seconds=seconds))(texts)
+    assert found.tolist() == [vector(text) for text in texts]

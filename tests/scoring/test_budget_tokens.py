@@ -1,0 +1,124 @@
+"""What retrieved text costs, and what is found within a budget of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from small import lists, one_corpus, prepared
+
+from harness.dataset.writer import DatasetWriter
+from harness.schema import Ability
+from harness.scoring.score import Answered, Choices, score
+from harness.scoring.tokens import token_counts
+
+TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")
+texts = st.text(st.sampled_from("ab1_ .,'\t\n\x00\x1f\x7fé東🦊-") | st.characters(codec="utf-8"))
+
+
+@given(st.lists(st.tuples(texts, texts), max_size=30))
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_tokens_are_what_the_regular_expression_finds_in_the_bytes(
+    tmp_path_factory: pytest.TempPathFactory, documents: list[tuple[str, str]]
+) -> None:
+    def fill(out: DatasetWriter) -> None:
+        for i, (text, title) in enumerate(documents):
+            out.document(str(i), text, title=title)
+        out.haystack("all")
+
+    dataset = prepared(tmp_path_factory.mktemp("tokens") / "data", fill)
+    expected = [sum(len(TOKEN.findall(part.encode())) for part in d) for d in documents]
+    rows = np.arange(len(documents), dtype=np.int32)
+    assert token_counts(dataset, rows).tolist() == expected
+    # In any order, several times, and with documents that are not there.
+    picked = np.concatenate([rows[::-1], rows[::2], np.array([-1], np.int32)])
+    assert token_counts(dataset, picked).tolist() == expected[::-1] + expected[::2] + [0]
+
+
+def test_many_documents_are_counted_block_by_block_alike(tmp_path: Path) -> None:
+    def fill(out: DatasetWriter) -> None:
+        for i in range(40_000):
+            out.document(str(i), "a " * (i % 7), title="t" if i % 3 == 0 else "")
+        out.haystack("all")
+
+    dataset = prepared(tmp_path / "data", fill)
+    rows = np.random.default_rng(0).permutation(40_000).astype(np.int32)
+    assert (token_counts(dataset, rows) == rows % 7 + (rows % 3 == 0)).all()
+
+
+def test_recall_within_a_budget_is_that_of_the_longest_prefix_that_fits(tmp_path: Path) -> None:
+    sizes = {"a": 300, "b": 200, "c": 1, "d": 600, "e": 4000}
+    words = {id_: "w " * n for id_, n in sizes.items()}
+    dataset = one_corpus(
+        tmp_path / "data",
+        list(sizes),
+        {
+            "q": {"b": 1, "c": 1},
+            "late": {"d": 1},
+            "short": {"a": 1},
+            "none": {"e": 1},
+            "missing": {"a": 1},
+        },
+        texts=words,
+        query={"late": {"ability": Ability.TEMPORAL}, "none": {"ability": Ability.ABSTENTION}},
+    )
+    run = {"q": ["a", "b", "c"], "late": ["e", "a", "d"], "short": ["x", "b"], "none": ["e"]}
+    tokens = score(dataset, lists(run)).summary["tokens"]
+    within = tokens["recall_within_budget"]
+    # q: a and b cost 500 exactly, c comes after; late: 4,300 before d, 4,900 with it; short: x is
+    # no document and costs nothing; missing: nothing found.
+    assert within["500"]["recall"] == pytest.approx((1 / 2 + 0 + 0 + 0) / 4)
+    assert within["1000"]["recall"] == pytest.approx((1 + 0 + 0 + 0) / 4)
+    assert within["5000"]["recall"] == pytest.approx((1 + 1 + 0 + 0) / 4)
+    assert {part["n"] for part in within.values()} == {4}
+    # How many rankings ended with the budget unspent: a longer one might have found more.
+    ended = {budget: part["rankings_that_ended_before"] for budget, part in within.items()}
+    assert ended == {"500": 2, "1000": 3, "2000": 3, "5000": 4}
+    by_ability = within["5000"]["by_ability"]
+    assert by_ability["temporal"]["recall"] == 1
+    assert by_ability["temporal"]["n"] == 1
+    assert by_ability["lookup"]["recall"] == pytest.approx(1 / 3)
+    assert by_ability["lookup"]["n"] == 3
+    assert "abstention" not in by_ability
+    costs = [501, 4900, 200, 4000, 0]
+    spent = tokens["retrieved_a_query"]
+    assert spent["n"] == 5
+    assert spent["mean"] == pytest.approx(np.mean(costs))
+    assert (spent["p50"], spent["p95"]) == tuple(np.percentile(costs, [50, 95]))
+
+
+def test_tokens_of_the_top_ten_stop_at_rank_ten(tmp_path: Path) -> None:
+    ids = [f"d{i:02}" for i in range(12)]
+    words = {id_: "w " * (1 + i) for i, id_ in enumerate(ids)}
+    dataset = one_corpus(
+        tmp_path / "data", ids, {"q": {"d00": 1}, "failed": {"d01": 1}}, texts=words
+    )
+    answered = Answered.everything(2)
+    answered.failed[1] = True
+    run = lists({"q": ids, "failed": ids})
+    tokens = score(dataset, run, Choices(["trec"]), answered=answered).summary["tokens"]
+    assert tokens["retrieved_a_query"]["mean"] == sum(range(1, 13))
+    assert tokens["retrieved_a_query_top_10"]["mean"] == sum(range(1, 11))
+    assert tokens["retrieved_a_query"]["n"] == 1
+
+
+def test_no_mean_is_taken_of_nothing(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", ["a"], {"q": {}})
+    answered = Answered.everything(1)
+    answered.asked[0] = False
+    summary = score(dataset, lists({"q": ["a"]}), answered=answered).summary
+    assert summary["tokens"]["retrieved_a_query"] == {
+        "n": 0,
+        "mean": None,
+        "p50": None,
+        "p95": None,
+    }
+    assert summary["tokens"]["recall_within_budget"]["500"]["recall"] is None
+    assert all(block["slices"] == {} for block in summary["protocols"])
+    assert summary["abstention"] is None

@@ -1,0 +1,149 @@
+"""`evaluate` from files, dictionaries and columns: one answer, and what it says beside it."""
+
+from __future__ import annotations
+
+import gzip
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UsageError
+from harness.rankings import read_rankings
+from harness.scoring.evaluate import Evaluation, evaluate
+
+METRICS = {
+    "ndcg_cut_10": "ndcg@10",
+    "map": "map",
+    "recip_rank": "mrr",
+    "recall_100": "recall@100",
+    "P_10": "precision@10",
+}
+# Long lines make a file of several blocks (4 MB each) without making many of them.
+TAG = "t" * 300
+BLOCK = 4 << 20
+
+Qrels = dict[str, dict[str, int]]
+Rows = list[tuple[str, str, str]]
+
+
+def a_run(rng: random.Random) -> tuple[Qrels, Rows]:
+    """Judgements and rows (query, document, score) in queries of all sizes, one beyond a block."""
+    qrels: Qrels = {}
+    rows = []
+    for number, size in enumerate([3, 900, 1, 15_000, *rng.choices(range(1, 1500), k=25), 2]):
+        query = f"q{number}"
+        documents = [f"{rng.choice(['d', 'a-long-name-'])}{n}" for n in range(size)]
+        judged = rng.sample(documents, min(size, rng.randint(1, 9)))
+        qrels[query] = {d: rng.choice([0, 1, 1, 2]) for d in judged} | {"never returned": 1}
+        rows += [(query, d, f"{rng.gauss(0, 1):.2f}") for d in documents]
+    return qrels, rows
+
+
+def write(path: Path, rows: Rows) -> Path:
+    path.write_text("".join(f"{q} Q0 {d} 0 {score} {TAG}\n" for q, d, score in rows))
+    return path
+
+
+def as_dict(rows: Rows) -> dict[str, dict[str, float]]:
+    run: dict[str, dict[str, float]] = {}
+    for query, document, score in rows:
+        run.setdefault(query, {}).setdefault(document, float(score))
+    return run
+
+
+def same(a: Evaluation, b: Evaluation) -> bool:
+    """Equal to the last bit."""
+    values = [{m: v.tolist() for m, v in e.per_query.items()} for e in (a, b)]
+    return values[0] == values[1] and a.query_ids == b.query_ids and a.means == b.means
+
+
+def test_a_file_of_many_blocks_scores_as_pytrec_eval_scores_it(tmp_path: Path) -> None:
+    import pytrec_eval
+
+    qrels, rows = a_run(random.Random(1))
+    path = write(tmp_path / "a.run", rows)
+    assert path.stat().st_size > 2 * BLOCK
+    run = as_dict(rows)
+    found = evaluate(qrels, path, list(METRICS.values()))
+    measures = {"ndcg_cut.10", "map", "recip_rank", "recall.100", "P.10"}
+    expected = pytrec_eval.RelevanceEvaluator(qrels, measures).evaluate(run)
+    for theirs, ours in METRICS.items():
+        values = dict(zip(found.query_ids, found.per_query[ours], strict=True))
+        for query, value in values.items():
+            assert value == pytest.approx(expected[query][theirs], abs=1e-9), (query, ours)
+    assert same(found, evaluate(qrels, run, ",".join(METRICS.values())))
+    assert same(found, evaluate(qrels, read_rankings(path), list(METRICS.values())))
+    assert (found.n, found.missing_queries, found.unknown_queries) == (len(qrels), 0, 0)
+
+
+def test_queries_may_come_in_any_order_and_their_lines_apart(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    qrels, rows = a_run(rng)
+    metrics = list(METRICS.values())
+    found = evaluate(qrels, write(tmp_path / "grouped.run", rows), metrics)
+    rng.shuffle(rows)
+    assert same(found, evaluate(qrels, write(tmp_path / "apart.run", rows), metrics))
+    packed = tmp_path / "apart.run.gz"
+    packed.write_bytes(gzip.compress((tmp_path / "apart.run").read_bytes(), 1))
+    assert same(found, evaluate(qrels, packed, metrics))
+
+
+def test_a_repeated_document_counts_once_and_is_counted(tmp_path: Path) -> None:
+    qrels = {"q": {"b": 1}, "r": {"c": 1}}
+    rows = [("q", "a", "3"), ("q", "a", "2"), ("q", "b", "1"), ("r", "c", "1"), ("r", "c", "0")]
+    found = evaluate(qrels, write(tmp_path / "a.run", rows), "mrr")
+    assert found.repeated_documents == 2
+    assert found.per_query["mrr"].tolist() == [0.5, 1.0]
+
+
+def test_a_nan_in_a_late_block_is_refused_with_its_line(tmp_path: Path) -> None:
+    qrels, rows = a_run(random.Random(3))
+    query, document, _ = rows[-5]
+    rows[-5] = (query, document, "nan")
+    with pytest.raises(UsageError, match=f"line {len(rows) - 4}"):
+        evaluate(qrels, write(tmp_path / "a.run", rows), "map")
+    with pytest.raises(UsageError, match="NaN"):
+        evaluate(qrels, as_dict(rows), "map")
+
+
+def test_a_broken_line_in_a_late_block_is_named(tmp_path: Path) -> None:
+    qrels, rows = a_run(random.Random(4))
+    path = write(tmp_path / "a.run", rows)
+    with open(path, "a") as file:
+        file.write("q0 Q0 d\n")
+    with pytest.raises(UsageError, match=f"line {len(rows) + 1}: 3 fields"):
+        evaluate(qrels, path, "map")
+
+
+def test_a_judged_query_without_a_ranking_counts_zero_or_is_left_out(tmp_path: Path) -> None:
+    qrels = {"q": {"a": 1}, "r": {"a": 1}, "nothing relevant": {"a": 0}}
+    run = {"r": {"a": 1.0}, "x": {"a": 1.0}, "nothing relevant": {"a": 1.0}}
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"query": "r", "document": "a"}\n{"query": "x", "document": "a"}\n')
+    zero, skip = evaluate(qrels, run, "mrr"), evaluate(qrels, run, "mrr", missing="skip")
+    assert (zero.n, zero.means) == (3, {"mrr": pytest.approx(1 / 3)})
+    assert (skip.n, skip.means) == (2, {"mrr": 0.5})
+    assert skip.query_ids == ["r", "nothing relevant"]
+    assert {(e.missing_queries, e.unknown_queries) for e in (zero, skip)} == {(1, 1)}
+    assert evaluate(qrels, path, "mrr", missing="skip").means == {"mrr": 1.0}
+    assert evaluate({"z": {"a": 1}}, run, "mrr", missing="skip").means == {"mrr": None}
+    with pytest.raises(UsageError, match="missing must be zero or skip"):
+        evaluate(qrels, run, "mrr", missing="ignore")
+
+
+def test_scoring_a_file_needs_no_large_package(tmp_path: Path) -> None:
+    write(tmp_path / "a.run", [("q", "a", "1"), ("q", "b", "1")])
+    (tmp_path / "qrels").write_text("q 0 a 1\n")
+    code = (
+        "import sys; from pathlib import Path; from harness.scoring.evaluate import evaluate\n"
+        "found = evaluate(Path('qrels'), Path('a.run'), 'mrr')\n"
+        "large = {'pandas', 'scipy', 'datasets', 'torch', 'bm25s'} & set(sys.modules)\n"
+        "print(found.means['mrr'], *large)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout.split() == ["0.5"], done.stderr

@@ -1,0 +1,292 @@
+"""Rankings in and out: what is read, what is refused and where it stands, what comes back."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small import lists
+
+from harness.errors import UsageError
+from harness.rankings import (
+    Rankings,
+    best_first,
+    duplicates,
+    read_rankings,
+    without,
+    write_trec,
+)
+from harness.scoring.qrels import from_dict, read_qrels
+
+GOOD = b"q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.8 t\n"
+ZIPPED = gzip.compress(GOOD * 9000)
+JSON_FORM = 'expected {"query": id, "document": id, "score": number}'
+
+
+def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
+    """query -> [(document, score)], in order."""
+    documents = rankings.document.to_pylist()
+    scores = [None] * len(rankings) if rankings.score is None else rankings.score.tolist()
+    starts = rankings.starts
+    return {
+        q: list(zip(documents[a:b], scores[a:b], strict=True))
+        for q, a, b in zip(rankings.query_ids, starts[:-1], starts[1:], strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("a.run", GOOD + b"q2 Q0 d1 1 nan t\n", ", line 3: the score is NaN"),
+        ("a.run", b"\n" + GOOD + b"\nq2 Q0 d1 1 NaN t\n", ", line 5: the score is NaN"),
+        ("a.run", GOOD + b"q2 Q0 d1 1 high t\n", ", line 3: the score 'high' is not a number"),
+        ("a.run", GOOD + b"q2 Q0 d1 1 0,5 t\n", ", line 3: the score '0,5' is not a number"),
+        ("a.run", GOOD + b"q2 Q0 d1 1 0.5\n", ", line 3: 5 fields where line 1 has 6"),
+        ("a.run", b"q Q0 d 1 0.5\n" + GOOD, ", line 2: 6 fields where line 1 has 5"),
+        ("a.run", b"q d 0.5\n", ", line 1: 3 fields, but a run file has `query Q0 document"),
+        ("a.run", GOOD + b"q1 Q0 d\xff 3 0.7 t\n", ", line 3: not UTF-8"),
+        ("a.run", GOOD + b"q\xff Q0 d 3 0.7 t\n", ", line 3: not UTF-8"),
+        ("a.run", b"", ": empty; a run file has lines `query Q0"),
+        ("a.run", b" \n\n", ": empty; a run file has lines `query Q0"),
+        ("a.run.gz", ZIPPED[: len(ZIPPED) // 2], ": cannot be read (Truncated compressed"),
+        ("a.run.gz", ZIPPED[:9], ": cannot be read (Truncated compressed"),
+        ("a.run.gz", GOOD, ": cannot be read ("),
+        ("a.jsonl", b"", ": empty; a run has lines"),
+        ("a.jsonl", b'{"query":"q","document":"d"}\n{"query":"q"', f", line 2: {JSON_FORM}"),
+        ("a.jsonl", b'\n{"query":"q","doc":"d"}', f", line 2: {JSON_FORM} (no field 'document')"),
+        ("a.jsonl", b'{"document":"d"}', "(no field 'query')"),
+        ("a.jsonl", b'["q","d"]', "line 1: expected"),
+        ("a.jsonl", b'{"query":1,"document":"d"}', "line 1: "),
+        ("a.jsonl", b'{"query":"1","document":2}', "(ids must be text)"),
+        ("a.jsonl", b'{"query":"1","document":null}', "(ids must be text)"),
+        ("a.jsonl", b'{"query":"1","documents":"abc"}', "(documents and scores must be lists)"),
+        ("a.jsonl", b'{"query":"1","documents":["a"],"scores":[1,2]}', "(1 documents, 2 scores)"),
+        ("a.jsonl", b'{"query":"1","document":"a","score":"1"}', "(scores must be numbers)"),
+        ("a.jsonl", b'{"query":"1","document":"a","score":NaN}', "line 1: expected"),
+        ("a.jsonl", b'{"query":"\xff","document":"a"}', "line 1: expected"),
+        (
+            "a.jsonl",
+            b'{"query":"1","document":"a","score":1}\n{"query":"1","document":"b"}',
+            ", line 2: no score, but line 1 has one; give all or none",
+        ),
+        ("a.jsonl.gz", ZIPPED[:50], ": cannot be read (Truncated compressed"),
+        ("a.parquet", b"", ": not a readable Parquet file"),
+        ("a.parquet", b"PAR1" + GOOD, ": not a readable Parquet file"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_one_line_that_says_where(
+    tmp_path: Path, name: str, content: bytes, says: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as error:
+        read_rankings(path)
+    assert str(error.value).startswith(str(path))
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("columns", "says"),
+    [
+        ({"qid": ["a"]}, "no column document, query; it has ['qid']"),
+        ({"query": ["a", None], "document": ["x", "y"]}, "row 1: no query"),
+        ({"query": ["a", "b"], "document": [None, "y"]}, "row 0: no document"),
+        (
+            {"query": ["a", "b"], "document": ["x", "y"], "score": [1.0, None]},
+            "row 1: no score, the first of 1 without; give all scores or none",
+        ),
+        ({"query": ["a"], "document": ["x"], "score": ["high"]}, "the column score holds string"),
+        ({"query": ["a"], "document": [["x"]]}, "the column document holds list"),
+        ({"query": ["a"], "document": ["x"], "score": [np.nan]}, "NaN, first for query 'a'"),
+    ],
+)
+def test_a_parquet_file_of_another_form_is_refused_in_one_line(
+    tmp_path: Path, columns: dict[str, list[Any]], says: str
+) -> None:
+    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with pytest.raises(UsageError) as error:
+        read_rankings(tmp_path / "a.parquet")
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [{"q": ["d"]}, {"q": {"d": "high"}}, {"q": {1: 1.0}}, {1: {"d": 1.0}}, {"q": {"d": np.nan}}],
+    ids=str,
+)
+def test_a_dictionary_of_another_form_is_refused(run: Any) -> None:
+    with pytest.raises(UsageError, match="the run"):
+        read_rankings(run)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.run", tmp_path):
+        with pytest.raises(UsageError, match="no such run file"):
+            read_rankings(path)
+
+
+def test_blanks_tabs_tags_and_odd_ids_are_read_as_trec_eval_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "odd.run"
+    path.write_bytes(
+        b'q1 Q0 "d,1" 1 1e-3 t\n  q1   Q0\td\xc3\xa9\t2  -.5 t with more \r\n\nq2 0 d\\n 1 inf t'
+    )
+    expected = {"q1": [('"d,1"', 0.001), ("dé", -0.5)], "q2": [("d\\n", np.inf)]}
+    assert as_dict(read_rankings(path)) == expected
+
+
+def test_lines_of_a_query_may_stand_apart(tmp_path: Path) -> None:
+    path = tmp_path / "apart.run"
+    path.write_text("b Q0 x 1 3 t\na Q0 x 1 9 t\nb Q0 y 2 4 t\na Q0 y 2 1 t\n")
+    expected = {"b": [("x", 3.0), ("y", 4.0)], "a": [("x", 9.0), ("y", 1.0)]}
+    assert as_dict(read_rankings(path)) == expected
+    assert as_dict(best_first(read_rankings(path))) == expected | {"b": [("y", 4.0), ("x", 3.0)]}
+
+
+def test_a_query_answered_with_nothing_is_kept_where_the_form_can_say_so(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b'{"query":"q","documents":["b","a"]}\n{"query":"r","documents":[]}\n')
+    assert as_dict(read_rankings(path)) == {"q": [("b", None), ("a", None)], "r": []}
+    assert as_dict(read_rankings({"r": {}, "q": {"b": 1.0}})) == {"r": [], "q": [("b", 1.0)]}
+
+
+def test_an_empty_parquet_file_is_a_run_that_returned_nothing(tmp_path: Path) -> None:
+    types = pa.schema([("query", pa.string()), ("document", pa.string()), ("score", pa.float64())])
+    pq.write_table(types.empty_table(), tmp_path / "a.parquet")
+    assert as_dict(read_rankings(tmp_path / "a.parquet")) == {}
+
+
+# -- out and in again -----------------------------------------------------------------------------
+
+ids = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=12)
+runs = st.dictionaries(
+    ids,
+    st.lists(st.tuples(ids, st.floats(allow_nan=False)), min_size=1, max_size=6),
+    min_size=1,
+    max_size=5,
+)
+
+
+def columns(run: dict[str, list[tuple[str, float]]], *, scored: bool) -> Rankings:
+    made = lists({q: [d for d, _ in ranking] for q, ranking in run.items()})
+    scores = np.array([s for ranking in run.values() for _, s in ranking])
+    return Rankings(made.query_ids, made.query, made.document, scores if scored else None)
+
+
+@given(runs, st.booleans())
+@settings(deadline=None)
+def test_what_is_written_as_trec_comes_back_in_the_same_order(
+    tmp_path_factory: pytest.TempPathFactory, run: dict[str, list[tuple[str, float]]], scored: bool
+) -> None:
+    path = tmp_path_factory.mktemp("trec") / "a.run"
+    rankings = columns(run, scored=scored)
+    write_trec(rankings, path, "tag")
+    found = read_rankings(path)
+    if scored:
+        assert as_dict(found) == as_dict(rankings)
+    else:
+        # Scores were made up so that every tool keeps the order.
+        assert as_dict(best_first(found)) == as_dict(found)
+        assert found.document.to_pylist() == rankings.document.to_pylist()
+        assert found.query_ids == rankings.query_ids
+        strict = {q: len({s for _, s in ranking}) for q, ranking in as_dict(found).items()}
+        assert strict == {q: len(ranking) for q, ranking in run.items()}
+
+
+@pytest.mark.parametrize("id_", ["a b", "a\tb", "a\nb", "", "\u00a0a", "a\u3000b", "a\u0085b"])
+def test_an_id_that_the_trec_format_cannot_carry_is_refused(tmp_path: Path, id_: str) -> None:
+    for run in ({"q": [id_]}, {id_: ["d"]}):
+        with pytest.raises(UsageError, match="ids that are empty or hold white space"):
+            write_trec(lists(run), tmp_path / "a.run", "t")
+    assert not (tmp_path / "a.run").exists()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.text("xé", max_size=20)), max_size=60))
+@settings(deadline=None)
+def test_duplicates_are_the_rows_that_a_set_has_seen_before(rows: list[tuple[str, str]]) -> None:
+    rows.sort(key=lambda row: row[0])
+    query = np.array(["abc".index(q) for q, _ in rows], np.int32)
+    cut = len(rows) // 2  # in two chunks, as a file in blocks
+    parts = [pa.array([d for _, d in part], pa.string()) for part in (rows[:cut], rows[cut:])]
+    rankings = Rankings(list("abc"), query, pa.chunked_array(parts), None)
+    seen: set[tuple[str, str]] = set()
+    expected = [i for i, row in enumerate(rows) if row in seen or seen.add(row)]
+    assert duplicates(rankings).tolist() == expected
+    left = without(rankings, duplicates(rankings))
+    assert len(duplicates(left)) == 0
+    assert len(left) == len(seen)
+
+
+def test_duplicates_of_many_rows_are_all_found() -> None:
+    rng = np.random.default_rng(0)
+    documents = [f"document-{i}" for i in rng.integers(0, 3000, 60_000)]
+    query = np.sort(rng.integers(0, 40, 60_000)).astype(np.int32)
+    column = pa.chunked_array([pa.array(documents)])
+    rankings = Rankings([str(i) for i in range(40)], query, column, None)
+    pairs = list(zip(query.tolist(), documents, strict=True))
+    assert len(duplicates(rankings)) == len(pairs) - len(set(pairs))
+
+
+# -- judgements -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"q 0 d 1\nq 0 d\n", ", line 2: expected `query 0 document grade`"),
+        (b"q 0 d 1\nq 0 e high\n", ", line 2: expected `query 0 document grade`"),
+        (b"q 0 d 1\nq 0 e 0.5\n", ", line 2: expected `query 0 document grade`"),
+        (b"q 0 d\xff 1\n", ", line 1: expected `query 0 document grade`"),
+        (b"q 0 d 1\nq 0 d 2\n", ", line 2: 'd' is judged twice for query 'q', with grades 1 and 2"),
+        (b"\n", ": no judgements in it"),
+    ],
+)
+def test_a_qrels_file_that_cannot_be_read_is_refused_in_one_line_that_says_where(
+    tmp_path: Path, content: bytes, says: str
+) -> None:
+    path = tmp_path / "a.qrels"
+    path.write_bytes(content)
+    with pytest.raises(UsageError) as error:
+        read_qrels(path)
+    assert str(error.value).startswith(f"{path}{says}")
+    assert "\n" not in str(error.value)
+    for missing in (tmp_path / "none", tmp_path):
+        with pytest.raises(UsageError, match=str(missing)):
+            read_qrels(missing)
+
+
+def test_both_kinds_of_qrels_file_say_the_same(tmp_path: Path) -> None:
+    (tmp_path / "trec").write_bytes(b"q 0 d 1\r\nq 0 \xc3\xa9 -1\nr 0 d 2\nr 0 d 2\n")
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\nq\té\t-1\nr\td\t2\n")
+    for name in ("trec", "beir.tsv"):
+        qrels = read_qrels(tmp_path / name)
+        assert qrels.query_ids == ["q", "r"]
+        assert qrels.query.tolist() == [0, 0, 1]
+        assert qrels.document.to_pylist() == ["d", "é", "d"]
+        assert qrels.grade.tolist() == [1, -1, 2]
+
+
+@pytest.mark.parametrize("grade", [0.5, float("nan"), float("inf"), 2**40])
+def test_a_grade_that_is_none_is_refused_not_rounded(grade: Any) -> None:
+    with pytest.raises(UsageError, match="a grade that is not a whole number"):
+        from_dict({"q": {"d": grade}})
+
+
+def test_a_jsonl_file_says_what_a_dictionary_says(tmp_path: Path) -> None:
+    run = {"q": {"a": 3.0, "b": 1.5}, "r": {"é": -2.0}}
+    path = tmp_path / "a.jsonl.gz"
+    lines = [
+        orjson.dumps({"query": q, "documents": list(found), "scores": list(found.values())})
+        for q, found in run.items()
+    ]
+    path.write_bytes(gzip.compress(b"\n".join(lines)))
+    assert as_dict(read_rankings(path)) == as_dict(read_rankings(run))

@@ -1,0 +1,86 @@
+"""Rankings laid beside a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from small import lists, one_corpus, prepared
+
+from harness.dataset.writer import DatasetWriter
+from harness.rankings import read_rankings
+from harness.scoring.resolve import cleaned, resolve
+
+
+def two_haystacks(out: DatasetWriter) -> None:
+    """The same ids in two haystacks, as every LoCoMo conversation has its D1:1."""
+    first = [out.document(id_, f"first {id_}") for id_ in ("t1", "t2", "t3")]
+    second = [out.document(id_, f"second {id_}") for id_ in ("t2", "t1")]
+    out.haystack("first", first[::-1])
+    out.haystack("second", second)
+    for name, haystack in (("q1", "first"), ("q2", "second"), ("q3", "first")):
+        out.query(name, "?", haystack)
+
+
+def test_an_id_is_looked_up_in_the_haystack_of_its_query(tmp_path: Path) -> None:
+    dataset = prepared(tmp_path / "data", two_haystacks)
+    found = resolve(lists({"q1": ["t1", "t2"], "q2": ["t1", "t2", "t3"], "q3": ["t3"]}), dataset)
+    assert found.query.tolist() == [0, 0, 1, 1, 1, 2]
+    assert found.row.tolist() == [0, 1, 4, 3, -1, 2]
+    assert found.rank.tolist() == [1, 2, 1, 2, 3, 1]
+    assert found.unknown_documents == 1
+
+
+def test_queries_may_come_in_any_order_and_unknown_ones_are_named(tmp_path: Path) -> None:
+    dataset = prepared(tmp_path / "data", two_haystacks)
+    found = resolve(
+        lists({"q3": ["t2", "x"], "?": ["t1"], "q1": ["t3"], "!": [], "q2": ["t2"]}), dataset
+    )
+    assert found.query.tolist() == [0, 1, 2, 2]
+    assert found.row.tolist() == [2, 3, 1, -1]
+    assert found.rank.tolist() == [1, 1, 1, 2]
+    assert found.unknown_queries == ["?", "!"]
+    # A document of a query that nobody knows is not an unknown document.
+    assert found.unknown_documents == 1
+
+
+@pytest.mark.parametrize("run", [{}, {"q1": []}, {"?": ["t1"]}])
+def test_nothing_returned_is_nothing_found(tmp_path: Path, run: dict[str, list[str]]) -> None:
+    found = resolve(lists(run), prepared(tmp_path / "data", two_haystacks))
+    assert (len(found.query), len(found.row), len(found.rank)) == (0, 0, 0)
+    assert found.unknown_queries == [q for q in run if q == "?"]
+
+
+def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    documents = [f"d{i}" for i in range(50)]
+    queries = [f"q{i}" for i in range(20)]
+    dataset = one_corpus(tmp_path / "data", documents, {q: {} for q in queries})
+    names = [*documents, "x", "y"]
+    run = {
+        str(q): [str(d) for d in rng.choice(names, rng.integers(0, 30), False)]
+        for q in rng.permutation([*queries, "other"])
+    }
+    found = resolve(lists(run), dataset)
+    row_of = {id_: row for row, id_ in enumerate(documents)}
+    expected = [
+        (i, row_of.get(d, -1), rank)
+        for i, q in enumerate(queries)
+        for rank, d in enumerate(run[q], 1)
+    ]
+    assert list(zip(found.query, found.row, found.rank, strict=True)) == expected
+
+
+def test_before_scoring_each_document_stands_once_and_best_first(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", ["a", "b", "q"], {"q": {"a": 1}})
+    (tmp_path / "run").write_text(
+        "q Q0 a 1 0.5 t\nq Q0 q 1 0.75 t\nq Q0 a 1 0.9 t\nq Q0 b 1 0.6 t\n"
+    )
+    rankings, again = cleaned(read_rankings(tmp_path / "run"), dataset)
+    assert rankings.document.to_pylist() == ["a", "q", "b"]
+    assert again == 1
+    own = one_corpus(tmp_path / "own", ["a", "b", "q"], {"q": {"a": 1}}, exclude_self=True)
+    rankings, again = cleaned(read_rankings(tmp_path / "run"), own)
+    assert rankings.document.to_pylist() == ["a", "b"]
+    assert again == 1

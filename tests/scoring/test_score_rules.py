@@ -1,0 +1,239 @@
+"""Which queries count, what they count, and what is said of those that do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from small import lists, one_corpus, prepared
+
+from harness.dataset.reader import Dataset
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.schema import Ability
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import Ties
+from harness.scoring.score import Answered, Choices, Scores, score
+
+IDS = [f"d{i}" for i in range(12)]
+
+
+def block(scores: Scores, protocol: str) -> dict[str, Any]:
+    (found,) = [b for b in scores.summary["protocols"] if b["protocol"] == protocol]
+    assert isinstance(found, dict)
+    return found
+
+
+def cell(scores: Scores, protocol: str, metric: str, slice_: str = "all") -> dict[str, Any]:
+    found: dict[str, Any] = block(scores, protocol)["slices"][slice_]["metrics"][metric]
+    return found
+
+
+def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: Path) -> None:
+    kind = {"ability": Ability.ABSTENTION}
+    dataset = one_corpus(
+        tmp_path / "data",
+        IDS,
+        {
+            "good": {"d0": 1},
+            "silent": {"d0": 1},
+            "not asked": {"d0": 1},
+            "failed": {"d0": 1},
+            "trap": {"d1": 1},
+            "no answer": {},
+            "no judgement": {},
+            "all zero": {"d1": 0},
+            "all negative": {"d1": -1},
+        },
+        query={"trap": kind, "no answer": kind},
+    )
+    answered = Answered.everything(dataset.n_queries)
+    answered.asked[dataset.query_ids.index("not asked")] = False
+    answered.failed[dataset.query_ids.index("failed")] = True
+    run = lists({q: ["d0"] for q in ("good", "trap", "all zero", "failed", "not asked")})
+    gone = {"not asked in this run": ["not asked"], "failed with an error": ["failed"]}
+    scores = score(dataset, run, answered=answered)
+    assert scores.left_out["trec"] == gone | {"no judgement": ["no answer", "no judgement"]}
+    assert scores.left_out["memory"] == gone | {
+        "no evidence in the answer key": ["no answer", "no judgement", "all zero", "all negative"]
+    }
+    for protocol, n in {"trec": 5, "memory": 3}.items():
+        counts = {reason: len(ids) for reason, ids in scores.left_out[protocol].items()}
+        assert block(scores, protocol)["left_out"] == counts
+        assert block(scores, protocol)["slices"]["all"]["n"] == n
+    # good is found; silent, trap, all zero and all negative count 0.
+    assert cell(scores, "trec", "mrr")["value"] == 1 / 5
+    assert cell(scores, "memory", "hit@1")["value"] == 1 / 3
+    assert scores.summary["queries"] == {
+        "in_dataset": 9,
+        "asked": 8,
+        "failed": 1,
+        "without_ranking": 4,
+        "unknown_in_run": 0,
+    }
+    skipped = score(dataset, run, Choices(["memory"], missing="skip"), answered=answered)
+    assert skipped.left_out["memory"]["no ranking in the run"] == ["silent"]
+    assert cell(skipped, "memory", "hit@1")["value"] == 1 / 2
+    assert orjson.loads(orjson.dumps(scores.summary)) == scores.summary
+
+
+def test_a_negative_grade_is_unjudged_and_counts_for_nothing(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": -2, "d1": 0, "d2": 2}})
+    scores = score(dataset, lists({"q": ["d0", "d1", "d2", "d3"]}), Choices(["trec"], ks=(1, 2, 3)))
+    values = {m: cell(scores, "trec", m)["value"] for m in ("judged@1", "judged@2", "judged@3")}
+    assert values == {"judged@1": 0, "judged@2": 1 / 2, "judged@3": pytest.approx(2 / 3)}
+    assert cell(scores, "trec", "mrr")["value"] == pytest.approx(1 / 3)
+    assert cell(scores, "trec", "ndcg@3")["value"] == pytest.approx(1 / 2)
+
+
+def test_a_slice_is_there_only_where_it_holds_a_scored_query_and_its_mean_is_its_own(
+    tmp_path: Path,
+) -> None:
+    kinds = [
+        *({"ability": Ability.TEMPORAL, "category": c} for c in ("when", "", "when")),
+        {"ability": Ability.ABSTENTION, "category": "trick"},
+        {"ability": Ability.MULTI_HOP},
+    ]
+    judged = {f"q{i}": {"d0": 1} for i in range(3)} | {"q3": {}, "q4": {}}
+    dataset = one_corpus(
+        tmp_path / "data", IDS, judged, query={f"q{i}": k for i, k in enumerate(kinds)}
+    )
+    run = lists({"q0": ["d0"], "q1": ["d0"], "q2": ["d1"]})
+    scores = score(dataset, run, Choices(["memory"], ks=(1,)))
+    found = {
+        name: (part["n"], part["metrics"]["hit@1"]["value"])
+        for name, part in block(scores, "memory")["slices"].items()
+    }
+    two_of_three = (3, pytest.approx(2 / 3))
+    assert found == {
+        "all": two_of_three,
+        "answerable": two_of_three,
+        "temporal": two_of_three,
+        "category:when": (2, 0.5),
+    }
+
+
+def test_nothing_is_reported_deeper_than_the_rankings_go(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d5": 1}, "r": {"d1": 1}})
+    run = lists({"q": IDS[:4], "r": IDS[:2]})
+    scores = score(dataset, run, Choices(["memory"], ks=(1, 4, 5), metrics=[Metric("ndcg", 9)]))
+    names = block(scores, "memory")["slices"]["all"]["metrics"]
+    assert {"hit@1", "hit@4"} <= set(names)
+    assert not {"hit@5", "ndcg@9"} & set(names)
+    assert any(
+        "nothing is reported at k = 5, 9" in warning for warning in scores.summary["warnings"]
+    )
+    # A system that could have ranked nine deep was measured at five.
+    deep = score(dataset, run, Choices(["memory"], ks=(5,)), depth=9)
+    assert cell(deep, "memory", "hit@5")["value"] == 1 / 2
+    # Rankings as deep as the haystack is know everything.
+    whole = score(dataset, lists({"q": IDS, "r": IDS}), Choices(["memory"], ks=(5, 99)))
+    assert cell(whole, "memory", "hit@99")["value"] == 1
+
+
+def test_chance_and_ceiling_stand_beside_the_value(tmp_path: Path) -> None:
+    judged = {"q": {"d0": 1, "d1": 1, "gone": 1}, "r": {"d2": 1}}
+    dataset = one_corpus(tmp_path / "data", IDS, judged)
+    scores = score(dataset, lists({"q": ["d0", "d5"], "r": ["d7", "d2"]}), Choices(ks=(1, 2)))
+    found = cell(scores, "memory", "recall@2")
+    assert found["value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert found["ceiling"] == pytest.approx((2 / 3 + 1) / 2)
+    assert found["chance"] == pytest.approx((2 / 12 * 2 / 3 + 2 / 12) / 2)
+    assert cell(scores, "memory", "recall_all@2")["ceiling"] == 1 / 2
+
+
+def test_ties_are_shown_where_they_could_change_the_number(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": 1}, "r": {"d1": 1}})
+    run = {"q": {"d0": 2.0, "d3": 2.0, "d4": 1.0}, "r": {"d1": 9.0, "d2": 1.0}}
+    scores = score(dataset, run, Choices(ks=(1, 2)))
+    for protocol, value in {"trec": 1 / 2, "memory": 1}.items():
+        found = cell(scores, protocol, "hit@1")
+        assert found["value"] == value
+        assert (found["ties"]["best"], found["ties"]["worst"]) == (1, 1 / 2)
+        assert found["ties"]["expected"] == pytest.approx(3 / 4, abs=0.13)
+        assert "ties" not in cell(scores, protocol, "hit@2")
+
+
+def test_dictionaries_and_files_count_by_their_scores_whatever_their_order(tmp_path: Path) -> None:
+    dataset = one_corpus(
+        tmp_path / "data", ["a", "b", "c"], {"q": {"b": 1}}, texts={"a": "w " * 600, "b": "w"}
+    )
+    run = {"q": {"a": 1.0, "c": 2.0, "b": 3.0}}
+    (tmp_path / "run").write_text("q Q0 a 1 1 t\nq Q0 c 2 2 t\nq Q0 b 3 3 t\n")
+    for source in (run, tmp_path / "run"):
+        for ties in (None, *Ties):
+            scores = score(dataset, source, Choices(ks=(1,), ties=ties))
+            assert cell(scores, "memory", "hit@1")["value"] == 1, ties
+            assert cell(scores, "trec", "hit@1")["value"] == 1, ties
+        assert scores.summary["tokens"]["recall_within_budget"]["500"]["recall"] == 1
+
+
+def test_repeated_documents_and_the_query_s_own_are_taken_out_before_ranking(
+    tmp_path: Path,
+) -> None:
+    run = lists({"q": ["x", "q", "x", "b"]})
+    dataset = one_corpus(tmp_path / "data", ["a", "b", "q"], {"q": {"b": 1}})
+    scores = score(dataset, run, Choices(["trec"]))
+    assert cell(scores, "trec", "mrr")["value"] == 1 / 3
+    assert scores.summary["repeated_documents_in_run"] == 1
+    assert scores.summary["unknown_documents_in_run"] == 1
+    assert scores.summary["depth"] == 3
+    own = one_corpus(tmp_path / "own", ["a", "b", "q"], {"q": {"b": 1}}, exclude_self=True)
+    scores = score(own, run, Choices(["trec"]))
+    assert cell(scores, "trec", "mrr")["value"] == 1 / 2
+    assert scores.summary["dataset"]["own_document_left_out"] is True
+    # The haystack is smaller by it, and so is the chance level greater.
+    assert cell(scores, "trec", "mrr")["chance"] == pytest.approx((1 + 1 / 2) / 2)
+
+
+def test_a_saturated_metric_is_said_to_be(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": 1}})
+    warnings = score(dataset, lists({"q": IDS}), Choices(["memory"], ks=(1,))).summary["warnings"]
+    assert any("saturated" in warning and "hit@1" in warning for warning in warnings)
+    far = lists({"q": [*IDS[1:], "d0"]})
+    assert score(dataset, far, Choices(["memory"], ks=(1,))).summary["warnings"] == []
+
+
+def test_a_protocol_that_is_unknown_or_does_not_fit_is_refused(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": 1}})
+    run = lists({"q": IDS})
+    with pytest.raises(UsageError, match="unknown protocol 'memroy'; did you mean memory"):
+        score(dataset, run, Choices(["memroy"]))
+    with pytest.raises(UsageError, match="needs the answer key 'locomo-official', which small"):
+        score(dataset, run, Choices(["locomo-official"]))
+    with pytest.raises(UsageError, match="cut-off"):
+        score(dataset, run, Choices(ks=(0,)))
+
+
+def test_every_protocol_that_fits_is_applied_and_a_fixed_one_keeps_its_rules(
+    tmp_path: Path,
+) -> None:
+    dataset = with_official_key(tmp_path / "data")
+    choices = Choices(ks=(2,), metrics=[Metric("map")], ties=Ties.TREC)
+    scores = score(dataset, {"q": {"s1": 1.0, "s2": 1.0}}, choices)
+    found = {b["protocol"]: b for b in scores.summary["protocols"]}
+    assert set(found) == {"memory", "trec", "locomo-official", "locomo-official-aggregate"}
+    official = found["locomo-official"]
+    assert official["ties"] == "order"
+    assert set(official["slices"]["all"]["metrics"]) == {f"recall@{k}" for k in (5, 10, 25, 50)}
+    assert found["memory"]["ties"] == "trec"
+    assert {"map", "hit@2"} <= set(found["memory"]["slices"]["all"]["metrics"])
+    # Two strings of evidence, one of them malformed and never to be found.
+    assert cell(scores, "locomo-official", "recall@5")["value"] == (0.5 + 1) / 2
+    assert cell(scores, "locomo-official-aggregate", "recall@5")["value"] == (0.5 + 0) / 2
+
+
+def with_official_key(folder: Path) -> Dataset:
+    def fill(out: DatasetWriter) -> None:
+        row = out.document("s1", "x")
+        out.document("s2", "y")
+        out.haystack("all")
+        out.query("q", "?", "all")
+        out.query("without evidence", "?", "all")
+        out.judgement("q", row)
+        out.judgement("q", row, unit="0:s1", key="locomo-official")
+        out.judgement("q", -1, unit="1:D", document_id="D", key="locomo-official")
+
+    return prepared(folder, fill)

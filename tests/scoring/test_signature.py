@@ -1,0 +1,230 @@
+"""Every number carries a signature, and what changes a number changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small import lists, one_corpus, prepared
+
+from harness.dataset.reader import Dataset
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.rankings import Run
+from harness.schema import Ability
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import Ties
+from harness.scoring.score import Answered, Choices, score
+from harness.scoring.signature import Signature
+
+parts = st.text(min_size=1) | st.sampled_from(
+    ["all", "category:a|b", "x:y", "50%", "a\nb", " ", "\u3000"]
+)
+
+
+@given(
+    st.builds(Signature, *[parts] * 7, st.integers(0), parts, parts, st.integers(1), parts, parts)
+)
+def test_parse_and_print_are_inverse(signature: Signature) -> None:
+    assert Signature.parse(str(signature)) == signature
+    assert "\n" not in str(signature)
+
+
+WHOLE = (
+    "recall@10|protocol:memory/1|data:locomo#ff853148|unit:turn|text:official|split:test|"
+    "slice:all|n:1982|queries:all|ties:order|depth:50|missing:zero|v:0.1.0"
+)
+
+
+def test_a_signature_says_what_each_of_its_parts_means() -> None:
+    signature = Signature.parse(f"  {WHOLE}\n")
+    assert str(signature) == WHOLE
+    explained = {part: (value, meaning) for part, value, meaning in signature.explain()}
+    assert explained["n"][0] == "1982"
+    assert all(meaning for _, meaning in explained.values())
+    assert "pieces of evidence" in signature.formula.lower()
+    assert "every ability" in signature.rules
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("recall@10", "lacks 'protocol'"),
+        (WHOLE.replace("|n:1982", ""), "lacks 'n'"),
+        (WHOLE.replace("n:1982", "n:many"), "n and depth must be numbers"),
+        (WHOLE + "|colour:red", "has ['colour']"),
+        (WHOLE + "|n:7", "not as they are printed"),
+        (WHOLE.replace("|n:", "|rubbish|n:"), "has ['rubbish']"),
+        ("", "lacks 'protocol'"),
+    ],
+)
+def test_what_is_no_signature_is_refused_in_one_line(text: str, says: str) -> None:
+    with pytest.raises(UsageError, match="not a signature") as error:
+        Signature.parse(text)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+# -- of a summary ---------------------------------------------------------------------------------
+
+IDS = [f"d{i}" for i in range(8)]
+RUN = {f"q{i}": IDS[i:] + IDS[:i] for i in range(6)}
+KINDS: list[dict[str, Any]] = [
+    {"ability": Ability.KNOWLEDGE_UPDATE, "category": "odd|category: 100%"},
+    {"ability": Ability.KNOWLEDGE_UPDATE},
+    {"ability": Ability.ABSTENTION},
+    {"ability": Ability.TEMPORAL},
+    {},
+    {},
+]
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> Dataset:
+    return small(tmp_path / "data")
+
+
+def small(folder: Path, text: str = "x", **view: Any) -> Dataset:
+    """Six queries of several abilities over eight turns of four sessions."""
+
+    def fill(out: DatasetWriter) -> None:
+        rows = [
+            out.document(id_, text, session=f"s{i // 2}", timestamp=100 * i)
+            for i, id_ in enumerate(IDS)
+        ]
+        out.haystack("all", rows)
+        for i, kind in enumerate(KINDS):
+            out.query(f"q{i}", "?", "all", **kind)
+            if kind.get("ability") is not Ability.ABSTENTION:
+                out.judgement(f"q{i}", rows[1])
+                out.judgement(f"q{i}", rows[4], 2)
+
+    return prepared(folder, fill, **view)
+
+
+def numbers(part: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """(path, number, its signature) of every score in a section of a summary."""
+    if isinstance(part, dict):
+        signed = part.get("signatures", {})
+        for name, value in part.items():
+            if "signature" in part and name in ("value", "recall", "chance", "ceiling"):
+                yield (*path, name), value, part["signature"]
+            elif name in signed:
+                yield (*path, name), value, signed[name]
+            elif name not in ("signature", "signatures", "ties"):
+                yield from numbers(value, *path, name)
+    elif isinstance(part, float):
+        yield path, part, None
+
+
+def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> None:
+    answered = Answered.everything(6)
+    answered.failed[5] = True
+    scores = score(dataset, lists(RUN), Choices(ks=(1, 3)), answered=answered)
+    summary = scores.summary
+    seen = 0
+    for block in summary["protocols"]:
+        found = list(numbers(block["slices"]))
+        for (slice_, _, metric, _), _, signature in found:
+            parsed = Signature.parse(signature)
+            cell = block["slices"][slice_]["metrics"][metric]
+            assert parsed.metric == metric
+            assert parsed.slice == slice_
+            assert parsed.n == cell["n"]
+            assert (parsed.unit, parsed.ties) == (block["unit"], block["ties"])
+            assert parsed.protocol == f"{block['protocol']}/{block['version']}"
+            assert parsed.formula
+            assert parsed.rules
+        seen += len(found)
+        left_out = [q for ids in scores.left_out[block["protocol"]].values() for q in ids]
+        assert block["slices"]["all"]["n"] == len(RUN.keys() - left_out)
+    assert seen > 100
+    updates = summary["knowledge_update"]
+    assert {Signature.parse(s).n for s in updates["signatures"].values()} == {updates["n"]} == {2}
+    assert set(updates["signatures"]) == set(updates) - {"n", "signatures"}
+    tokens = summary["tokens"]["recall_within_budget"]
+    for _, _, signature in numbers(tokens):
+        assert Signature.parse(signature).formula
+    assert Signature.parse(tokens["500"]["signature"]).n == tokens["500"]["n"] == 4
+    temporal = tokens["500"]["by_ability"]["temporal"]
+    assert Signature.parse(temporal["signature"]).n == temporal["n"] == 1
+    assert Signature.parse(temporal["signature"]).slice == "temporal"
+
+
+def test_the_numbers_of_abstention_carry_signatures_with_their_own_n(dataset: Dataset) -> None:
+    run = {q: {d: float(8 - i + int(q[1])) for i, d in enumerate(ids)} for q, ids in RUN.items()}
+    found = score(dataset, run).summary["abstention"]
+    signed = {name: Signature.parse(text) for name, text in found["signatures"].items()}
+    assert signed["false_evidence_rate"].n == found["n_unanswerable"] == 1
+    assert signed["auroc"].n == found["n_unanswerable"] + found["n_answerable"] == 6
+    assert all(s.formula and s.rules for s in signed.values())
+    assert {"auroc", "at_threshold", "aurc"} <= set(found["confidence"]) & set(signed)
+
+
+def fail_one(i: int) -> Answered:
+    answered = Answered.everything(6)
+    answered.failed[i] = True
+    return answered
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"choices": Choices(ks=(2,))},
+        {"choices": Choices(ties=Ties.TREC)},
+        {"choices": Choices(ties=Ties.TREC64)},
+        {"choices": Choices(missing="skip")},
+        {"depth": 9},
+        {"answered": fail_one(3)},
+        {"answered": fail_one(4)},
+        {"data": {"text": "y"}},
+        {"data": {"granularity": "session"}},
+        {"data": {"split": "dev"}},
+        {"data": {"name": "other"}},
+    ],
+    ids=str,
+)
+def test_a_change_of_any_setting_changes_the_signature(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    def signature(folder: str, data: Any = None, **arguments: Any) -> str:
+        arguments = {"choices": Choices(ks=(1,)), "depth": 8} | arguments
+        dataset = small(tmp_path / folder, **(data or {}))
+        summary = score(dataset, lists(RUN), **arguments).summary
+        plain = ("memory", dataset.manifest.granularity)
+        (block,) = [b for b in summary["protocols"] if (b["protocol"], b["unit"]) == plain]
+        (cell, *_) = block["slices"]["all"]["metrics"].values()
+        text: str = cell["signature"]
+        return text
+
+    assert signature("plain") == signature("again")
+    assert signature("changed", **change) != signature("plain2")
+
+
+def test_runs_that_failed_on_different_queries_do_not_compare(dataset: Dataset) -> None:
+    def first(answered: Answered) -> tuple[int, str]:
+        cells = score(dataset, lists(RUN), answered=answered).summary["protocols"][0]["slices"]
+        cell = next(iter(cells["all"]["metrics"].values()))
+        return cell["n"], cell["signature"]
+
+    (n, one), (again, other) = first(fail_one(3)), first(fail_one(4))
+    assert n == again == 4
+    assert one != other
+
+
+def test_the_metric_of_a_signature_is_what_was_asked_for(tmp_path: Path) -> None:
+    dataset = one_corpus(tmp_path / "data", ["a", "b"], {"q": {"a": 2}})
+    run: Run = {"q": {"a": 1.0}}
+    choices = Choices(["trec"], metrics=[Metric.parse("P(rel=2)@1")])
+    (block,) = score(dataset, run, choices).summary["protocols"]
+    cell = block["slices"]["all"]["metrics"]["precision(rel=2)@1"]
+    assert Signature.parse(cell["signature"]).metric == "precision(rel=2)@1"
+
+
+def test_an_unknown_rule_for_missing_queries_is_refused(dataset: Dataset) -> None:
+    with pytest.raises(UsageError, match="'zero' or are left out \\('skip'\\), not 'ignore'"):
+        score(dataset, lists(RUN), Choices(missing="ignore"))

@@ -1,0 +1,182 @@
+"""Paired comparisons, and the tests that are made on request."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from harness.statistics.paired import PairedComparison, compare_paired, outcomes
+from harness.statistics.paired_tests import equivalence, paired_t, wilcoxon
+
+value = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0, math.nan])
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two systems' values of two metrics, and the clusters of the observations."""
+    n = draw(st.integers(1, 60))
+    a, b = (
+        np.array(draw(st.lists(value, min_size=2 * n, max_size=2 * n))).reshape(n, 2)
+        for _ in range(2)
+    )
+    clusters = np.array(draw(st.lists(st.integers(0, 11), min_size=n, max_size=n)))
+    return a, b, clusters
+
+
+def numbers(found: PairedComparison) -> list[float]:
+    d = found.difference
+    return [
+        *(found.mean_a, found.mean_b, d.value, d.low, d.high, d.n, d.units),
+        *(found.test.p, found.effect_size, found.power.detectable),
+        *(found.won, found.lost, found.tied, found.unpaired),
+    ]
+
+
+def close(first: list[float], second: list[float]) -> bool:
+    return bool(np.allclose(first, second, rtol=1e-9, atol=1e-12, equal_nan=True))
+
+
+def test_everything_of_a_comparison_by_hand() -> None:
+    a = [1.0, 0.5, 1.0, 1.0, np.nan, 0.0, np.nan]
+    b = [0.0, 0.5, 0.5, 0.0, 1.0, 0.5, np.nan]
+    [found] = compare_paired(a, b, bounds=(-1, 1))
+    differences = np.array([1.0, 0.0, 0.5, 1.0, -0.5])
+    assert (found.won, found.lost, found.tied, found.unpaired) == (3, 1, 1, 1)
+    assert (found.mean_a, found.mean_b) == pytest.approx((0.7, 0.3))
+    assert found.difference.value == pytest.approx(0.4)
+    assert found.difference.n == 5
+    assert found.effect_size == pytest.approx(0.4 / differences.std(ddof=1))
+    low, high = stats.t.interval(0.95, 4, 0.4, stats.sem(differences))
+    assert (found.difference.low, found.difference.high) == pytest.approx((low, min(high, 1)))
+    # Of 1, .5, 1, -.5 with any signs, sums of 2 or more: 3, 2, 2 and their mirror images of 16.
+    assert found.test.p == 6 / 16
+    assert outcomes(a, b)[:, 0].tolist()[:4] == [1, 0, 1, 1]
+    assert np.isnan(outcomes(a, b)[4:, 0]).tolist() == [True, False, True]
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs())
+def test_swapping_the_systems_turns_the_signs_and_nothing_else(
+    drawn: tuple[np.ndarray, np.ndarray, np.ndarray],
+) -> None:
+    a, b, clusters = drawn
+    for labels in (None, clusters):
+        forth = compare_paired(a, b, labels, resamples=400)
+        back = compare_paired(b, a, labels, resamples=400)
+        for one, two in zip(forth, back, strict=True):
+            f, t = one.difference, two.difference
+            assert close([f.value, f.low, f.high], [-t.value, -t.high, -t.low])
+            assert close([one.effect_size], [-two.effect_size])
+            assert close([one.test.p, one.power.detectable], [two.test.p, two.power.detectable])
+            assert (one.won, one.lost, one.tied) == (two.lost, two.won, two.tied)
+
+
+@settings(max_examples=40, deadline=None)
+@given(pairs(), st.randoms(use_true_random=False))
+def test_neither_order_nor_names_of_clusters_matter(
+    drawn: tuple[np.ndarray, np.ndarray, np.ndarray], random: object
+) -> None:
+    a, b, clusters = drawn
+    order = np.random.default_rng(random.randrange(2**32)).permutation(len(a))  # type: ignore[attr-defined]
+    names = np.array([f"c{(5 * i) % 12}" for i in range(12)])
+    forth = compare_paired(a, b, clusters)
+    again = compare_paired(a[order], b[order], names[clusters][order])
+    for one, two in zip(forth, again, strict=True):
+        # Up to 12 clusters: a cluster t and an exact test, in which nothing is drawn.
+        if one.difference.method != "bootstrap":
+            assert close(numbers(one), numbers(two))
+
+
+def test_a_difference_is_seen_better_in_pairs_and_less_well_where_clusters_share_it() -> None:
+    generator = np.random.default_rng(1)
+    labels = np.repeat(np.arange(12), 25)
+    hard = generator.random(300)
+    a = hard + 0.05 + generator.normal(0, 0.1, 300) + generator.normal(0, 0.1, 12)[labels]
+    [alone] = compare_paired(a, hard)
+    [together] = compare_paired(a, hard, labels)
+    assert alone.difference.value == pytest.approx(together.difference.value)
+    assert together.difference.high - together.difference.low > 2 * (
+        alone.difference.high - alone.difference.low
+    )
+    assert together.power.design_effect > 4
+    assert together.test.p > alone.test.p
+    assert alone.effect_size == together.effect_size
+
+
+def test_equal_systems_tie_everywhere() -> None:
+    values = np.random.default_rng(2).random((50, 1))
+    [found] = compare_paired(values, values)
+    assert (found.won, found.lost, found.tied, found.test.p) == (0, 0, 50, 1.0)
+    assert (found.difference.low, found.difference.high) == (0, 0)
+    assert found.difference.rough
+    assert math.isnan(found.effect_size)
+    assert math.isnan(found.power.detectable)
+    [rounded] = compare_paired([0.1 + 0.2], [0.3])
+    assert rounded.tied == 1
+
+
+def test_pairs_must_be_pairs() -> None:
+    with pytest.raises(ValueError, match="same shape"):
+        compare_paired([1.0, 2.0], [1.0])
+
+
+def test_the_paired_t_test_is_scipys() -> None:
+    generator = np.random.default_rng(3)
+    a, b = generator.random((2, 30, 2))
+    a[4, 1] = np.nan
+    for at, mine in enumerate(paired_t(a, b)):
+        peer = stats.ttest_rel(a[:, at], b[:, at], nan_policy="omit")
+        assert (mine.statistic, mine.df, mine.p) == pytest.approx(
+            (peer.statistic, peer.df, peer.pvalue), rel=1e-9
+        )
+    assert math.isnan(paired_t([1.0, 1.0], [0.9, 0.9])[0].p)
+
+
+def test_the_cluster_t_test_keeps_its_level_where_the_plain_one_does_not() -> None:
+    generator = np.random.default_rng(4)
+    labels = np.repeat(np.arange(10), 20)
+    shift = generator.normal(0, 0.5, (10, 1000))[labels]
+    differences = shift + generator.normal(0, 1, (200, 1000))
+    zero = np.zeros_like(differences)
+    aware = np.mean([test.p <= 0.05 for test in paired_t(differences, zero, labels)])
+    blind = np.mean([test.p <= 0.05 for test in paired_t(differences, zero)])
+    assert aware == pytest.approx(0.05, abs=0.025)  # Monte Carlo error 0.7 points
+    assert blind > 0.25
+
+
+def test_wilcoxons_test_leaves_out_what_is_not_paired() -> None:
+    generator = np.random.default_rng(5)
+    a, b = generator.random((2, 25))
+    a[3] = np.nan
+    kept = np.arange(25) != 3
+    [mine] = wilcoxon(a, b)
+    peer = stats.wilcoxon(a[kept], b[kept])
+    assert (mine.statistic, mine.p) == (peer.statistic, peer.pvalue)
+    assert wilcoxon([1.0, 1.0], [1.0, 1.0])[0].p == 1.0
+    assert math.isnan(wilcoxon([np.nan], [1.0])[0].p)
+
+
+def test_equivalence_is_statsmodels_tost() -> None:
+    from statsmodels.stats.weightstats import ttost_paired
+
+    generator = np.random.default_rng(6)
+    a = generator.random(60)
+    b = a + generator.normal(0.01, 0.05, 60)
+    for margin in (0.005, 0.02, 0.05):
+        [mine] = equivalence(a, b, margin)
+        p, _, _ = ttost_paired(a, b, -margin, margin)
+        assert mine.p == pytest.approx(p, rel=1e-9)
+        assert mine.equivalent == (-margin < mine.low and mine.high < margin)
+
+
+def test_equivalence_is_not_shown_by_little_data_and_needs_a_margin() -> None:
+    assert not equivalence([0.5], [0.5], 0.1)[0].equivalent
+    assert equivalence([0.5, 0.7], [0.5, 0.7], 0.1)[0].equivalent
+    assert not equivalence([0.9, 1.1], [0.5, 0.7], 0.1)[0].equivalent
+    with pytest.raises(ValueError, match="above 0"):
+        equivalence([0.5], [0.5], 0)
