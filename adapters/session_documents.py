@@ -83,14 +83,14 @@ class SessionDocuments:
         else:
             text = " ".join([said for _, _, said in turns])
         when = slot.timestamp if self._dated else None
-        return self._out.document(slot.id, text, timestamp=when, session=slot.id)
+        return self._out.document(slot.id, text, timestamp=when, session=slot.session)
 
     def _write_turn(self, slot: Slot, position: int, role: str, said: str) -> int:
         return self._out.document(
             f"{slot.id}_{position + 1}",
             dated_turn(slot.timestamp, role, said) if self._dated else said,
             timestamp=slot.timestamp if self._dated else None,
-            session=slot.id,
+            session=slot.session,
             speaker=role,
             position=position,
         )

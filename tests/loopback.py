@@ -5,9 +5,10 @@
         server.put_dataset("owner/name", "0123...", {"a.json": b"..."}, token="hf_x")
 
 The file server knows ETag, Range and If-Range. The hub answers HEAD and GET of
-/datasets/OWNER/NAME/resolve/REVISION/PATH (and of models, without /datasets) as huggingface.co
-does: the commit, the ETag and the size in headers, a redirect to another origin (here: the same server under its other name) for the bytes,
-401 and GatedRepo without the right token, EntryNotFound, RevisionNotFound, RepoNotFound.
+/datasets/OWNER/NAME/resolve/REVISION/PATH (models: the same without /datasets) as huggingface.co
+does: the commit, the ETag and the size in headers, a redirect to another origin (here: the same
+server under its other name) for the bytes, 401 and GatedRepo without the right token,
+EntryNotFound, RevisionNotFound, RepoNotFound.
 
 What a test wants to go wrong is queued with `fail`; every request is kept in `requests`.
 """

@@ -22,18 +22,13 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Print part by part, then the metric's formula and the protocol's rules."""
-    import inspect
-
-    from harness.scoring.metrics import Metric
     from harness.scoring.protocols import PROTOCOLS
     from harness.scoring.signature import Signature
 
     signature = Signature.parse(options.signature)
-    metric = Metric.parse(signature.metric)
-    formula = inspect.getdoc(metric.function) or ""
+    formula, rules = signature.formula, signature.rules
     name = signature.protocol.partition("/")[0]
     protocol = PROTOCOLS.get(name)
-    rules = protocol.about if protocol else "a protocol that this version does not know"
     if options.json:
         import orjson
 
@@ -42,7 +37,7 @@ def call(options: argparse.Namespace) -> int:
         return 0
     for part, value, meaning in signature.explain():
         print(f"{part:9} {value}\n          {meaning}")
-    print(f"\n{metric}: {formula}")
+    print(f"\n{signature.metric}: {formula}")
     print(f"\nprotocol {name}: {rules}")
     if protocol and protocol.source:
         print(f"after {protocol.source}")

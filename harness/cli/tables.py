@@ -170,7 +170,9 @@ def _updates(summary: dict[str, Any]) -> tuple[str, str] | None:
     if found is None:
         return None
     ks = [int(name.rpartition("@")[2]) for name in found if name.startswith("newest_found@")]
-    k = max(k for k in ks if k <= 10)
+    k = max((k for k in ks if k <= 10), default=min(ks, default=None))
+    if k is None:
+        return None
     return (
         "knowledge update",
         f"n {found['n']}: newest found@{k} {found[f'newest_found@{k}']:.4f}, "

@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.rankings import Rankings, duplicates, read_rankings, without
+from harness.rankings import Rankings, read_rankings
 from harness.results.folder import RUN_VERSION, dataset_record, folder_name, write_rankings
+from harness.scoring.resolve import cleaned
 
 
 def import_rankings(
@@ -59,20 +58,10 @@ def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankin
         )
     if unknown:
         notes.append(f"{len(unknown)} of its queries not in {dataset.name}, which are ignored")
-    again = duplicates(rankings)
-    if len(again):
-        notes.append(f"{len(again)} rows repeat a document of their ranking; its first row counts")
-        rankings = without(rankings, again)
-    if dataset.manifest.exclude_self:
-        rankings = _without_own(rankings)
+    rankings, repeated = cleaned(rankings, dataset)
+    if repeated:
+        notes.append(f"{repeated} rows repeat a document of their ranking; its best place counts")
     return rankings, notes
-
-
-def _without_own(rankings: Rankings) -> Rankings:
-    """Less the documents whose id is the query's."""
-    queries = pa.array(rankings.query_ids, pa.string()).take(pa.array(rankings.query))
-    own: Any = pc.equal(rankings.document, queries)
-    return without(rankings, np.flatnonzero(own.to_numpy()))
 
 
 def _write(

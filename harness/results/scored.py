@@ -54,4 +54,4 @@ def _answered(run: RunFolder, dataset: Dataset) -> Answered:
     failed[at] = table["failed"].to_numpy(zero_copy_only=False)
     abstained[at] = table["abstained"].to_numpy(zero_copy_only=False)
     confidence[at] = table["confidence"].to_numpy(zero_copy_only=False).astype(float)
-    return Answered(asked, failed, confidence, abstained)
+    return Answered(asked, asked & ~failed, failed, confidence, abstained)

@@ -16,12 +16,14 @@ Flags = npt.NDArray[np.bool_]
 class Answered:
     """What became of each query; every array has shape (queries,).
 
-    `asked`: the run was to answer the query. `failed`: it raised an error there, so it is left out
-    of every mean and counted. `confidence`: the system's own, NaN where it gave none. `abstained`:
-    it said that there is no answer.
+    `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
+    nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
+    raised an error there, so it is left out of every mean and counted. `confidence`: the system's
+    own, NaN where it gave none. `abstained`: it said that there is no answer.
     """
 
     asked: Flags
+    replied: Flags
     failed: Flags
     confidence: Values
     abstained: Flags
@@ -29,4 +31,5 @@ class Answered:
     @classmethod
     def everything(cls, n: int) -> Answered:
         """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
-        return cls(np.ones(n, bool), np.zeros(n, bool), np.full(n, np.nan), np.zeros(n, bool))
+        no = np.zeros(n, bool)
+        return cls(np.ones(n, bool), no, no.copy(), np.full(n, np.nan), no.copy())

@@ -152,7 +152,8 @@ class _Scorer:
             "no answer exists (abstention)": without & (not protocol.unanswerable),
             "no judgement": ~any_judged & protocol.judged,
             "no evidence in the answer key": ~any_relevant & protocol.relevant,
-            "no ranking in the run": ~ranked.answered & (self._choices.missing == "skip"),
+            "no ranking in the run": ~(ranked.answered | answered.replied)
+            & (self._choices.missing == "skip"),
         }
         scored = np.ones(n, bool)
         left_out: dict[str, list[str]] = {}
@@ -242,7 +243,8 @@ class _Scorer:
         """Which queries the run can be scored on, for the signature."""
         counted = self._answered.asked & ~self._answered.failed
         if self._choices.missing == "skip":
-            counted = counted & np.isin(self._dataset.query_ids, self._rankings.query_ids)
+            there = np.isin(self._dataset.query_ids, self._rankings.query_ids)
+            counted = counted & (there | self._answered.replied)
         if counted.all():
             return "all"
         return digest([self._dataset.query_ids[i] for i in np.flatnonzero(counted)])

@@ -131,7 +131,7 @@ def test_odd_rankings_are_scored_with_a_warning_and_refused_by_strict(
         _recall(harness("score", _write(tmp_path / "good.trec", perfect), *SAMPLE))
     )
     assert told.err.count("\n") == 1
-    assert "1 rows repeat a document of their ranking; its first row counts" in told.err
+    assert "1 rows repeat a document of their ranking; its best place counts" in told.err
     assert _json(told)["run"]["retriever"]["rankings_from"]["notes"] != []
     strange = [["nobody", *perfect[0][1:]], *perfect]
     unknown = _write(tmp_path / "unknown.trec", strange)

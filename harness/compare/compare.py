@@ -1,0 +1,104 @@
+"""Compares scored runs, paired by query; refuses those whose numbers do not compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from harness.compare.comparable import differing, essentials, settings, shared_blocks
+from harness.compare.comparison import Comparison, Group, Options
+from harness.compare.scored import ScoredRun
+from harness.compare.table import table
+from harness.errors import UsageError, near
+from harness.statistics.corrections import CORRECTIONS
+
+
+def compare(
+    folders: Sequence[Path],
+    options: Options | None = None,
+    *,
+    haystacks: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Compare run folders that have been scored.
+
+    `haystacks` gives the haystack of each query where scores.parquet does not. Raises UsageError
+    for fewer than two folders, one that is no scored run, unknown options, and, unless
+    `options.anyway`, runs that do not compare: the message names each difference.
+    """
+    options = options or Options()
+    _check(options)
+    if len(folders) < 2:
+        raise UsageError("a comparison needs two run folders or more")
+    runs = [ScoredRun.read(folder) for folder in folders]
+    labels = _labels(folders)
+    blocks = shared_blocks(runs, options.protocols)
+    if not blocks:
+        named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
+        raise UsageError(f"no run was scored under {', '.join(named)}{near(named[0], known)}")
+    required = [essentials(run, blocks) for run in runs]
+    differences = differing(required)
+    if differences and not options.anyway:
+        names = " / ".join(labels)
+        raise UsageError(
+            f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
+            "--anyway shows them apart"
+        )
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for at, found in enumerate(required):
+        groups.setdefault(tuple(sorted(found.items())), []).append(at)
+    return Comparison(
+        runs=tuple(labels),
+        differences=tuple(differences),
+        groups=tuple(
+            _group([runs[at] for at in members], [labels[at] for at in members], options, haystacks)
+            for members in groups.values()
+        ),
+        options=options,
+    )
+
+
+def _group(
+    runs: Sequence[ScoredRun],
+    labels: Sequence[str],
+    options: Options,
+    haystacks: Mapping[str, str] | None,
+) -> Group:
+    """Runs whose essentials agree, under every protocol in which they do."""
+    blocks = [
+        block
+        for block in shared_blocks(runs, options.protocols)
+        if all(block in run.blocks for run in runs)
+        and not differing([essentials(run, [block]) for run in runs])
+    ]
+    pairs = list(combinations(range(len(runs)), 2))
+    return Group(
+        runs=tuple(labels),
+        systems=tuple(run.record["retriever"]["name"] for run in runs),
+        failed=tuple(run.scores["queries"]["failed"] for run in runs),
+        essentials=essentials(runs[0], blocks),
+        settings=tuple(differing([settings(run) for run in runs])),
+        tables=tuple(table(runs, block, pairs, options, haystacks) for block in blocks),
+    )
+
+
+def _labels(folders: Sequence[Path]) -> list[str]:
+    """What to call each run: its folder's name, or the whole path where two are the same."""
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        return [str(folder) for folder in folders]
+    return names
+
+
+def _check(options: Options) -> None:
+    if options.correction not in CORRECTIONS:
+        known = near(options.correction, list(CORRECTIONS))
+        raise UsageError(f"unknown correction {options.correction!r}{known}")
+    if options.over not in ("auto", "haystacks", "queries"):
+        raise UsageError(f"resample over auto, haystacks or queries, not {options.over!r}")
+    if not (0 < options.level < 1 and 0 < options.power < 1 and options.resamples >= 1):
+        raise UsageError(
+            f"level {options.level} and power {options.power} must be between 0 and 1, and "
+            f"resamples {options.resamples} 1 or more"
+        )
