@@ -3,38 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from scored_runs import Bench
 
-from harness import RetrieverSpec, Settings, open_dataset, run, score_run
-from harness.dataset.reader import Dataset
-
-
-@dataclass(frozen=True)
-class Bench:
-    """Makes scored runs of the sample below one folder."""
-
-    results: Path
-    dataset: Dataset
-
-    @property
-    def haystacks(self) -> dict[str, str]:
-        """The haystack of each query."""
-        names = [self.dataset.haystack_ids[at] for at in self.dataset.query_haystack]
-        return dict(zip(self.dataset.query_ids, names, strict=True))
-
-    def bm25(self, settings: Settings | None = None, **params: Any) -> Path:
-        """A scored run of bm25."""
-        return self.run(RetrieverSpec("bm25", params=params), settings)
-
-    def run(self, retriever: Any, settings: Settings | None = None) -> Path:
-        """A scored run."""
-        folder = run(self.dataset, retriever, settings, out=self.results)
-        score_run(folder, self.dataset)
-        return folder
+from harness import open_dataset
 
 
 @pytest.fixture(scope="session")
