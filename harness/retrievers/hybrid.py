@@ -58,4 +58,4 @@ class Hybrid:
 
     def report(self) -> dict[str, Any]:
         """What each says of itself."""
-        return {name: told for stage in self._stages for name, told in stage.report().items()}
+        return {"retrievers": [stage.report() for stage in self._stages]}

@@ -69,7 +69,7 @@ def _digest(folder: Path) -> str:
 def _from_hub(name: str, revision: str) -> Model:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
 
     if not sys.stderr.isatty():
         disable_progress_bars()

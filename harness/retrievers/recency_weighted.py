@@ -69,7 +69,7 @@ class RecencyWeighted:
 
     def report(self) -> dict[str, Any]:
         """What the retriever inside says of itself."""
-        return self._stage.report()
+        return {"retriever": self._stage.report()}
 
     def _weighed(self, query: Question, found: Ranking, k: int) -> Result:
         at = found.positions

@@ -65,7 +65,7 @@ class Rerank:
 
     def report(self) -> dict[str, Any]:
         """The reranker, how many pairs it scored, and what the first retriever says."""
-        return {**self._about, "pairs": self._pairs, **self._stage.report()}
+        return {**self._about, "pairs": self._pairs, "retriever": self._stage.report()}
 
     def _again(self, query: Question, found: Ranking, k: int) -> Result:
         candidates, rest = np.split(found.positions, [self._depth])

@@ -63,9 +63,9 @@ class Stage:
         return rankings
 
     def report(self) -> dict[str, Any]:
-        """What it says of itself, if it says anything."""
+        """Its name, and what it says of itself if it says anything."""
         report = getattr(self._retriever, "report", None)
-        return {self.name: dict(report())} if callable(report) else {}
+        return {"name": self.name, **(report() if callable(report) else {})}
 
     def _ranking(self, found: Found, k: int) -> Ranking:
         """As the harness itself reads an answer: sorted by score, each document once."""

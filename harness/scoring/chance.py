@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
+from harness.scoring.chance_units import pieces_found, shares_evidence
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
@@ -22,10 +23,16 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
     """Expected value of the metric for a random ranking; shape (n,), NaN without relevant ones.
 
     `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None where
-    no exact formula is implemented: judgements with units, and whole rankings of huge haystacks.
+    it would take too long: whole rankings of huge haystacks, and see chance_units.
     """
-    if len(np.unique(ranked.unit)) < len(ranked.unit) or not ranked.first_of_document.all():
-        return None
+    if shares_evidence(ranked):
+        if metric.name in ("recall", "recall_all"):
+            cut = np.minimum(metric.k if metric.k is not None else NOT_RETRIEVED, size)
+            relevant = ranked.grade >= metric.rel
+            return pieces_found(metric.name, ranked, relevant, present, size, cut)
+        # The others are about documents, however many pieces one carries.
+        once = ranked.first_of_document
+        ranked, present = _rows(ranked, once), present[once]
     if metric.k is None and size.max(initial=0) > _LARGEST:
         return None
     n = ranked.n
@@ -60,6 +67,12 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
     else:
         return None
     return np.where(total > 0, value, np.nan)
+
+
+def _rows(ranked: Ranked, rows: np.ndarray) -> Ranked:
+    """Only these judgements."""
+    columns = ("query", "grade", "unit", "document", "first_of_document", "rank", "above", "tied")
+    return replace(ranked, **{name: getattr(ranked, name)[rows] for name in columns})
 
 
 def ceiling(metric: Metric, ranked: Ranked, present: np.ndarray, cut: Ints | None = None) -> Values:

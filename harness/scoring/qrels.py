@@ -39,13 +39,15 @@ class Qrels:
     @cached_property
     def first_of_document(self) -> npt.NDArray[np.bool_]:
         """False where the same query and document stand above already (for another unit)."""
-        first = np.ones(len(self.query), bool)
-        if len(self.query):
-            codes = to_numpy(self.document.dictionary_encode().indices).astype(np.int64)
-            _, at = np.unique(self.query.astype(np.int64) << 32 | codes, return_index=True)
-            first[:] = False
-            first[at] = True
+        first = np.zeros(len(self.query), bool)
+        pairs = self.query.astype(np.int64) << 32 | self.document_code
+        first[np.unique(pairs, return_index=True)[1]] = True
         return first
+
+    @cached_property
+    def document_code(self) -> npt.NDArray[np.int64]:
+        """A number for each judgement's document: equal ids, equal numbers."""
+        return to_numpy(self.document.dictionary_encode().indices).astype(np.int64)
 
     @property
     def n(self) -> int:

@@ -44,9 +44,9 @@ class Ranked:
 
     Shapes: `returned` and `answered` (n,): documents returned for a query, and whether the run has
     the query at all. The rest (m,), one a judgement, sorted by query: `rank` from 1, or
-    NOT_RETRIEVED; `first_of_document` is False for further units of a document; `above` and `tied`
-    describe the group of equal scores it stands in: how many
-    stand strictly above it, and how many are in it (0 where not retrieved).
+    NOT_RETRIEVED; `document` numbers the documents, and `first_of_document` is False for further
+    units of one; `above` and `tied` describe the group of equal scores it stands in: how many stand
+    strictly above it, and how many are in it (0 where not retrieved).
     """
 
     returned: Ints
@@ -54,6 +54,7 @@ class Ranked:
     query: npt.NDArray[np.int32]
     grade: npt.NDArray[np.int32]
     unit: npt.NDArray[np.int32]
+    document: Ints
     first_of_document: npt.NDArray[np.bool_]
     rank: Ints
     above: Ints
@@ -288,6 +289,7 @@ def _ranked(
         qrels.query,
         qrels.grade,
         qrels.unit,
+        qrels.document_code,
         qrels.first_of_document,
         rank,
         above,

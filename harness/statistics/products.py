@@ -11,10 +11,16 @@ from harness.statistics.units import Values
 _ONE_THREAD = 1 << 19
 
 
+_COLUMNS = 16
+
+
 def product(left: Values, right: Values) -> Values:
-    """left @ right for a narrow `right`, some rows of `left` at a time."""
+    """left @ right, in tiles of some rows of `left` and some columns of `right`."""
     out = np.empty((len(left), right.shape[1]))
-    rows = max(4, _ONE_THREAD // max(right.size, 1))
-    for start in range(0, len(left), rows):
-        np.matmul(left[start : start + rows], right, out=out[start : start + rows])
+    for column in range(0, right.shape[1], _COLUMNS):
+        part = np.ascontiguousarray(right[:, column : column + _COLUMNS])
+        rows = max(4, _ONE_THREAD // max(part.size, 1))
+        for row in range(0, len(left), rows):
+            tile = np.s_[row : row + rows, column : column + _COLUMNS]
+            out[tile] = left[row : row + rows] @ part
     return out

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pty
 import resource
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -216,3 +218,24 @@ def test_python_m_harness_is_the_harness_command(tmp_path: Path) -> None:
         for start in ([sys.executable, "-m", "harness"], [str(command)])
     ]
     assert outputs[0] == outputs[1] != b""
+
+
+@pytest.mark.parametrize(("more", "bar"), [([], True), (["--quiet"], False), (["--json"], False)])
+def test_a_progress_bar_is_for_terminals_and_not_when_quiet(
+    cache: Path, tmp_path: Path, more: list[str], bar: bool
+) -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 100))
+    subprocess.run(
+        [sys.executable, "-m", "harness", *SAMPLE, "--retriever", "recency", "--k", "1", *more],
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+        cwd=tmp_path,
+        env=os.environ | {"HARNESS_HOME": str(cache)},
+        check=True,
+    )
+    os.write(theirs, b"the end")
+    shown = b""
+    while not shown.endswith(b"the end"):
+        shown += os.read(ours, 1 << 16)
+    assert (b"80/80" in shown) is bar

@@ -207,6 +207,24 @@ def test_the_haystack_may_stand_in_the_scores(
     )
 
 
+def test_pairs_are_found_by_query_whatever_the_order_of_rows(
+    bench: Bench, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = tmp_path / pair[1].name
+    shutil.copytree(pair[1], other)
+    rows = pq.read_table(other / "scores.parquet")
+    order = np.random.default_rng(1).permutation(len(rows))
+    pq.write_table(rows.take(order), other / "scores.parquet")
+    options = Options(over="queries", resamples=50)
+    mixed = compare([pair[0], other], options, haystacks=bench.haystacks)
+    plain = compare(pair, options, haystacks=bench.haystacks)
+    for one, two in zip(mixed.groups[0].tables, plain.groups[0].tables, strict=True):
+        for first, second in zip(one.cells, two.cells, strict=True):
+            assert first.means[0] == second.means[0]
+            assert first.pairs == second.pairs
+    assert won_lost_tied(pair[0], other, MEMORY, "hit@5") == won_lost_tied(*pair, MEMORY, "hit@5")
+
+
 def test_metrics_that_one_run_lacks_are_named(
     bench: Bench, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:

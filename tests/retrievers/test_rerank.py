@@ -42,6 +42,7 @@ def test_candidates_are_ranked_again_and_the_rest_stays_below_them(longest: str)
         assert found.scores is not None
         assert sorted(found.scores, reverse=True) == list(found.scores)
         assert reranked.report()["pairs"] == min(depth, 4)
+        assert reranked.report()["retriever"] == {"name": "bm25"}
 
 
 def test_k_cuts_after_reranking(longest: str) -> None:

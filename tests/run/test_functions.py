@@ -12,7 +12,7 @@ from corpora import labelled, ranked
 
 from harness.dataset.reader import Dataset
 from harness.results.folder import RunFolder
-from harness.retrievers.contract import Corpus, Question
+from harness.retrievers.contract import Corpus, Question, Result
 from harness.run.runner import run
 
 
@@ -47,7 +47,7 @@ def test_a_plain_function_may_answer_with_numbers_that_are_ids(home: Path, tmp_p
     documents = [{"id": str(i), "text": f"passage {i}"} for i in range(5)]
     queries = [{"id": "1", "text": "three"}]
     dataset = labelled(tmp_path / "files", documents, queries, {"1": ["3"]})
-    for answer in ([3, "4"], np.array([3, 4]), [(3, 2.0), (4, 1.0)]):
+    for answer in ([3, "4"], np.array([3, 4]), [(3, 2.0), (4, 1.0)], Result(np.array([3, 4]))):
         folder = run(dataset, lambda text, k, answer=answer: answer, out=tmp_path)
         assert ranked(folder) == {"1": ["3", "4"]}
 

@@ -188,12 +188,29 @@ def test_the_order_of_the_questions_tells_nothing_of_what_they_ask(
     dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
     keeps = Keeps()
     run(dataset, keeps, Settings(k=1), out=tmp_path)
-    ability = dict(
-        zip(dataset.query_table["text"].to_pylist(), dataset.abilities.tolist(), strict=True)
-    )
-    without = np.array([ability[question.text] == "abstention" for question in keeps.questions])
-    assert len(without) == 1986
-    assert without[:993].mean() == pytest.approx(without.mean(), abs=0.04)
+    texts = dataset.query_table["text"].to_pylist()
+    row_of = {text: row for row, text in enumerate(texts)}
+    rows = np.array([row_of[question.text] for question in keeps.questions])
+    assert len(rows) == 1986
+    without = dataset.abilities[rows] == "abstention"
+    haystack = dataset.query_haystack[rows]
+    place = np.empty(len(rows))
+    for one in range(10):
+        place[haystack == one] = np.linspace(0, 1, (haystack == one).sum())
+    # The place of a question among its conversation's, from 0 to 1: in the file 0.89.
+    assert place[without].mean() == pytest.approx(0.5, abs=0.05)
+
+
+def test_the_order_of_the_haystacks_tells_nothing_of_what_they_are_asked(
+    home: Path, tmp_path: Path
+) -> None:
+    """LongMemEval's file is grouped by type."""
+    dataset = gold_first(tmp_path / "files", haystacks=200, size=2)
+    keeps = Keeps()
+    run(dataset, keeps, Settings(k=1), out=tmp_path)
+    places = [int(question.text.split()[1]) for question in keeps.questions]
+    assert sorted(places) == list(range(200))
+    assert abs(np.corrcoef(places, range(200))[0, 1]) < 0.2
 
 
 def test_another_seed_changes_handles_and_nothing_that_is_dated(

@@ -75,8 +75,28 @@ def test_ceiling_with_shared_evidence_is_that_of_the_best_permutation(name: str)
     present = np.ones(len(qrels.query), bool)
     of = ranked({"q": documents}, qrels)
     assert ceiling(Metric.parse(name), of, present)[0] == pytest.approx(best, abs=1e-12)
-    # No exact formula is known where documents share evidence, and none is made up.
-    assert chance(Metric.parse(name), of, present, np.array([5])) is None
+
+
+@given(
+    st.lists(st.sets(st.sampled_from("abcd"), max_size=3), min_size=1, max_size=4),
+    st.sets(st.sampled_from("abcdxy"), max_size=2),
+)
+@settings(max_examples=20, deadline=None)
+def test_chance_with_shared_evidence_is_the_mean_over_all_permutations(
+    carried: list[set[str]], absent: set[str]
+) -> None:
+    documents = [f"d{i}" for i in range(len(carried))]
+    pieces = {d: "".join(sorted(p)) for d, p in zip(documents, carried, strict=True) if p}
+    pieces["absent"] = "".join(sorted(absent)) or "z"
+    qrels = shared(pieces)
+    present = np.array([d != "absent" for d in qrels.document.to_pylist()])
+    orders = list(permutations(documents))
+    for name in (n for n in NAMES if "rel" not in n):
+        metric = Metric.parse(name)
+        level = chance(metric, ranked({"q": documents}, qrels), present, np.array([len(documents)]))
+        assert level is not None
+        mean = np.mean([metric(ranked({"q": list(order)}, qrels))[0] for order in orders])
+        np.testing.assert_allclose(level[0], mean, rtol=0, atol=1e-12, err_msg=name)
 
 
 def shared(pieces: dict[str, str]) -> Qrels:
