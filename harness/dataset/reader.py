@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.arrow import take
 from harness.dataset.manifest import Manifest
 from harness.schema import Ability, Document, Query
 
@@ -48,20 +49,19 @@ class Documents(Sequence[Document]):
             ):
                 yield Document(id_, text, title or "", *rest)
 
-    def column(self, name: str, rows: Int32 | None = None) -> pa.Array | pa.ChunkedArray:
+    def column(self, name: str, rows: Int32 | None = None) -> pa.ChunkedArray:
         """One column, whole (no copy) or for the given rows (a copy of those)."""
         column = self.table[name]
-        return column if rows is None else column.take(pa.array(rows))
+        return column if rows is None else take(column, rows)
 
     def contents(self, rows: Int32 | None = None) -> list[str]:
         """Title and text of each document as one string (see Document.content)."""
         texts: list[str] = self.column("text", rows).to_pylist()
-        titles = self.column("title", rows)
-        if titles.null_count == len(titles):
+        if self.table["title"].null_count == len(self):
             return texts
         return [
             f"{title} {text}".strip() if title else text
-            for title, text in zip(titles.to_pylist(), texts, strict=True)
+            for title, text in zip(self.column("title", rows).to_pylist(), texts, strict=True)
         ]
 
 

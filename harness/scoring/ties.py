@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,8 @@ from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 DRAWS = 100
 """Random orders that the expected value is the mean of."""
+
+_KEPT = 1 << 22  # judgements, over all orders that are kept for the next metric: 64 MB
 
 
 class TieOrders:
@@ -28,18 +31,36 @@ class TieOrders:
         own_piece = len(np.unique(ranked.unit)) == len(ranked.unit)
         self.any = bool(tied.any()) and own_piece and bool(ranked.first_of_document.all())
         self._queries = count_by(ranked.query[tied], ranked.n) > 0
+        self._kept: dict[int, Ranked] = {}
 
     def bounds(self, metric: Metric) -> tuple[Values, Values]:
         """Value a query with the relevant ones first, and last, among equals; each (n,)."""
-        return metric(self._ordered(best=True)), metric(self._ordered(best=False))
+        return metric(self._best), metric(self._worst)
+
+    @cached_property
+    def _best(self) -> Ranked:
+        return self._ordered(best=True)
+
+    @cached_property
+    def _worst(self) -> Ranked:
+        return self._ordered(best=False)
 
     def expected(self, metric: Metric) -> Values:
         """Mean a query over random orders of equals, seeded; (n,)."""
         own = metric(self._ranked)
         draws = np.zeros(len(own))
         for draw in range(DRAWS):
-            draws += metric(self._drawn(draw))
+            draws += metric(self._random(draw))
         return np.where(self._queries, draws / DRAWS, own)
+
+    def _random(self, draw: int) -> Ranked:
+        """A drawn order; drawn once for all metrics, where memory allows."""
+        found = self._kept.get(draw)
+        if found is None:
+            found = self._drawn(draw)
+            if (len(self._kept) + 1) * len(found.rank) <= _KEPT:
+                self._kept[draw] = found
+        return found
 
     def _ordered(self, *, best: bool) -> Ranked:
         ranked = self._ranked
