@@ -15,13 +15,13 @@ _HOME = {
     "Metric": "harness.scoring.metrics",
     "Result": "harness.retrievers.contract",
     "RetrieverSpec": "harness.retrievers.registry",
-    "Settings": "harness.run.runner",
+    "Settings": "harness.runs.runner",
     "evaluate": "harness.scoring.evaluate",
     "open_dataset": "harness.dataset.prepare",
     "read_rankings": "harness.rankings",
     "register_adapter": "harness.dataset.catalogue",
     "register_retriever": "harness.retrievers.registry",
-    "run": "harness.run.runner",
+    "run": "harness.runs.runner",
     "score": "harness.scoring.score",
     "score_run": "harness.results.scored",
 }
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from harness.results.scored import score_run
     from harness.retrievers.contract import Result
     from harness.retrievers.registry import RetrieverSpec, register_retriever
-    from harness.run.runner import Settings, run
+    from harness.runs.runner import Settings, run
     from harness.schema import Ability
     from harness.scoring.evaluate import evaluate
     from harness.scoring.metrics import Metric
@@ -64,7 +64,4 @@ def __getattr__(name: str) -> Any:
 
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
-    if _HOME[name] == _HOME["run"]:
-        # Its import bound the package `harness.run` to that name; people mean the function.
-        globals()["run"] = import_module(_HOME["run"]).run
     return value

@@ -69,7 +69,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.results.folder import RunFolder
     from harness.results.scored import score_run
     from harness.retrievers.registry import RetrieverSpec
-    from harness.run.runner import Settings, run
+    from harness.runs.runner import Settings, run
     from harness.scoring.protocols import fitting
 
     choices = scoring_choices(options)

@@ -34,6 +34,7 @@ _REFUSED = {
     sqlite3.SQLITE_READONLY,
 }
 _TABLES = """
+pragma page_size = 8192;  -- a page of 4096 would hold two vectors of 384 numbers, and waste a fifth
 create table if not exists model(
     id integer primary key check (id = 1), name text, revision text, dimension integer);
 create table if not exists vectors(

@@ -251,10 +251,12 @@ class _Scorer:
 
     def _query_table(self, protocol: Protocol, unit: str, columns: list[Column]) -> pa.Table:
         rows = np.flatnonzero(self._answered.asked)
+        names = self._dataset.haystack_ids
         table = {
             "query": [self._dataset.query_ids[i] for i in rows],
             "ability": self._dataset.abilities[rows],
             "category": self._dataset.categories[rows],
+            "haystack": [names[h] for h in self._dataset.query_haystack[rows]],
             "protocol": pa.repeat(protocol.name, len(rows)),
             "unit": pa.repeat(unit, len(rows)),
         }

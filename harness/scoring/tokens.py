@@ -58,4 +58,4 @@ def _count(texts: pa.Array) -> npt.NDArray[np.int64]:
     # A word that begins a document is a token even when the document before ended in a word.
     inside = starts[starts < len(data)]
     begins[inside] = kind[inside] != _OTHER
-    return np.diff(np.searchsorted(np.flatnonzero(begins), offsets - offsets[0]))
+    return np.asarray(np.diff(np.searchsorted(np.flatnonzero(begins), offsets - offsets[0])))

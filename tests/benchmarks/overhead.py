@@ -71,9 +71,9 @@ class Records(AtOnce):
 
 def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     """Microseconds a document and a query of the harness's own time, and seconds of the rest."""
-    from harness.run.plan import choose_queries, units
-    from harness.run.runner import Settings, run
-    from harness.run.worker import Worker
+    from harness.runs.plan import choose_queries, units
+    from harness.runs.runner import Settings, run
+    from harness.runs.worker import Worker
 
     start = process_time()
     run(dataset, retriever, Settings(k=10), out=out)

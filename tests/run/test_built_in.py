@@ -26,8 +26,8 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Question, Retriever
 from harness.retrievers.okapi import Okapi
 from harness.retrievers.registry import RetrieverSpec
-from harness.run.runner import Settings, run
-from harness.run.view import View
+from harness.runs.runner import Settings, run
+from harness.runs.view import View
 from harness.scoring.score import Choices
 
 

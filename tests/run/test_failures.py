@@ -17,7 +17,7 @@ from harness.results.folder import RunFolder
 from harness.results.scored import score_run
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
-from harness.run.runner import Settings, run
+from harness.runs.runner import Settings, run
 
 FAILING = '''
 import os

@@ -13,7 +13,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.results.folder import RunFolder
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec, find, names
-from harness.run.runner import Settings, run
+from harness.runs.runner import Settings, run
 
 FIRST = '''
 from harness.retrievers.registry import register_retriever

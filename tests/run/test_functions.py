@@ -13,7 +13,7 @@ from corpora import labelled, ranked
 from harness.dataset.reader import Dataset
 from harness.results.folder import RunFolder
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.run.runner import run
+from harness.runs.runner import run
 
 
 @pytest.fixture

@@ -20,8 +20,8 @@ from harness.rankings import read_rankings
 from harness.results.folder import RunFolder
 from harness.results.scored import score_run
 from harness.retrievers.registry import RetrieverSpec
-from harness.run.plan import choose_queries, units
-from harness.run.runner import Settings, run
+from harness.runs.plan import choose_queries, units
+from harness.runs.runner import Settings, run
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.results.folder import RunFolder
 from harness.retrievers.contract import Corpus, Question
-from harness.run.runner import Settings, run
+from harness.runs.runner import Settings, run
 
 RANKINGS = ("rankings.parquet", "rankings.trec")
 

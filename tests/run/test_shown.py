@@ -14,8 +14,8 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.results.scored import score_run
 from harness.retrievers.contract import Corpus, Question
-from harness.run.runner import Settings, run
-from harness.run.view import View
+from harness.runs.runner import Settings, run
+from harness.runs.view import View
 from harness.schema import Ability
 from harness.scoring.score import Choices
 

@@ -11,7 +11,7 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.results.scored import score_run
 from harness.retrievers.registry import RetrieverSpec
-from harness.run.runner import Settings, run
+from harness.runs.runner import Settings, run
 from harness.scoring.score import Choices
 
 KS = (5, 10, 25, 50)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.run.worker import Unit
+from harness.runs.worker import Unit
 
 QUERIES_A_UNIT = 512
 """A unit is what an interrupted run repeats at worst."""

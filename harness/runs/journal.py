@@ -12,7 +12,7 @@ from types import TracebackType
 
 import orjson
 
-from harness.run.worker import Outcome
+from harness.runs.worker import Outcome
 
 _SYNC_SECONDS = 1.0
 

@@ -17,12 +17,12 @@ from harness.files import disk_errors, read_json, write_json
 from harness.results.folder import folder_name
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
-from harness.run.execute import Executor, InProcess, Processes
-from harness.run.journal import Journal, finished
-from harness.run.plan import choose_queries, units
-from harness.run.provenance import retriever_record
-from harness.run.record import write_errors, write_run
-from harness.run.worker import Outcome, Worker
+from harness.runs.execute import Executor, InProcess, Processes
+from harness.runs.journal import Journal, finished
+from harness.runs.plan import choose_queries, units
+from harness.runs.provenance import retriever_record
+from harness.runs.record import write_errors, write_run
+from harness.runs.worker import Outcome, Worker
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
 from harness.rankings import Rankings
 from harness.results.folder import RUN_VERSION, dataset_record, write_rankings
-from harness.run.provenance import git_state, machine, peak_memory, versions
-from harness.run.worker import Answer, Outcome
+from harness.runs.provenance import git_state, machine, peak_memory, versions
+from harness.runs.worker import Answer, Outcome
 
 
 def write_run(

@@ -17,7 +17,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
 from harness.retrievers.contract import Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
-from harness.run.view import View
+from harness.runs.view import View
 
 _LARGEST = np.finfo(np.float64).max
 
