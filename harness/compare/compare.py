@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,10 @@ from harness.statistics.corrections import CORRECTIONS
 def compare(
     folders: Sequence[Path],
     options: Options | None = None,
-    *,
-    haystacks: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare run folders that have been scored.
 
-    `haystacks` gives the haystack of each query where scores.parquet does not. Raises UsageError
+    Raises UsageError
     for fewer than two folders, one that is no scored run, unknown options, and, unless
     `options.anyway`, runs that do not compare: the message names each difference.
     """
@@ -52,7 +50,7 @@ def compare(
         runs=tuple(labels),
         differences=tuple(differences),
         groups=tuple(
-            _group([runs[at] for at in members], [labels[at] for at in members], options, haystacks)
+            _group([runs[at] for at in members], [labels[at] for at in members], options)
             for members in groups.values()
         ),
         options=options,
@@ -63,7 +61,6 @@ def _group(
     runs: Sequence[ScoredRun],
     labels: Sequence[str],
     options: Options,
-    haystacks: Mapping[str, str] | None,
 ) -> Group:
     """Runs whose essentials agree, under every protocol in which they do."""
     blocks = [
@@ -79,7 +76,7 @@ def _group(
         failed=tuple(run.scores["queries"]["failed"] for run in runs),
         essentials=essentials(runs[0], blocks),
         settings=tuple(differing([settings(run) for run in runs])),
-        tables=tuple(table(runs, block, pairs, options, haystacks) for block in blocks),
+        tables=tuple(table(runs, block, pairs, options) for block in blocks),
     )
 
 

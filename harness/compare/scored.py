@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -94,14 +94,12 @@ class BlockRows:
         place = {query: i for i, query in enumerate(self.queries)}
         return found[[place[query] for query in order]]
 
-    def haystacks(self, known: Mapping[str, str] | None) -> list[str]:
-        """Haystack of each query: the table's own, else `known`. Raises UsageError without both."""
-        if "haystack" in self.table.column_names:
-            own: list[str] = self.table["haystack"].to_pylist()
-            return own
-        if known is None or any(query not in known for query in self.queries):
+    def haystacks(self) -> list[str]:
+        """Haystack of each query. Raises UsageError where an older version left it out."""
+        if "haystack" not in self.table.column_names:
             raise UsageError(
                 "scores.parquet does not say which queries share a haystack, for it was written by "
                 "an older version: score the run again with `harness score FOLDER`"
             )
-        return [known[query] for query in self.queries]
+        names: list[str] = self.table["haystack"].to_pylist()
+        return names

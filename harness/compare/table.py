@@ -25,7 +25,6 @@ def table(
     block: Block,
     pairs: Sequence[Places],
     options: Options,
-    haystacks: Mapping[str, str] | None,
 ) -> Table:
     """Compare runs under one protocol that all of them were scored by, on the same queries."""
     rows = [run.rows(block) for run in runs]
@@ -38,7 +37,7 @@ def table(
     masks = _distinct(masks)
     metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, options)
     wanted = [(name, metric) for name in masks for metric in metrics[name]]
-    labels = first.haystacks(haystacks)
+    labels = first.haystacks()
     clusters = _clusters(labels, options.over)
     independent = np.array(first.queries if clusters is None else labels)[scored]
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]

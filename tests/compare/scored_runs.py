@@ -17,12 +17,6 @@ class Bench:
     results: Path
     dataset: Dataset
 
-    @property
-    def haystacks(self) -> dict[str, str]:
-        """The haystack of each query."""
-        names = [self.dataset.haystack_ids[at] for at in self.dataset.query_haystack]
-        return dict(zip(self.dataset.query_ids, names, strict=True))
-
     def bm25(self, settings: Settings | None = None, **params: Any) -> Path:
         """A scored run of bm25."""
         return self.run(RetrieverSpec("bm25", params=params), settings)

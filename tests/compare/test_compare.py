@@ -32,7 +32,7 @@ def tables(comparison: Comparison) -> dict[str, Table]:
 
 
 def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path]) -> None:
-    found = compare(pair, Options(categories=True, resamples=50), haystacks=bench.haystacks)
+    found = compare(pair, Options(categories=True, resamples=50))
     scores = [read_json(folder / "scores.json")["protocols"] for folder in pair]
     seen = 0
     for at, table in enumerate(found.groups[0].tables):
@@ -47,7 +47,7 @@ def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path
 
 
 def test_a_pair_has_all_that_is_printed_beside_it(bench: Bench, pair: tuple[Path, Path]) -> None:
-    found = compare(pair, haystacks=bench.haystacks)
+    found = compare(pair)
     table = tables(found)["memory/1 turn"]
     assert (table.over, table.units) == ("haystacks", 3)
     each = cell(found, "all", "recall@10")
@@ -69,7 +69,7 @@ def test_a_pair_has_all_that_is_printed_beside_it(bench: Bench, pair: tuple[Path
 def test_over_queries_more_is_shown_and_p_is_corrected_within_the_named_family(
     bench: Bench, pair: tuple[Path, Path]
 ) -> None:
-    found = compare(pair, Options(over="queries"), haystacks=bench.haystacks)
+    found = compare(pair, Options(over="queries"))
     each = cell(found, "all", "recall@10")
     assert each.pairs[0].shown
     assert each.pairs[0].family == "recall@10, all queries"
@@ -84,13 +84,13 @@ def test_over_queries_more_is_shown_and_p_is_corrected_within_the_named_family(
 
 def test_what_differs_between_the_settings_is_listed(bench: Bench) -> None:
     folders = [bench.bm25(), bench.bm25(k1=0.9)]
-    [group] = compare(folders, haystacks=bench.haystacks).groups
+    [group] = compare(folders).groups
     assert [str(row) for row in group.settings] == ["params.k1 1.2 / 0.9"]
 
 
 def test_three_runs_make_three_pairs_in_one_family(bench: Bench, pair: tuple[Path, Path]) -> None:
     options = Options(protocols=("memory",), metrics=("recall@10",))
-    found = compare([*pair, bench.bm25(k1=0.9)], options, haystacks=bench.haystacks)
+    found = compare([*pair, bench.bm25(k1=0.9)], options)
     assert [(p.a, p.b) for p in cell(found, "all", "recall@10").pairs] == [(0, 1), (0, 2), (1, 2)]
     assert {f.tests for f in found.groups[0].tables[0].families} == {3, 12}
     assert set(tables(found)) == {"memory/1 turn", "memory/1 turn>session"}
@@ -100,7 +100,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(bench: Bench)
     deep, shallow = bench.bm25(), bench.bm25(Settings(k=10, limit=20))
     dated = Bench(bench.results, open_dataset("sample", text="dated")).bm25()
     with pytest.raises(UsageError) as refused:
-        compare([deep, shallow], haystacks=bench.haystacks)
+        compare([deep, shallow])
     said = str(refused.value)
     assert "k 100 / 10" in said
     assert "queries asked 80 (#" in said
@@ -108,15 +108,15 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(bench: Bench)
     assert "fingerprint" not in said
     assert said.endswith("--anyway shows them apart")
     with pytest.raises(UsageError, match=r"data fingerprint .* text official / dated"):
-        compare([deep, dated], haystacks=bench.haystacks)
+        compare([deep, dated])
     session = Bench(bench.results, open_dataset("sample", granularity="session")).bm25()
     with pytest.raises(UsageError, match="granularity turn / session"):
-        compare([deep, session], haystacks=bench.haystacks)
+        compare([deep, session])
 
 
 def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
     folders = [bench.bm25(), bench.bm25(Settings(k=10)), bench.bm25(k1=0.9)]
-    found = compare(folders, Options(anyway=True), haystacks=bench.haystacks)
+    found = compare(folders, Options(anyway=True))
     assert [row.what for row in found.differences] == ["k"]
     assert [group.runs for group in found.groups] == [
         (folders[0].name, folders[2].name),
@@ -143,7 +143,7 @@ def test_scores_made_by_other_rules_are_refused(
     (scores if part == "harness" else scores["protocols"][0])[part] = value
     (other / "scores.json").write_bytes(orjson.dumps(scores))
     with pytest.raises(UsageError, match=said):
-        compare([pair[0], other], haystacks=bench.haystacks)
+        compare([pair[0], other])
 
 
 def test_failed_queries_are_left_out_of_both_and_counted(
@@ -155,7 +155,7 @@ def test_failed_queries_are_left_out_of_both_and_counted(
         return list(range(k))
 
     folder = bench.run(breaks_on_some)
-    found = compare([pair[0], folder], haystacks=bench.haystacks)
+    found = compare([pair[0], folder])
     failed = found.groups[0].failed[1]
     each = cell(found, "all", "recall@10")
     compared = each.pairs[0].found
@@ -167,7 +167,7 @@ def test_failed_queries_are_left_out_of_both_and_counted(
 
 def test_queries_won_lost_and_tied_add_up(pair: tuple[Path, Path], bench: Bench) -> None:
     found = won_lost_tied(*pair, MEMORY, "recall@10")
-    compared = cell(compare(pair, haystacks=bench.haystacks), "all", "recall@10").pairs[0].found
+    compared = cell(compare(pair), "all", "recall@10").pairs[0].found
     counts = (len(found.won), len(found.lost), len(found.tied))
     assert counts == (compared.won, compared.lost, compared.tied)
     every = [*found.won, *found.lost, *found.tied]
@@ -180,31 +180,18 @@ def test_queries_won_lost_and_tied_add_up(pair: tuple[Path, Path], bench: Bench)
     assert [q.query for q in back.lost] == [q.query for q in found.won]
 
 
-def test_one_haystack_for_all_is_no_cluster(bench: Bench, pair: tuple[Path, Path]) -> None:
-    everyone = dict.fromkeys(bench.haystacks, "the collection")
-    own = {query: query for query in bench.haystacks}
-    for haystacks in (everyone, own):
-        table = tables(compare(pair, Options(resamples=50), haystacks=haystacks))["trec/1 turn"]
+def test_one_haystack_for_all_is_no_cluster(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    for name, haystack in (("everyone", lambda query: "the collection"), ("own", str)):
+        copies = []
+        for folder in pair:
+            copies.append(tmp_path / name / folder.name)
+            shutil.copytree(folder, copies[-1])
+            rows = pq.read_table(folder / "scores.parquet")
+            column = [[haystack(query) for query in rows["query"].to_pylist()]]
+            rows = rows.drop(["haystack"]).append_column("haystack", column)
+            pq.write_table(rows, copies[-1] / "scores.parquet")
+        table = tables(compare(copies, Options(resamples=50)))["trec/1 turn"]
         assert (table.over, table.units) == ("queries", 65)
-
-
-def test_the_haystack_may_stand_in_the_scores(
-    bench: Bench, pair: tuple[Path, Path], tmp_path: Path
-) -> None:
-    copies = []
-    for folder in pair:
-        copy = tmp_path / folder.name
-        shutil.copytree(folder, copy)
-        rows = pq.read_table(copy / "scores.parquet")
-        if "haystack" not in rows.column_names:
-            names = [bench.haystacks[query] for query in rows["query"].to_pylist()]
-            pq.write_table(rows.append_column("haystack", [names]), copy / "scores.parquet")
-        copies.append(copy)
-    options = Options(protocols=("memory",), resamples=50)
-    found = compare(copies, options)
-    assert (
-        found.groups[0].tables == compare(pair, options, haystacks=bench.haystacks).groups[0].tables
-    )
 
 
 def test_pairs_are_found_by_query_whatever_the_order_of_rows(
@@ -216,8 +203,8 @@ def test_pairs_are_found_by_query_whatever_the_order_of_rows(
     order = np.random.default_rng(1).permutation(len(rows))
     pq.write_table(rows.take(order), other / "scores.parquet")
     options = Options(over="queries", resamples=50)
-    mixed = compare([pair[0], other], options, haystacks=bench.haystacks)
-    plain = compare(pair, options, haystacks=bench.haystacks)
+    mixed = compare([pair[0], other], options)
+    plain = compare(pair, options)
     for one, two in zip(mixed.groups[0].tables, plain.groups[0].tables, strict=True):
         for first, second in zip(one.cells, two.cells, strict=True):
             assert first.means[0] == second.means[0]
@@ -234,7 +221,7 @@ def test_metrics_that_one_run_lacks_are_named(
     other = tmp_path / pair[1].name
     shutil.copytree(pair[1], other)
     score_run(other, bench.dataset, Choices(metrics=[Metric.parse("recall@7")]))
-    found = compare([pair[0], other], haystacks=bench.haystacks)
+    found = compare([pair[0], other])
     left_out = tables(found)["memory/1 turn"].left_out
     assert left_out == {"recall@7": "not every run was scored by it"}
 
@@ -258,7 +245,7 @@ def test_mistakes_are_one_line(bench: Bench, pair: tuple[Path, Path], tmp_path: 
         (replace(base, level=95), "between 0 and 1"),
     ):
         with pytest.raises(UsageError, match=said):
-            compare(pair, options, haystacks=bench.haystacks)
+            compare(pair, options)
     with pytest.raises(UsageError, match="no metric 'map@3'"):
         won_lost_tied(*pair, MEMORY, "map@3")
     with pytest.raises(UsageError, match="no protocol"):
