@@ -27,7 +27,7 @@ def add_view(parser: argparse.ArgumentParser) -> None:
 def add_scoring(parser: argparse.ArgumentParser) -> None:
     """How rankings are scored."""
     parser.add_argument(
-        "--protocol", action="append", metavar="NAME", help="score by this protocol; repeatable"
+        "--protocol", action="append", metavar="NAME", help="show this one only; repeatable"
     )
     parser.add_argument("--ks", metavar="K,K,...", help="cut-offs instead of the protocol's own")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to add and show: ndcg@20,map")
@@ -60,7 +60,10 @@ def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def scoring_choices(options: argparse.Namespace) -> Any:
-    """`Choices` from the options of `add_scoring`. Raises UsageError."""
+    """`Choices` from the options of `add_scoring`. Raises UsageError.
+
+    Every fitting protocol is scored and kept, whichever is shown: a folder's scores stay whole.
+    """
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.scoring.ranks import Ties
@@ -74,12 +77,18 @@ def scoring_choices(options: argparse.Namespace) -> Any:
             raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
         ties = Ties(options.ties)
     return Choices(
-        protocols=tuple(options.protocol or ()),
         ks=cut_offs(options.ks),
         metrics=tuple(parse_metrics(options.metrics)) if options.metrics else (),
         ties=ties,
         missing=options.missing or "zero",
     )
+
+
+def shown(summary: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """The summary with the protocols that were asked for."""
+    wanted = options.protocol
+    blocks = [b for b in summary["protocols"] if not wanted or b["protocol"] in wanted]
+    return {**summary, "protocols": blocks}
 
 
 def cut_offs(text: str | None) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from harness.cli.options import (
     add_view,
     parameters,
     scoring_choices,
+    shown,
     view_arguments,
 )
 from harness.errors import UsageError
@@ -89,7 +90,7 @@ def call(options: argparse.Namespace) -> int:
     )
     start = perf_counter()
     dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, choices.protocols)
+    fitting(dataset.keys, options.protocol or ())
     folder = run(
         dataset,
         spec,
@@ -102,9 +103,10 @@ def call(options: argparse.Namespace) -> int:
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
     if options.json:
-        print_json(scores.summary, record, folder)
+        print_json(shown(scores.summary, options), record, folder)
     elif not options.quiet:
-        print_scores(scores.summary, record, folder, [str(m) for m in choices.metrics])
+        columns = [str(metric) for metric in choices.metrics]
+        print_scores(shown(scores.summary, options), record, folder, columns)
     failed = record["queries"]["failed"]
     if failed:
         print(

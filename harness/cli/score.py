@@ -11,6 +11,7 @@ from harness.cli.options import (
     add_scoring,
     add_view,
     scoring_choices,
+    shown,
     view_arguments,
 )
 from harness.errors import UsageError
@@ -89,7 +90,7 @@ def call(options: argparse.Namespace) -> int:
         if not options.dataset:
             raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
         dataset = open_dataset(options.dataset, **arguments)
-        fitting(dataset.keys, choices.protocols)
+        fitting(dataset.keys, options.protocol or ())
         folder = import_rankings(
             path,
             dataset,
@@ -101,9 +102,10 @@ def call(options: argparse.Namespace) -> int:
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
     if options.json:
-        print_json(scores.summary, record, folder)
+        print_json(shown(scores.summary, options), record, folder)
     elif not options.quiet:
-        print_scores(scores.summary, record, folder, [str(m) for m in choices.metrics])
+        columns = [str(metric) for metric in choices.metrics]
+        print_scores(shown(scores.summary, options), record, folder, columns)
     return 0
 
 

@@ -187,6 +187,8 @@ def load_file(path: Path) -> Any:
             raise UsageError(f"{path}: not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
+        if str(path.parent) not in sys.path:  # files that stand beside it can be imported
+            sys.path.append(str(path.parent))
         try:
             spec.loader.exec_module(module)
         except BaseException as error:

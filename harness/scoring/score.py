@@ -19,6 +19,7 @@ from harness.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.answered import Answered as Answered
+from harness.scoring.cautions import Cautions
 from harness.scoring.cells import Column, document_columns, session_columns
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
@@ -31,7 +32,6 @@ from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
 
 SCORE_VERSION = 1
-_SATURATED = 0.005
 Flags = npt.NDArray[np.bool_]
 
 
@@ -112,6 +112,7 @@ class _Scorer:
         self._tables: list[pa.Table] = []
         self._left_out: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
+        self._cautions = Cautions(depth, self._sizes)
         self.repeated = 0
 
     def apply(self, protocol: Protocol) -> None:
@@ -214,7 +215,7 @@ class _Scorer:
                 n = max(cell["n"] for cell in cells.values())
                 block["slices"][name] = {"n": n, "metrics": cells}
         self._blocks.append(block)
-        self._warn_saturated(columns, protocol, unit)
+        self._cautions.look(columns, unit, self._masks["all"])
         self._tables.append(self._query_table(protocol, unit, columns))
 
     def _signature(
@@ -269,35 +270,6 @@ class _Scorer:
         if text not in self._warnings:
             self._warnings.append(text)
 
-    def _warn_saturated(self, columns: list[Column], protocol: Protocol, unit: str) -> None:
-        """Say where a metric cannot tell systems apart, or could not be known."""
-        whole: list[str] = []
-        saturated: list[str] = []
-        unknown: list[str] = []
-        for column in columns:
-            metric, cell = column.metric, column.cell(self._masks["all"])
-            if cell is None or metric.k is None or metric.name not in ("recall", "hit"):
-                continue
-            if "not_measurable" in cell:
-                unknown.append(str(metric.k))
-            elif unit != "turn>session" and np.median(self._sizes) <= metric.k:
-                whole.append(str(metric))
-            elif cell["ceiling"] - cell["value"] < _SATURATED:
-                saturated.append(str(metric))
-        where = f"{protocol.name}, {unit}"
-        if whole:
-            self._warn(f"{where}: k reaches the whole haystack, {', '.join(whole)} say nothing")
-        if saturated:
-            self._warn(
-                f"{where}: saturated, within {_SATURATED} of the ceiling: {', '.join(saturated)}"
-            )
-        if unknown:
-            ks = ", ".join(dict.fromkeys(unknown))
-            self._warn(
-                f"{where}: rankings of {self._depth} turns hold too few sessions for k = {ks}; "
-                "run with a larger --k for that"
-            )
-
     # -- what is not a protocol ----------------------------------------------------------------
 
     def finish(self) -> Scores:
@@ -333,7 +305,7 @@ class _Scorer:
             "knowledge_update": sections.updates(ks),
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),
             "tokens": sections.tokens(self._resolved, self._masks),
-            "warnings": self._warnings,
+            "warnings": [*self._warnings, *self._cautions.lines()],
         }
         table = pa.concat_tables(self._tables, promote_options="default")
         return Scores(summary, table, self._left_out)
