@@ -21,7 +21,7 @@ def print_scores(
     """The head, the table by ability, other protocols, abstention, updates, tokens, warnings."""
     print(_head(summary, record))
     blocks = summary["protocols"]
-    main = _main_block(blocks)
+    main = main_block(blocks)
     if main is not None:
         print()
         print(_ability_table(main, columns))
@@ -84,7 +84,7 @@ def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _main_block(blocks: list[Any]) -> Any:
+def main_block(blocks: list[Any]) -> Any:
     """The block to show by ability: `memory` where there are several abilities, else `trec`."""
     by_name = {b["protocol"]: b for b in reversed(blocks) if b["unit"] != "turn>session"}
     memory = by_name.get("memory")

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.compare.comparable import differing, essentials, settings, shared_blocks
 from harness.compare.comparison import Comparison, Group, Options
-from harness.compare.scored import ScoredRun
+from harness.compare.scored import Block, ScoredRun
 from harness.compare.table import table
 from harness.errors import UsageError, near
 from harness.statistics.corrections import CORRECTIONS
@@ -35,6 +35,7 @@ def compare(
     if not blocks:
         named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
         raise UsageError(f"no run was scored under {', '.join(named)}{near(named[0], known)}")
+    _check_metrics(options.metrics, runs, blocks)
     required = [essentials(run, blocks) for run in runs]
     differences = differing(required)
     if differences and not options.anyway:
@@ -86,6 +87,20 @@ def _labels(folders: Sequence[Path]) -> list[str]:
     if len(set(names)) < len(names):
         return [str(folder) for folder in folders]
     return names
+
+
+def _check_metrics(
+    metrics: Sequence[str], runs: Sequence[ScoredRun], blocks: Sequence[Block]
+) -> None:
+    """Every metric must be known under one of the protocols at least."""
+    found = [run.blocks[block]["slices"] for run in runs for block in blocks if block in run.blocks]
+    known = {metric for slices in found for part in slices.values() for metric in part["metrics"]}
+    for metric in metrics:
+        if metric not in known:
+            raise UsageError(
+                f"metric {metric!r} is in none of the runs' scores{near(metric, sorted(known))}; "
+                f"`harness score FOLDER --metrics {metric}` computes it"
+            )
 
 
 def _check(options: Options) -> None:

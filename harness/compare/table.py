@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from harness.compare.comparison import Cell, Family, Options, Pair, Table
 from harness.compare.scored import Block, BlockRows, ScoredRun
-from harness.errors import UsageError, near
 from harness.schema import Ability
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
@@ -100,12 +99,6 @@ def _metrics(
     """Metrics of each slice that every run knows, and why others are left out."""
     known = [block["slices"].get("all", {"metrics": {}})["metrics"] for block in blocks]
     order = list(dict.fromkeys(metric for cells in known for metric in cells))
-    for metric in options.metrics:
-        if metric not in order:
-            raise UsageError(
-                f"metric {metric!r} is in none of the runs' scores{near(metric, order)}; "
-                f"`harness score FOLDER --metrics {metric}` computes it"
-            )
     left_out: dict[str, str] = {}
     metrics: dict[str, list[str]] = {name: [] for name in masks}
     for metric in dict.fromkeys(options.metrics) or order:

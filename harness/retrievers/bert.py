@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.files import read_json
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.models import Model
 
@@ -84,16 +85,26 @@ class Bert:
 
         config = model.config("config.json")
         self._pool, self._normalise = _head(model)
-        if config.get("model_type") != "bert" or config.get("hidden_act", "gelu") != "gelu":
+        kind = [
+            config.get("model_type"),
+            config.get("hidden_act", "gelu"),
+            config.get("position_embedding_type", "absolute"),
+        ]
+        if kind != ["bert", "gelu", "absolute"]:
             raise UsageError(
-                f"{model.name}: the NumPy encoder reads BERT with GELU, not "
-                f"{config.get('model_type')!r}; use --retriever dense"
+                f"{model.name}: the NumPy encoder reads BERT with GELU and absolute positions, not "
+                f"{', '.join(map(str, kind))}; use --retriever dense"
             )
         weights = load_file(_file(model, "model.safetensors"))
         self._heads = int(config["num_attention_heads"])
-        self._read(
-            {name.removeprefix("bert."): w.astype("f4") for name, w in weights.items()}, config
-        )
+        try:
+            self._read(
+                {name.removeprefix("bert."): w.astype("f4") for name, w in weights.items()}, config
+            )
+        except KeyError as error:
+            raise UsageError(
+                f"{model.name}: has no weights {error}; use --retriever dense"
+            ) from None
         self._tokenizer = Tokenizer.from_file(str(_file(model, "tokenizer.json")))
         self._tokenizer.no_padding()
         longest = model.config("sentence_bert_config.json").get("max_seq_length")
@@ -229,8 +240,6 @@ def _head(model: Model) -> tuple[Pool, bool]:
     Raises UsageError for modules that are not known here.
     """
     path = model.folder / "modules.json"
-    from harness.files import read_json
-
     modules = read_json(path) if path.is_file() else []
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
     if kinds not in ([], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
@@ -239,20 +248,18 @@ def _head(model: Model) -> tuple[Pool, bool]:
             "--retriever dense"
         )
     config = model.config(f"{modules[1]['path']}/config.json") if modules else {}
-    # Newer configurations name the way, older ones have a flag a way.
+    # Newer configurations name the ways, older ones have a flag a way; without any it is the mean.
     ways = config.get("pooling_mode") or [
         name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for name, on in config.items()
         if name.startswith("pooling_mode_") and on
     ]
-    known: dict[Any, Pool] = {"mean": _mean, "cls": _first}
-    way = (
-        ways if isinstance(ways, str) else ways[0] if len(ways) == 1 else "mean" if not ways else ""
-    )
+    way = ways if isinstance(ways, str) else "+".join(ways) or "mean"
+    known: dict[str, Pool] = {"mean": _mean, "cls": _first}
     if way not in known or not config.get("include_prompt", True):
         raise UsageError(
-            f"{model.name}: the NumPy encoder pools by mean or cls, not by {ways}; use "
-            "--retriever dense"
+            f"{model.name}: the NumPy encoder pools by mean or cls over prompt and text, not by "
+            f"{config}; use --retriever dense"
         )
     return known[way], "Normalize" in kinds
 

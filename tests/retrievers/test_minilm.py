@@ -112,13 +112,14 @@ def test_pooling_and_scaling_are_the_models_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"model_type": "roberta"}, "reads BERT with GELU, not 'roberta'"),
-        ({"hidden_act": "relu"}, "use --retriever dense"),
+        ({"model_type": "roberta"}, "not roberta, gelu, absolute"),
+        ({"hidden_act": "relu"}, "not bert, relu, absolute"),
+        ({"num_hidden_layers": 3}, "has no weights 'encoder.layer.2"),
         ({"pooling": "max"}, "pools by mean or cls"),
     ],
 )
 def test_a_model_of_another_kind_is_refused_in_one_line(
-    tmp_path: Path, changed: dict[str, str], said: str
+    tmp_path: Path, changed: dict[str, Any], said: str
 ) -> None:
     model = locate(str(tiny_bert.write(tmp_path / "model", **changed)))
     with pytest.raises(UsageError) as caught:

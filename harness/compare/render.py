@@ -1,0 +1,147 @@
+"""A comparison as text: terminal, Markdown, LaTeX or CSV. No number is computed here."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from harness.compare.comparison import Cell, Comparison, Group, Pair, Table
+
+FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
+SHOWN = ("recall@10", "ndcg@10", "mrr@10")
+"""Metrics of a table that was not asked for particular ones, as far as the runs have them."""
+
+
+def render(
+    comparison: Comparison, style: str, metrics: Sequence[str], unit: str | None = None
+) -> str:
+    """The comparison in one of FORMATS.
+
+    `metrics` are those to show (none: SHOWN; in CSV all), `unit` the one unit to show (none: all).
+    """
+    if style == "csv":
+        return _csv(comparison, metrics)
+    parts = []
+    if comparison.differences:
+        parts.append("these runs do NOT compare, and are not ranked together:")
+        parts += [f"  {difference}" for difference in comparison.differences]
+    for group in comparison.groups:
+        parts.append(_head(group))
+        tables = [table for table in group.tables if unit in (None, table.unit)]
+        parts += [_table(group, table, style, metrics) for table in tables]
+    return "\n\n".join(parts)
+
+
+def _head(group: Group) -> str:
+    lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
+    lines += [
+        f"   {group.failed[i]} queries of {run} failed and are in no pair"
+        for i, run in enumerate(group.runs)
+        if group.failed[i]
+    ]
+    if group.settings:
+        lines.append("what differs:")
+        lines += [f"   {setting}" for setting in group.settings]
+    return "\n".join(lines)
+
+
+def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> str:
+    from tabulate import tabulate
+
+    cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
+    if not cells:
+        return f"{table.protocol}, {table.unit}: none of the metrics to show"
+    pairs = len(cells[0].pairs)
+    header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
+    header += ["pair", "difference", "95% interval", "p", "", "detectable", "won/lost/tied"]
+    rows = []
+    for cell in cells:
+        for i, pair in enumerate(cell.pairs or [None]):
+            first = i == 0
+            means = [_mean(cell, at) if first else "" for at in range(len(group.runs))]
+            name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
+            rows.append([*name, *means, *(_pair(pair) if pair else [""] * 7)])
+    grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
+    title = f"{table.protocol}, {table.unit}; independent: {table.units} {table.over}"
+    return f"{title}\n\n{grid}\n\n{_foot(table, cells, pairs)}"
+
+
+def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
+    interval = cells[0].means[0]
+    lines = [f"intervals: {interval.how}" + (f"; rough: {interval.note}" if interval.rough else "")]
+    if pairs:
+        scopes = dict.fromkeys(
+            f"{family.name.rpartition(', ')[2]} ({family.tests} tests)" for family in table.families
+        )
+        how = table.families[0].correction
+        lines.append(f"p: randomisation test; {how} within each metric, {', '.join(scopes)}")
+        lines.append(
+            "*: a difference is shown. Without it none was shown, which is not the same as none: "
+            "`detectable` is the smallest that these queries could have shown at 80% power"
+        )
+    return "\n".join(lines)
+
+
+def _pair(pair: Pair) -> list[str]:
+    found = pair.found
+    d = found.difference
+    return [
+        f"{_letter(pair.a)} - {_letter(pair.b)}",
+        f"{d.value:+.4f}",
+        f"[{d.low:+.4f}, {d.high:+.4f}]",
+        f"{pair.p:.4f}",
+        "*" if pair.shown else "",
+        f"{found.power.detectable:.4f}",
+        f"{found.won}/{found.lost}/{found.tied}",
+    ]
+
+
+def _mean(cell: Cell, run: int) -> str:
+    mean = cell.means[run]
+    return f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
+
+
+def _letter(i: int) -> str:
+    return chr(ord("A") + i) if i < 26 else f"R{i}"
+
+
+_CSV = (
+    *("group", "protocol", "unit", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
+    *(
+        "difference",
+        "low",
+        "high",
+        "p_corrected",
+        "p",
+        "shown",
+        "detectable",
+        "won",
+        "lost",
+        "tied",
+    ),
+)
+
+
+def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for number, group in enumerate(comparison.groups):
+        for table in group.tables:
+            for cell in table.cells:
+                if not metrics or cell.metric in metrics:
+                    for pair in cell.pairs:
+                        about = (number, table.protocol, table.unit, cell.slice, cell.metric)
+                        writer.writerow((*about, *_csv_pair(group, pair)))
+    return out.getvalue().rstrip("\n")
+
+
+def _csv_pair(group: Group, pair: Pair) -> tuple[object, ...]:
+    found = pair.found
+    d = found.difference
+    return (
+        *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
+        *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
+        *(found.won, found.lost, found.tied),
+    )

@@ -1,0 +1,65 @@
+"""harness compare: what a person reads, and what is refused."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from harness.__main__ import main
+
+
+@pytest.fixture
+def runs(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Two runs that compare, and one that does not."""
+    out = tmp_path / "results"
+    for arguments in (["bm25"], ["bm25-okapi"], ["bm25", "--granularity", "session"]):
+        command = ["run", "--dataset", "sample", "--out", str(out), "--quiet", "--retriever"]
+        assert main([*command, *arguments]) == 0
+    capsys.readouterr()
+    found = sorted(out.glob("*-turn-*")) + sorted(out.glob("*-session-*"))
+    return [str(folder) for folder in found]
+
+
+def test_two_runs_are_compared_query_by_query_in_every_format(
+    runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *runs[:2]]) == 0
+    table = capsys.readouterr().out
+    assert "what differs:" in table
+    assert "A - B" in table
+    assert "independent: 3 haystacks" in table
+    assert "not the same as none" in table
+    assert main(["compare", *runs[:2], "--format", "markdown", "--metrics", "recall@10"]) == 0
+    assert "| all" in capsys.readouterr().out
+    assert main(["compare", *runs[:2], "--format", "latex", "--metrics", "recall@10"]) == 0
+    assert "\\toprule" in capsys.readouterr().out
+    assert main(["compare", *runs[:2], "--format", "csv", "--metrics", "recall@10"]) == 0
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    row = next(r for r in rows if r["slice"] == "all" and r["unit"] == "turn")
+    difference = float(row["mean_a"]) - float(row["mean_b"])
+    assert float(row["difference"]) == pytest.approx(difference, abs=1e-12)
+    assert int(row["won"]) + int(row["lost"]) + int(row["tied"]) == int(row["n"])
+
+
+def test_runs_that_do_not_compare_are_refused_with_each_difference_and_shown_apart_on_request(
+    runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", runs[0], runs[2]]) == 2
+    told = capsys.readouterr().err
+    assert "granularity turn / session" in told
+    assert told.count("\n") == 1
+    assert main(["compare", runs[0], runs[2], "--anyway"]) == 0
+    shown = capsys.readouterr().out
+    assert "do NOT compare" in shown
+    assert "A - B" not in shown
+
+
+def test_an_unknown_metric_or_folder_is_one_line(
+    runs: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *runs[:2], "--metrics", "recall@7"]) == 2
+    assert "recall@7" in capsys.readouterr().err
+    assert main(["compare", runs[0], runs[0] + "-gone"]) == 2
+    assert "Traceback" not in capsys.readouterr().err
