@@ -55,6 +55,11 @@ class Labelled:
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
         """The files of a folder, by role."""
+        if (source / "haystacks.jsonl").is_file():
+            raise UsageError(
+                f"{source / 'haystacks.jsonl'}: says which documents each query is answered from, "
+                "which neither BEIR's format nor TREC's can carry; export the dataset as jsonl"
+            )
         return labelled_files.find(source, view.split)
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:

@@ -21,6 +21,13 @@ class RunError(HarnessError):
     exit_status = 1
 
 
+def require_numbers(**values: object) -> None:
+    """Raises ValueError, for a constructor, that names the first value which is not a number."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"{name} must be a number, not {value!r}")
+
+
 def near(name: str, known: list[str]) -> str:
     """`; did you mean a, b?` for names close to `name`, else `; known: ...` with all of them."""
     import difflib
@@ -28,4 +35,5 @@ def near(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(close)}?"
-    return f"; known: {', '.join(sorted(known))}"
+    names = ", ".join(sorted(filter(None, known)))
+    return f"; known: {names}" if names else ""

@@ -102,19 +102,21 @@ def table(board: dict[str, Any]) -> str:
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in board["rows"]:
         d, q = row["dataset"], row["queries"]
-        data = d["fingerprint"][:8] + ("" if d["published_files"] else ", NOT the published files")
+        altered = d["published_files"] is False
+        data = d["fingerprint"][:8] + (", NOT the published files" if altered else "")
         key = (d["name"], d["granularity"], d["text"], d["split"], data, q["asked"])
         groups.setdefault(key, []).append(row)
     parts = []
     for (name, unit, text, split, data, asked), rows in groups.items():
         cells = [(row, _leading(row)) for row in rows]
         metrics = list(dict.fromkeys(m for _, found in cells for m in found))
-        cells.sort(key=lambda pair: -(pair[1].get(metrics[0], {}).get("value") or 0))
+        first = metrics[0] if metrics else ""
+        cells.sort(key=lambda pair: -(pair[1].get(first, {}).get("value") or 0))
         lines = [
             [
                 row["system"],
                 ", ".join(f"{k}={v}" for k, v in row["params"].items()) or "-",
-                found.get(metrics[0], {}).get("n", "-"),
+                found.get(first, {}).get("n", "-"),
                 *(_plain(found.get(m, {}).get("value")) for m in metrics),
                 row["queries"]["failed"],
             ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -107,12 +108,16 @@ def call_prepare(options: argparse.Namespace) -> int:
 def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
     from harness.dataset.catalogue import find
-    from harness.dataset.prepare import open_dataset, prepared_folders
+    from harness.dataset.prepare import open_dataset
 
     arguments = view_arguments(options)
     _, variant, name = find(options.name)
-    if options.source or prepared_folders(name) or not (variant.files or variant.needs_source):
-        _print_info(open_dataset(options.name, **arguments), options.json)
+    # Describing a dataset must not download it.
+    dataset = (
+        open_dataset(options.name, **arguments) if options.source else _prepared(options, arguments)
+    )
+    if dataset is not None:
+        _print_info(dataset, options.json)
         return 0
     values = {
         "name": name,
@@ -121,19 +126,48 @@ def call_info(options: argparse.Namespace) -> int:
         "granularities": list(variant.granularities),
         "texts": list(variant.texts),
         "splits": list(variant.splits),
-        "files": [{"url": f.url, "bytes": f.bytes, "sha256": f.sha256} for f in variant.files],
-        "prepared": False,
+        "files": [
+            {key: value for key, value in asdict(file).items() if key != "name" and value}
+            for file in variant.files
+        ],
+        "prepared": "no; `harness datasets prepare` does it",
     }
     _print_values(values, options.json)
     return 0
 
 
+def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
+    """The prepared view that was asked for, or any of the dataset's where it does not say.
+
+    What comes with its adapter needs no download, so it is prepared on the spot.
+    """
+    from harness.dataset.catalogue import find
+    from harness.dataset.prepare import open_dataset, open_folder, prepared_folders
+
+    adapter, _, name = find(options.name)
+    if getattr(adapter, "shipped", None) is not None:
+        return open_dataset(options.name, **arguments)
+    wanted = {part: arguments[part] for part in ("granularity", "text", "split") if arguments[part]}
+    for folder in prepared_folders(name):
+        dataset = open_folder(name, folder)
+        if dataset is not None and all(
+            getattr(dataset.manifest, part) == value for part, value in wanted.items()
+        ):
+            return dataset
+    return None
+
+
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
-    from harness.dataset.prepare import open_dataset
     from harness.dataset.verify import verify
 
-    findings = verify(open_dataset(options.name, **view_arguments(options)))
+    dataset = _prepared(options, view_arguments(options))
+    if dataset is None:
+        raise UsageError(
+            f"{options.name} is not prepared here, so there is nothing to verify: "
+            f"`harness datasets prepare {options.name}` first"
+        )
+    findings = verify(dataset)
     if options.json:
         import orjson
 
@@ -159,8 +193,6 @@ def call_export(options: argparse.Namespace) -> int:
 
 
 def _print_info(dataset: Any, as_json: bool) -> None:
-    from dataclasses import asdict
-
     values = {**asdict(dataset.manifest), "folder": str(dataset.folder)}
     _print_values(values, as_json)
 

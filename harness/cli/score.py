@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from harness.cli.options import (
@@ -124,6 +125,18 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
         ties=Ties(options.ties or "trec"),
         missing=options.missing or "zero",
     )
+    found = result.n - result.missing_queries if options.missing != "skip" else result.n
+    if not found:
+        raise UsageError(f"{path}: none of its queries is judged in {options.qrels}")
+    odd = []
+    if result.unknown_queries:
+        odd.append(f"{result.unknown_queries} of its queries are not judged and are ignored")
+    if result.repeated_documents:
+        odd.append(f"{result.repeated_documents} rows repeat a document of their ranking")
+    if odd and options.strict:
+        raise UsageError(f"{path}: {'; '.join(odd)} (--strict)")
+    for what in odd:
+        print(f"warning: {path}: {what}", file=sys.stderr)
     if options.json:
         import orjson
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ _COLUMNS = {
     "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
     "trec": ("ndcg@10", "mrr@10", "map@100", "recall@10", "recall@100", "precision@10"),
 }
-_FEWER = ("recall@1", "recall@3", "recall@5", "hit@5", "ndcg@5", "mrr@5")
 _OTHERS = ("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr")
 
 
@@ -27,7 +27,7 @@ def print_scores(
         print(_ability_table(main, columns))
     others = [_line(block) for block in blocks if block is not main]
     if any(others):
-        print("\nother protocols")
+        print("\nalso scored as")
         print("\n".join(line for line in others if line))
     extra = [_updates(summary), _abstention(summary), _tokens(summary), _times(record)]
     if any(extra):
@@ -67,13 +67,9 @@ def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
         f"{q['asked']} queries"
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
         + f", {q['failed']} failed"
-        + (
-            f", {q['without_ranking']} without a ranking (counted 0)"
-            if q["without_ranking"]
-            else ""
-        )
+        + _silent(q["without_ranking"], own_run="measured" in record)
         + f"; {summary['depth']} documents deep; data {d['fingerprint'][:8]}"
-        + ("" if d["published_files"] else " (NOT the published files)"),
+        + (" (NOT the published files)" if d["published_files"] is False else ""),
     ]
     if record["retriever"].get("sees_answer_key"):
         lines.append("this retriever is shown the answer key")
@@ -82,6 +78,13 @@ def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
     if d["own_document_left_out"]:
         lines.append("documents whose id equals the query's are left out, as BEIR does")
     return "\n".join(lines)
+
+
+def _silent(n: int, *, own_run: bool) -> str:
+    """What is said of queries with no ranking: a run file cannot tell why it has none."""
+    if not n:
+        return ""
+    return f", {n} returned nothing" if own_run else f", {n} without a ranking (counted 0)"
 
 
 def main_block(blocks: list[Any]) -> Any:
@@ -101,11 +104,7 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     if not slices:
         return "no query could be scored; see left_out.json"
     known = next(iter(slices.values()))["metrics"]
-    wanted = [*columns, *_COLUMNS.get(block["protocol"], ())]
-    shown = [name for name in dict.fromkeys(wanted) if name in known]
-    if len(shown) < 3:
-        shown += [name for name in _FEWER if name in known and name not in shown]
-    shown = (shown or list(known))[:7]
+    shown = _columns(block["protocol"], known, columns)
     order = [str(a) for a in Ability] + ["answerable", "all"]
     names = [name for name in order if name in slices]
     if "answerable" in names and slices["answerable"]["n"] == slices["all"]["n"]:
@@ -138,6 +137,23 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
             f"(expected {t['expected']:.4f})"
         )
     return text + (f"\nnot in this table: {left}" if left else "")
+
+
+def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]:
+    """At most eight metrics to show: those asked for, then the protocol's headline ones.
+
+    Where other cut-offs were chosen than the headline's, its metrics at the chosen ones.
+    """
+    names = list(known)
+    headline = _COLUMNS.get(protocol, ())
+    shown = [name for name in (*asked, *headline) if name in names]
+    if sum(name in names for name in headline) < len(headline):
+        kinds = dict.fromkeys(name.partition("@")[0] for name in headline)
+        ks = sorted({int(name.rpartition("@")[2]) for name in names if "@" in name}, reverse=True)
+        k10 = sorted(ks, key=lambda k: (k != 10, -k))  # 10 first, then the deepest
+        order = kinds or dict.fromkeys(name.partition("@")[0] for name in names)
+        shown += [f"{kind}@{k}" for k in k10 for kind in order if f"{kind}@{k}" in names]
+    return list(dict.fromkeys(shown or names))[:8]
 
 
 def _number(cell: dict[str, Any] | None, part: str = "value") -> str:
@@ -185,15 +201,25 @@ def _abstention(summary: dict[str, Any]) -> tuple[str, str] | None:
     found = summary["abstention"]
     if found is None:
         return None
-    text = f"n {found['n_unanswerable']}: false evidence {found['false_evidence_rate']:.4f}"
+    text = (
+        f"{found['n_unanswerable']} unanswerable, {found['n_answerable']} answerable: "
+        f"false evidence {found['false_evidence_rate']:.4f}"
+    )
+    said = found["as_returned"]
+    if said["recall"]:
+        text += f"; as returned {_prf(said)}"
     confidence = found["confidence"]
     if confidence:
         text += (
-            f"; {found['confidence_is']} against {found['n_answerable']} answerable: "
-            f"AUROC {confidence['auroc']:.4f}, F1 {_plain(confidence['at_threshold']['f1'])}, "
-            f"AURC {confidence['aurc']:.4f}"
+            f"; by {found['confidence_is']}: AUROC {confidence['auroc']:.4f}, cross-validated "
+            f"{_prf(confidence['at_threshold'])}, AURC {confidence['aurc']:.4f}"
         )
     return "abstention", text
+
+
+def _prf(found: dict[str, float | None]) -> str:
+    """Precision, recall and F1 of abstaining."""
+    return f"P {_plain(found['precision'])} R {_plain(found['recall'])} F1 {_plain(found['f1'])}"
 
 
 def _tokens(summary: dict[str, Any]) -> tuple[str, str] | None:
@@ -205,9 +231,9 @@ def _tokens(summary: dict[str, Any]) -> tuple[str, str] | None:
     for budget, value in tokens["recall_within_budget"].items():
         short = "*" if value["rankings_that_ended_before"] else ""
         parts.append(f"{budget}: {_plain(value['recall'])}{short}")
-    text = f"{mean:.0f} tokens in the top 10; recall within {', '.join(parts)} tokens"
+    text = f"{mean:.0f} tokens in the top 10; recall by tokens: {', '.join(parts)}"
     if any(part.endswith("*") for part in parts):
-        text += "  (* some rankings ended before)"
+        text += " (* some rankings ended before)"
     return "prompt cost", text
 
 

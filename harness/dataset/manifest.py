@@ -44,7 +44,7 @@ class Manifest:
     """Everything about a prepared dataset that is not in its tables.
 
     `raw`: the files that were read; `origin`: what came through another package, which checks its
-    own files.
+    own files. `own_files`: the dataset is of the user's own data.
     """
 
     name: str
@@ -64,12 +64,18 @@ class Manifest:
     k: int = 100
     keys: list[str] = field(default_factory=list)
     origin: list[str] = field(default_factory=list)
+    own_files: bool = False
     schema_version: int = SCHEMA_VERSION
 
     @property
     def official(self) -> bool:
         """True when every raw file is the publisher's."""
         return all(raw.status in ("pinned", "revision") for raw in self.raw)
+
+    @property
+    def published(self) -> bool | None:
+        """`official`; None for the user's own files, which nobody published."""
+        return None if self.own_files else self.official
 
     def write(self, folder: Path) -> None:
         """Write it into the dataset's folder."""

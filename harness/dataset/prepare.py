@@ -88,6 +88,12 @@ def prepared_folders(name: str) -> list[Path]:
     return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
 
 
+def open_folder(name: str, folder: Path) -> Dataset | None:
+    """The prepared dataset in one of `prepared_folders`; None where it cannot be trusted."""
+    manifest = _trusted(folder, find(name)[0])
+    return None if manifest is None else _opened(folder, manifest)
+
+
 def open_prepared(name: str, fingerprint: str) -> Dataset | None:
     """The prepared dataset with this content, whatever files it was made from; None: not here."""
     adapter, _, full = find(name)
@@ -231,6 +237,7 @@ def _build(
                 adapter_version=adapter.version,
                 raw=records.result(),
                 origin=out.origins,
+                own_files=raw.variant.needs_source,
                 repairs=out.repairs,
                 counts=out.counts,
                 files={file: (folder / file).stat().st_size for file in FILES},

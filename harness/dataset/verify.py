@@ -35,7 +35,10 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
             continue
         found = digest(path)
         right = found == raw.sha256
-        note = f"{raw.status} file" if right else f"changed since: sha256 is {found[:16]}"
+        kind = "the published file" if raw.status != "unknown" else "not a published file"
+        note = f"unchanged since it was prepared, {kind}"
+        if not right:
+            note = f"changed since it was prepared: sha256 is {found[:16]}"
         findings.append({"what": raw.path, "ok": right, "found": note})
     return findings
 

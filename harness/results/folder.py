@@ -99,7 +99,7 @@ def dataset_record(dataset: Dataset) -> dict[str, Any]:
         "text": manifest.text,
         "split": manifest.split,
         "fingerprint": manifest.fingerprint,
-        "published_files": manifest.official,
+        "published_files": manifest.published,
         "counts": manifest.counts,
         "licence": manifest.licence,
     }

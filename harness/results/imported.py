@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
 from harness.rankings import Rankings, read_rankings
 from harness.results.folder import RUN_VERSION, dataset_record, folder_name, write_rankings
-from harness.scoring.resolve import cleaned
+from harness.scoring.resolve import cleaned, resolve
 
 
 def import_rankings(
@@ -59,6 +59,18 @@ def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankin
     if unknown:
         notes.append(f"{len(unknown)} of its queries not in {dataset.name}, which are ignored")
     rankings, repeated = cleaned(rankings, dataset)
+    resolved = resolve(rankings, dataset)
+    absent, n = resolved.unknown_documents, len(resolved.row)
+    if n and absent == n:
+        manifest = dataset.manifest
+        raise UsageError(
+            f"{source}: none of its documents is in the haystack of its query, first "
+            f"{rankings.document[0].as_py()!r} where {dataset.name} has "
+            f"{dataset.documents[0].id!r} at granularity {manifest.granularity}, text "
+            f"{manifest.text}; choose another with --granularity or --text"
+        )
+    if absent:
+        notes.append(f"{absent} of its {n} documents are not in the haystack of their query")
     if repeated:
         notes.append(f"{repeated} rows repeat a document of their ranking; its best place counts")
     return rankings, notes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import near
+from harness.errors import near, require_numbers
 from harness.retrievers.best import best
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.words import Words
@@ -32,6 +32,7 @@ class BM25:
         stemmer: str = "english",
         stopwords: str = "english",
     ) -> None:
+        require_numbers(k1=k1, b=b, delta=delta)
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
         self._options = {"k1": k1, "b": b, "delta": delta, "method": method}

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
 
 _WORD = re.compile(r"\w+")
@@ -41,6 +42,7 @@ class Okapi:
     def __init__(
         self, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, tokens: str = "split"
     ) -> None:
+        require_numbers(k1=k1, b=b, epsilon=epsilon)
         if tokens not in TOKENIZERS:
             raise ValueError(f"tokens must be one of {', '.join(TOKENIZERS)}, not {tokens!r}")
         self._k1, self._b, self._epsilon = k1, b, epsilon

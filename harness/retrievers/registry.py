@@ -137,7 +137,7 @@ def find(name: str) -> Callable[..., Any]:
     if place.endswith(".py"):
         module = load_file(Path(place))
         if not hasattr(module, attribute):
-            public = [n for n in vars(module) if not n.startswith("_")]
+            public = _public(module)
             raise UsageError(f"{place} has no {attribute!r}{near(attribute, public)}")
         found: Callable[..., Any] = getattr(module, attribute)
         return found
@@ -169,7 +169,7 @@ def _attribute(path: str) -> Callable[..., Any]:
     except Exception as error:
         raise UsageError(f"retriever {path!r}: {_said(error)}") from error
     if not hasattr(module, attribute):
-        public = [n for n in vars(module) if not n.startswith("_")]
+        public = _public(module)
         raise UsageError(f"module {module_name!r} has no {attribute!r}{near(attribute, public)}")
     found: Callable[..., Any] = getattr(module, attribute)
     return found
@@ -199,6 +199,12 @@ def load_file(path: Path) -> Any:
                 raise
             raise UsageError(f"plug-in {path}: {_said(error)}") from error
     return sys.modules[name]
+
+
+def _public(module: Any) -> list[str]:
+    """Classes and functions that a module defines itself."""
+    own = (n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__)
+    return [name for name in own if not name.startswith("_")]
 
 
 def _said(error: Exception) -> str:

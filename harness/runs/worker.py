@@ -196,11 +196,14 @@ class _Bench:
 
 
 def _gold(bench: _Bench, query: int) -> npt.NDArray[np.int64]:
-    """Positions of a query's gold documents, best grade first."""
+    """Positions of a query's gold documents: best grade first, and of those the newest."""
     judged = bench.dataset.judgements()
     mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
-    rows, grades = judged.document[mine], judged.grade[mine]
-    return bench.view.gold_positions(rows[np.argsort(-grades, kind="stable")].tolist())
+    grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
+    positions = bench.view.gold_positions(list(grade))
+    grades = np.array([grade[row] for row in bench.view.rows[positions].tolist()], np.int64)
+    # Positions rise with time.
+    return positions[np.lexsort((-positions, -grades))]
 
 
 def _reported(report: Callable[[], Any]) -> dict[str, Any]:

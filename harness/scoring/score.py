@@ -288,7 +288,7 @@ class _Scorer:
                 "text": manifest.text,
                 "split": manifest.split,
                 "fingerprint": manifest.fingerprint,
-                "published_files": manifest.official,
+                "published_files": manifest.published,
                 "own_document_left_out": manifest.exclude_self,
             },
             "depth": self._depth,

@@ -55,7 +55,9 @@ class Sections:
     ) -> dict[str, Any] | None:
         """See abstention.py; None unless queries with and without an answer are there."""
         ranked, without = self._ranked, self._without
-        mine = self._counted & (without | self._evidence)
+        # A run file cannot tell silence from a query that was left out: those are not judged here.
+        known = ranked.answered | answered.replied
+        mine = self._counted & (without | self._evidence) & known
         k = min(10, depth)
         wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
         silent = answered.abstained | (ranked.returned == 0)

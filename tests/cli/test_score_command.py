@@ -230,7 +230,7 @@ def test_a_parquet_file_without_the_columns_is_one_line(
 def test_wrong_use_is_one_line_and_leaves_nothing(
     harness: Callable[..., Any], tmp_path: Path, arguments: list[str], said: str
 ) -> None:
-    (tmp_path / "run.trec").write_text("mira-01 Q0 a 1 2 x\nmira-01 Q0 b 2 1 x\n")
+    (tmp_path / "run.trec").write_text("mira-01 Q0 s01_0 1 2 x\nmira-01 Q0 s01_1 2 1 x\n")
     told = harness("score", *arguments)
     assert told.status == 2
     assert said in told.err
