@@ -130,7 +130,7 @@ def call_info(options: argparse.Namespace) -> int:
             {key: value for key, value in asdict(file).items() if key != "name" and value}
             for file in variant.files
         ],
-        "prepared": "no; `harness datasets prepare` does it",
+        "prepared": False,
     }
     _print_values(values, options.json)
     return 0
@@ -218,5 +218,5 @@ def _print_values(values: dict[str, Any], as_json: bool) -> None:
             print(f"{key}: " + ", ".join(f"{k} {v}" for k, v in value.items()))
         elif isinstance(value, list):
             print(f"{key}: {', '.join(map(str, value)) or '-'}")
-        else:
-            print(f"{key}: {value}")
+        elif value not in (None, ""):
+            print(f"{key}: {'yes' if value is True else 'no' if value is False else value}")
