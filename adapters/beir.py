@@ -74,7 +74,7 @@ _SETS = (
          "questions to Bing, web passages", "MS MARCO, research"),
     *(
         _Set(f"cqadupstack/{forum}", "4e41456d7df8ee7760a7f866133bda78", 5343728040, _TEST,
-             f"duplicate questions of the forum {forum}")
+             f"duplicate questions of the forum {forum} (one archive for all forums)")
         for forum in ("android", "english", "gaming", "gis", "mathematica", "physics",
                       "programmers", "stats", "tex", "unix", "webmasters", "wordpress")
     ),

@@ -127,7 +127,8 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
             disable_numparse=True,
         )
     )
-    left = "; ".join(f"{n} {reason}" for reason, n in block["left_out"].items())
+    out = block["left_out"].items()
+    left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
     moved = {m: cells[m]["ties"] for m in shown if "ties" in cells[m]}
     for metric, t in list(moved.items())[:1]:
         if t["best"] - t["worst"] < 0.0005:  # invisible at the precision of the table

@@ -223,4 +223,8 @@ def _stop_without_answer(done: list[Outcome], dataset: Dataset, partial: Path) -
 
 
 def _last_line(trace: str) -> str:
-    return trace.strip().splitlines()[-1]
+    """The line of a trace that names the error; a message may have further lines below it."""
+    lines = trace.strip().splitlines()
+    inside = max((i for i, line in enumerate(lines) if line.startswith("  File ")), default=-1)
+    named = (line for line in lines[inside + 1 :] if line and not line.startswith(" "))
+    return next(named, lines[-1])

@@ -187,6 +187,8 @@ class _Scorer:
         """Cut-offs: the protocol's fixed ones, the chosen ones, or the default ones below the
         largest haystack, as a cut-off that takes everything says nothing."""
         if protocol.fixed_ks:
+            if self._choices.ks or self._choices.metrics:
+                self._warn(f"{protocol.name}: metrics and cut-offs are part of it and stay as are")
             return protocol.ks
         return self._choices.ks or [k for k in protocol.ks if k < largest] or [1]
 

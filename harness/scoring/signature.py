@@ -18,7 +18,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.protocols import PROTOCOLS
 
 _MEANING = {
-    "metric": "what was computed, and its cut-off; its formula is in harness/scoring/metrics",
+    "metric": "what was computed, and its cut-off",
     "protocol": "which queries count, by which answer key and rules; the number is its version",
     "data": "dataset, and the first digits of its content's fingerprint",
     "unit": "what a document is (granularity); `turn>session` is turns scored as sessions",
