@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from time import perf_counter
@@ -73,6 +74,8 @@ def call(options: argparse.Namespace) -> int:
     from harness.runs.runner import Settings, run
     from harness.scoring.protocols import fitting
 
+    if options.quiet or options.json:
+        os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
     choices = scoring_choices(options)
     spec = RetrieverSpec(
         options.retriever,

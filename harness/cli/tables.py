@@ -35,7 +35,11 @@ def print_scores(
         print("\n".join(f"{title:17} {text}" for title, text in filter(None, extra)))
     for warning in summary["warnings"]:
         print(f"note: {warning}")
-    print(f"\nfiles in {folder}: rankings.parquet, scores.json, scores.parquet, run.json")
+    if main is not None and "all" in main["slices"]:
+        cells = main["slices"]["all"]["metrics"]
+        first = _columns(main["protocol"], cells, columns)[0]
+        print(f"\nsignature of {first}, all: {cells[first]['signature']}")
+    print(f"files in {folder}: rankings.parquet, scores.json, scores.parquet, run.json")
 
 
 def print_json(summary: dict[str, Any], record: dict[str, Any], folder: Path) -> None:
@@ -232,7 +236,8 @@ def _tokens(summary: dict[str, Any]) -> tuple[str, str] | None:
     for budget, value in tokens["recall_within_budget"].items():
         short = "*" if value["rankings_that_ended_before"] else ""
         parts.append(f"{budget}: {_plain(value['recall'])}{short}")
-    text = f"{mean:.0f} tokens in the top 10; recall by tokens: {', '.join(parts)}"
+    name = tokens["tokenizer"]
+    text = f"{mean:.0f} {name} tokens in the top 10; recall by tokens: {', '.join(parts)}"
     if any(part.endswith("*") for part in parts):
         text += " (* some rankings ended before)"
     return "prompt cost", text
