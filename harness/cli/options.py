@@ -84,13 +84,6 @@ def scoring_choices(options: argparse.Namespace) -> Any:
     )
 
 
-def shown(summary: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
-    """The summary with the protocols that were asked for."""
-    wanted = options.protocol
-    blocks = [b for b in summary["protocols"] if not wanted or b["protocol"] in wanted]
-    return {**summary, "protocols": blocks}
-
-
 def cut_offs(text: str | None) -> tuple[int, ...]:
     """`"1,5,10"` as numbers, ascending. Raises UsageError for anything else."""
     if not text:

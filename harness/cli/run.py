@@ -15,7 +15,6 @@ from harness.cli.options import (
     add_view,
     parameters,
     scoring_choices,
-    shown,
     view_arguments,
 )
 from harness.errors import UsageError
@@ -66,7 +65,7 @@ def call(options: argparse.Namespace) -> int:
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
 
-    from harness.cli.tables import print_json, print_scores
+    from harness.cli.tables import show
     from harness.dataset.prepare import open_dataset
     from harness.results.folder import RunFolder
     from harness.results.scored import score_run
@@ -105,11 +104,7 @@ def call(options: argparse.Namespace) -> int:
     )
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
-    if options.json:
-        print_json(shown(scores.summary, options), record, folder)
-    elif not options.quiet:
-        columns = [str(metric) for metric in choices.metrics]
-        print_scores(shown(scores.summary, options), record, folder, columns)
+    show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
     failed = record["queries"]["failed"]
     if failed:
         print(

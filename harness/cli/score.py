@@ -12,7 +12,6 @@ from harness.cli.options import (
     add_scoring,
     add_view,
     scoring_choices,
-    shown,
     view_arguments,
 )
 from harness.errors import UsageError
@@ -57,7 +56,7 @@ def call(options: argparse.Namespace) -> int:
     if options.qrels:
         return _by_qrels(options, path)
 
-    from harness.cli.tables import print_json, print_scores
+    from harness.cli.tables import show
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset, open_prepared
     from harness.results.folder import RunFolder
@@ -102,11 +101,7 @@ def call(options: argparse.Namespace) -> int:
         )
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
-    if options.json:
-        print_json(shown(scores.summary, options), record, folder)
-    elif not options.quiet:
-        columns = [str(metric) for metric in choices.metrics]
-        print_scores(shown(scores.summary, options), record, folder, columns)
+    show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,23 @@ def print_scores(
         first = _columns(main["protocol"], cells, columns)[0]
         print(f"\nsignature of {first}, all: {cells[first]['signature']}")
     print(f"files in {folder}: rankings.parquet, scores.json, scores.parquet, run.json")
+
+
+def show(
+    summary: dict[str, Any],
+    record: dict[str, Any],
+    folder: Path,
+    columns: list[str],
+    options: argparse.Namespace,
+) -> None:
+    """Print what `--protocol`, `--json` and `--quiet` leave of a scored run."""
+    wanted = options.protocol
+    blocks = [b for b in summary["protocols"] if not wanted or b["protocol"] in wanted]
+    summary = {**summary, "protocols": blocks}
+    if options.json:
+        print_json(summary, record, folder)
+    elif not options.quiet:
+        print_scores(summary, record, folder, columns)
 
 
 def print_json(summary: dict[str, Any], record: dict[str, Any], folder: Path) -> None:

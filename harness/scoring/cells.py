@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,11 +79,7 @@ def document_columns(
     orders = TieOrders(ranked)
     columns = []
     for metric in metrics:
-        empty = protocol.empty.get(metric.name, 0.0)
-
-        def finish(values: Values, empty: float = empty) -> Values:
-            return np.where(scored, np.where(np.isnan(values), empty, values), np.nan)
-
+        finish = _finisher(protocol, metric, scored)
         best = worst = expected = None
         if orders.any:
             low, high = (finish(values) for values in reversed(orders.bounds(metric)))
@@ -105,6 +101,12 @@ def document_columns(
     return columns
 
 
+def _finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
+    """Gives queries with nothing relevant the protocol's value, and unscored ones NaN."""
+    empty = protocol.empty.get(metric.name, 0.0)
+    return lambda values: np.where(scored, np.where(np.isnan(values), empty, values), np.nan)
+
+
 def session_columns(
     protocol: Protocol,
     ks: Sequence[int],
@@ -119,16 +121,16 @@ def session_columns(
         for k in ks:
             metric = Metric.parse(template.format(k=k))
             cut, measurable = level.cut(k)
-            empty = protocol.empty.get(metric.name, 0.0)
+            finish = _finisher(protocol, metric, scored)
             # The best ranking brings a session of evidence with every turn: its own cut-off is k.
             values, best = metric(by_session, cut), ceiling(metric, by_session, present)
             columns.append(
                 Column(
                     metric,
-                    np.where(scored, np.where(np.isnan(values), empty, values), np.nan),
+                    finish(values),
                     measurable,
                     None,
-                    np.where(scored, np.where(np.isnan(best), empty, best), np.nan),
+                    finish(best),
                 )
             )
     return columns

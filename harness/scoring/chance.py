@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
-from harness.scoring.chance_units import pieces_found, shares_evidence
+from harness.scoring.chance_units import pieces_found
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
@@ -25,7 +25,7 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
     `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None where
     it would take too long: whole rankings of huge haystacks, and see chance_units.
     """
-    if shares_evidence(ranked):
+    if ranked.shares_evidence:
         if metric.name in ("recall", "recall_all"):
             cut = np.minimum(metric.k if metric.k is not None else NOT_RETRIEVED, size)
             relevant = ranked.grade >= metric.rel
@@ -75,10 +75,10 @@ def _rows(ranked: Ranked, rows: np.ndarray) -> Ranked:
     return replace(ranked, **{name: getattr(ranked, name)[rows] for name in columns})
 
 
-def ceiling(metric: Metric, ranked: Ranked, present: np.ndarray, cut: Ints | None = None) -> Values:
+def ceiling(metric: Metric, ranked: Ranked, present: np.ndarray) -> Values:
     """The value of the best possible answer, which may be a short one; shape (n,)."""
     least = 1 if metric.name.startswith("ndcg") else metric.rel
-    return metric(ideal(ranked, present, 0 if metric.name == "judged" else least), cut)
+    return metric(ideal(ranked, present, 0 if metric.name == "judged" else least))
 
 
 def ideal(ranked: Ranked, present: np.ndarray, least: int = 1) -> Ranked:

@@ -19,12 +19,6 @@ _MOST_SETS = 16
 """Queries whose pieces lie in more different sets of documents than this get no level."""
 
 
-def shares_evidence(ranked: Ranked) -> bool:
-    """True where a piece has several documents, or a document several pieces."""
-    distinct = len(np.unique(ranked.unit))
-    return distinct < len(ranked.unit) or not bool(ranked.first_of_document.all())
-
-
 def pieces_found(
     name: str, ranked: Ranked, relevant: np.ndarray, present: np.ndarray, size: Ints, k: Ints
 ) -> Values | None:

@@ -140,8 +140,12 @@ def protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def fitting(keys: Sequence[str], names: Sequence[str] = ()) -> list[Protocol]:
-    """Protocols whose answer key a dataset has; of `names`, if any.
+def fitting(
+    keys: Sequence[str],
+    names: Sequence[str] = (),
+    where: str = "this dataset at this granularity",
+) -> list[Protocol]:
+    """Protocols whose answer key a dataset has; of `names`, if any. `where` is what errors call it.
 
     Raises UsageError for a name that is not known and for a protocol that does not fit.
     """
@@ -151,7 +155,7 @@ def fitting(keys: Sequence[str], names: Sequence[str] = ()) -> list[Protocol]:
         if one not in known:
             fit = ", ".join(p.name for p in known)
             raise UsageError(
-                f"protocol {one.name!r} needs the answer key {one.key!r}, which this dataset does "
-                f"not have at this granularity; these fit: {fit}"
+                f"protocol {one.name!r} needs the answer key {one.key!r}, which {where} does not "
+                f"have; these fit: {fit}"
             )
     return chosen or known

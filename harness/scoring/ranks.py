@@ -71,6 +71,12 @@ class Ranked:
         return np.lexsort((self.rank, self.query))
 
     @cached_property
+    def shares_evidence(self) -> bool:
+        """True where a piece of evidence has several documents, or a document several pieces."""
+        distinct = len(np.unique(self.unit))
+        return distinct < len(self.unit) or not bool(self.first_of_document.all())
+
+    @cached_property
     def has_ties(self) -> bool:
         """True when a judged document shares its score with another document."""
         return bool((self.tied > 1).any())

@@ -80,16 +80,10 @@ def score(
     if depth is None:
         depth = int(resolved.rank.max(initial=1))
     scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
-    scorer.repeated = repeated
-    wanted = [named.protocol(name) for name in choices.protocols] or named.fitting(dataset.keys)
-    for protocol in wanted:
-        if protocol.key not in dataset.keys:
-            raise UsageError(
-                f"protocol {protocol.name!r} needs the answer key {protocol.key!r}, which "
-                f"{dataset.name} ({dataset.manifest.granularity}) does not have"
-            )
+    where = f"{dataset.name} ({dataset.manifest.granularity})"
+    for protocol in named.fitting(dataset.keys, choices.protocols, where):
         scorer.apply(protocol)
-    return scorer.finish()
+    return scorer.finish(repeated)
 
 
 class _Scorer:
@@ -113,7 +107,6 @@ class _Scorer:
         self._left_out: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
         self._cautions = Cautions(depth, self._sizes)
-        self.repeated = 0
 
     def apply(self, protocol: Protocol) -> None:
         """Score under one protocol: documents, and sessions where it says so."""
@@ -274,8 +267,8 @@ class _Scorer:
 
     # -- what is not a protocol ----------------------------------------------------------------
 
-    def finish(self) -> Scores:
-        """The parts that every run gets, and everything together."""
+    def finish(self, repeated: int) -> Scores:
+        """The parts that every run gets, and everything together; `repeated` as of `cleaned`."""
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
@@ -302,7 +295,7 @@ class _Scorer:
                 "unknown_in_run": len(self._resolved.unknown_queries),
             },
             "unknown_documents_in_run": self._resolved.unknown_documents,
-            "repeated_documents_in_run": self.repeated,
+            "repeated_documents_in_run": repeated,
             "protocols": self._blocks,
             "knowledge_update": sections.updates(ks),
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),

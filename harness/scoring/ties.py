@@ -28,8 +28,7 @@ class TieOrders:
     def __init__(self, ranked: Ranked) -> None:
         self._ranked = ranked
         tied = ranked.tied > 1
-        own_piece = len(np.unique(ranked.unit)) == len(ranked.unit)
-        self.any = bool(tied.any()) and own_piece and bool(ranked.first_of_document.all())
+        self.any = ranked.has_ties and not ranked.shares_evidence
         self._queries = count_by(ranked.query[tied], ranked.n) > 0
         self._kept: dict[int, Ranked] = {}
 
