@@ -27,25 +27,44 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
+class Hit:
+    """What a system returns that keeps no documents but texts of its own: a fact, a chunk.
+
+    `sources` are the documents that it was made from, as handles or positions, the most important
+    first. Where they are empty or unknown, the harness looks for the documents by the text.
+    """
+
+    text: str = ""
+    sources: Sequence[str | int] = ()
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """The answer to one question, best first.
 
     `ids` are handles (str) or positions in the corpus (int, or an integer array). `scores`, if any,
     align with them; where they rise, the harness sorts by them. `confidence` says how sure the
     system is that there is an answer at all (any scale, higher is surer); `abstain` that it says
-    there is none.
+    there is none. A system with texts of its own gives `hits` instead of ids and scores.
     """
 
-    ids: Sequence[str] | Sequence[int] | npt.NDArray[np.integer[Any]]
+    ids: Sequence[str] | Sequence[int] | npt.NDArray[np.integer[Any]] = ()
     scores: Sequence[float] | npt.NDArray[np.floating[Any]] | None = None
     confidence: float | None = None
     abstain: bool = False
+    hits: Sequence[Hit] | None = None
 
 
 Found = (
-    Result | Sequence[str] | Sequence[int] | Sequence[tuple[str | int, float]] | Mapping[str, float]
+    Result
+    | Sequence[str]
+    | Sequence[int]
+    | Sequence[Hit]
+    | Sequence[tuple[str | int, float]]
+    | Mapping[str, float]
 )
-"""What `search` may return for a question: a Result, ids, (id, score) pairs or {id: score}."""
+"""What `search` may return for a question: a Result, ids, hits, (id, score) pairs or {id: score}."""
 
 
 def as_result(found: Found) -> Result:
@@ -57,6 +76,8 @@ def as_result(found: Found) -> Result:
     items: list[Any] = list(found.items() if isinstance(found, Mapping) else found)
     if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
         return Result([item[0] for item in items], [float(item[1]) for item in items])
+    if items and all(isinstance(item, Hit) for item in items):
+        return Result(hits=items)
     return Result(items)
 
 
@@ -65,9 +86,10 @@ class Retriever(Protocol):
     """What is under test.
 
     Optional: `batch_size`, how many questions `search` wants at once (1 if absent); `report()`, a
-    dict of what the system says of itself so far (calls, tokens); `version`, a string; `params`, a
-    dict of the settings (JSON values) of an object that a program built itself, by which its runs
-    are told apart.
+    dict of what the system says of itself so far, in which `calls`, `prompt_tokens`,
+    `completion_tokens` and `embedded_tokens` are counts since the start; `version`, a string;
+    `params`, a dict of the settings (JSON values) of an object that a program built itself, by
+    which its runs are told apart; `close()`, called when no more will be asked.
     """
 
     def index(self, corpus: Corpus) -> None:
@@ -82,8 +104,8 @@ class Retriever(Protocol):
 class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
 
-    Iterating gives Document records; `contents`, `handles` and `timestamps` give whole columns. The
-    dataset's ids are not in here. This keeps honest code honest: who wants the answer key can still
+    Iterating gives Document records, `sessions()` gives them session by session; `contents`,
+    `handles` and `timestamps` give whole columns. The dataset's ids are not in here. This keeps honest code honest: who wants the answer key can still
     read the dataset's files.
     """
 
@@ -128,6 +150,13 @@ class Corpus(Sequence[Document]):
 
     def __iter__(self) -> Iterator[Document]:
         return (self[i] for i in range(len(self)))
+
+    def sessions(self) -> list[list[Document]]:
+        """The documents by session, in time order; one without a session is its own."""
+        sessions: dict[str, list[Document]] = {}
+        for document in self:
+            sessions.setdefault(document.session or document.id, []).append(document)
+        return [*sessions.values()]
 
     @property
     def handles(self) -> list[str]:
