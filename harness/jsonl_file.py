@@ -27,7 +27,7 @@ def read_jsonl(path: Path) -> Columns:
     documents: list[str] = []
     scores: list[float] = []
     first: dict[bool, int] = {}  # the first line with scores, and the first without
-    for number, line in enumerate(_lines(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:
@@ -56,7 +56,8 @@ def read_jsonl(path: Path) -> Columns:
     return list(ids), np.array(query, np.int32), documents, values
 
 
-def _lines(path: Path) -> list[bytes]:
+def read_lines(path: Path) -> list[bytes]:
+    """The lines of a file, unpacked where it is. Raises UsageError where it cannot be read."""
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             data: bytes = stream.read()

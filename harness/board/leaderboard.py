@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.files import read_json
+from harness.files import disk_errors, read_json, write_json
 from harness.results.folder import RunFolder
 from harness.scoring.score import SCORE_VERSION
 
@@ -28,6 +28,17 @@ def build(results: Path) -> dict[str, Any]:
         raise UsageError(f"{results}: holds no scored run; `harness run` makes one")
     rows.sort(key=_order)
     return {"schema_version": SCHEMA_VERSION, "rows": rows}
+
+
+def write_board(results: Path, out: Path) -> dict[str, Any]:
+    """Build the board of the runs below `results` and write it to `out`; returns it.
+
+    Raises UsageError as `build` does, and where `out` cannot be written.
+    """
+    board = build(results)
+    with disk_errors(out.parent, "name another file with --out"):
+        write_json(out, board)
+    return board
 
 
 def unscored(results: Path) -> list[str]:
@@ -82,6 +93,12 @@ def _columns(folder: Path, run: dict[str, Any], scores: dict[str, Any]) -> dict[
         "knowledge_update": scores["knowledge_update"],
         "abstention": scores["abstention"],
         "tokens": scores["tokens"],
+        "hits": scores.get("hits"),
+        "measured": {
+            name: run["measured"][name]
+            for name in ("index", "ingestion")
+            if name in (run.get("measured") or {})
+        },
         "search_ms": (run.get("measured") or {}).get("search_ms"),
         "harness": scores["harness"],
         "git": run.get("git"),

@@ -6,7 +6,17 @@ import argparse
 from typing import NoReturn
 
 import harness
-from harness.cli import cache, compare, datasets, explain, leaderboard, retrievers, run, score
+from harness.cli import (
+    cache,
+    check,
+    compare,
+    datasets,
+    explain,
+    leaderboard,
+    retrievers,
+    run,
+    score,
+)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,6 +36,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (run, score, compare, leaderboard, datasets, retrievers, explain, cache):
+    for verb in (run, score, compare, leaderboard, datasets, retrievers, check, explain, cache):
         verb.add(verbs)
     return top

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from harness.errors import UsageError, near
 
 _NUMBERS = {"k", "limit", "seed", "workers", "batch_size"}
+_FRACTIONS = {"match_f1", "match_semantic"}
 _FLAGS = {"rebuild", "strict", "quiet"}
 _LISTS = {"protocol", "plugin"}
 _SEVERAL = {"ks", "metrics"}
@@ -20,26 +22,34 @@ def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> Non
     """Fill options that the command line left open from the file.
 
     Keys are the long options (`batch-size` or `batch_size`); `params` is a table. Relative paths of
-    `source`, `plugin` and a retriever's file are taken from the file's folder. Raises UsageError
-    for a missing or broken file, unknown keys, and values of the wrong kind.
+    `source`, `plugin` and a retriever's file are taken from the file's folder; `$NAME` in a source
+    is a variable of the environment. Raises UsageError for a missing or broken file, unknown keys,
+    and values of the wrong kind.
     """
-    file = Path(path)
-    for key, value in _read(file).items():
+    apply_table(options, Path(path), read_config(Path(path)), known)
+
+
+def apply_table(
+    options: argparse.Namespace, file: Path, values: dict[str, Any], known: set[str]
+) -> None:
+    """Fill options that are open yet from one table of the file; raises as `apply_config`."""
+    for key, value in values.items():
         name = key.replace("-", "_")
         if name == "params":
             if not isinstance(value, dict):
-                raise UsageError(f"--config {path}: params must be a table: [params]")
-            options.params = value
+                raise UsageError(f"--config {file}: params must be a table: [params]")
+            options.params = options.params or value
             continue
         if name not in known:
-            raise UsageError(f"--config {path}: unknown key {key!r}{near(key, sorted(known))}")
+            raise UsageError(f"--config {file}: unknown key {key!r}{near(key, sorted(known))}")
         value = _value(file, name, value)
         given = getattr(options, name)
         if given is None or given is False:
             setattr(options, name, value)
 
 
-def _read(file: Path) -> dict[str, Any]:
+def read_config(file: Path) -> dict[str, Any]:
+    """What the file holds. Raises UsageError where it is missing or broken."""
     try:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -60,6 +70,9 @@ def _value(file: Path, name: str, value: Any) -> Any:
     if name in _NUMBERS:
         check(isinstance(value, int) and not isinstance(value, bool), "a whole number")
         return value
+    if name in _FRACTIONS:
+        check(isinstance(value, int | float) and not isinstance(value, bool), "a number")
+        return float(value)
     if name in _FLAGS:
         check(isinstance(value, bool), "true or false")
         return value
@@ -80,5 +93,8 @@ def _value(file: Path, name: str, value: Any) -> Any:
 
 
 def _path(file: Path, value: str) -> str:
-    """A path as the file means it: from its own folder."""
-    return str(file.parent / Path(value).expanduser())
+    """A path as the file means it: from its own folder, variables of the environment filled in."""
+    filled = os.path.expandvars(value)
+    if "$" in filled:
+        raise UsageError(f"--config {file}: set the variable of the environment in {value!r}")
+    return str(file.parent / Path(filled).expanduser())

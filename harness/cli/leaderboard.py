@@ -26,16 +26,13 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.board.leaderboard import build, table, unscored
-    from harness.files import disk_errors, write_json
+    from harness.board.leaderboard import table, unscored, write_board
 
     results = Path(options.results)
-    board = build(results)
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
-    with disk_errors(out.parent, "name another file with --out"):
-        write_json(out, board)
+    board = write_board(results, out)
     if without := unscored(results):
         print(
             f"note: {len(without)} runs have no scores and are left out: {', '.join(without)}; "

@@ -37,6 +37,33 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_matching(parser: argparse.ArgumentParser) -> None:
+    """How texts of a system's own are resolved to documents."""
+    parser.add_argument(
+        "--match-f1",
+        type=float,
+        metavar="F1",
+        help="token F1 from which a text is a document (0.3)",
+    )
+    parser.add_argument(
+        "--match-semantic",
+        type=float,
+        metavar="COSINE",
+        help="match the rest by MiniLM's vectors from this similarity on (not done if not given)",
+    )
+
+
+def matching(options: argparse.Namespace) -> Any:
+    """`Matching` from the options of `add_matching`; None where none is given."""
+    if options.match_f1 is None and options.match_semantic is None:
+        return None
+    from harness.matching.found import Matching
+
+    if options.match_f1 is None:
+        return Matching(semantic=options.match_semantic)
+    return Matching(options.match_f1, options.match_semantic)
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """What is printed."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")

@@ -26,6 +26,7 @@ def call(options: argparse.Namespace) -> int:
     import inspect
     from pathlib import Path
 
+    from harness.retrievers.extras import install, there
     from harness.retrievers.registry import find, load_file, names, parameters
 
     for plugin in options.plugin or ():
@@ -39,7 +40,9 @@ def call(options: argparse.Namespace) -> int:
         required = [
             p.name for p in accepted if p.default is p.empty and p.kind is not p.VAR_KEYWORD
         ]
-        rows.append({"name": name, "about": about, "params": params, "required": required})
+        missing = [m for m in getattr(factory, "modules", ()) if not there(m)]
+        row = {"name": name, "about": about, "params": params, "required": required}
+        rows.append({**row, "installed": not missing, "install": [*map(install, missing)][:1]})
     if options.json:
         import orjson
 
@@ -50,12 +53,13 @@ def call(options: argparse.Namespace) -> int:
     table = [
         [
             r["name"],
+            "yes" if r["installed"] else r["install"][0],
             ", ".join([*r["required"], *(f"{k}={v}" for k, v in r["params"].items())]) or "-",
             r["about"],
         ]
         for r in rows
     ]
-    headers = ["retriever", "parameters", "what it is"]
-    print(tabulate(table, headers=headers, maxcolwidths=[None, 36, 60], disable_numparse=True))
+    headers = ["retriever", "installed", "parameters", "what it is"]
+    print(tabulate(table, headers=headers, maxcolwidths=[None, 24, 34, 50], disable_numparse=True))
     print("\nyour own: --retriever file.py:Class, package.module:Class, or an entry point")
     return 0

@@ -7,12 +7,15 @@ import os
 import sys
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from harness.cli.options import (
     Verbs,
+    add_matching,
     add_output,
     add_scoring,
     add_view,
+    matching,
     parameters,
     scoring_choices,
     view_arguments,
@@ -43,11 +46,12 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--seed", type=int, help="of sampling, handles and seeded retrievers (0)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes, over haystacks (1)")
     parser.add_argument("--batch-size", type=int, metavar="N", help="queries to a search call")
+    add_matching(parser)
     add_scoring(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
-    parser.add_argument("--config", metavar="FILE.toml", help="any of these options from a file")
+    parser.add_argument("--config", metavar="FILE.toml", help="any of these options; lists of runs")
     add_output(parser)
     parser.set_defaults(call=call, params={})
 
@@ -56,16 +60,66 @@ def call(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed."""
     if options.config:
         from harness.cli.config import apply_config
+        from harness.cli.suite import is_suite
 
         known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
+        if is_suite(options.config):
+            return _suite(options, known)
         apply_config(options, options.config, known)
+    _check(options)
+
+    from harness.cli.tables import show
+
+    folder, summary, record = _run_one(options)
+    show(summary, record, folder, _asked(options), options)
+    failed = record["queries"]["failed"]
+    if failed:
+        print(
+            f"harness: {failed} of {record['queries']['asked']} queries failed and are in no mean; "
+            f"see {folder / 'errors.jsonl'}",
+            file=sys.stderr,
+        )
+    return 1 if failed else 0
+
+
+def _suite(options: argparse.Namespace, known: set[str]) -> int:
+    """Every dataset and retriever of a config, then their board."""
+    from harness.board.leaderboard import write_board
+    from harness.cli.suite import expand, run_all, status, table
+
+    runs = expand(options, options.config, known)
+    for run in runs:
+        _check(run)
+    done = run_all(runs, _run_one)
+    for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
+        write_board(out, out / "leaderboard.json")
+        print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
+    if options.json:
+        import orjson
+
+        rows = [{**vars(one), "folder": str(one.folder)} for one in done]
+        print(orjson.dumps(rows).decode())
+    elif not options.quiet:
+        print(table(done))
+        for failed in (one for one in done if one.failure):
+            print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
+    return status(done)
+
+
+def _check(options: argparse.Namespace) -> None:
     for name in ("dataset", "retriever"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing; see `harness {name}s`")
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
 
-    from harness.cli.tables import show
+
+def _asked(options: argparse.Namespace) -> list[str]:
+    return [str(metric) for metric in scoring_choices(options).metrics]
+
+
+def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """Run and score; gives the folder, scores.json and run.json."""
     from harness.dataset.prepare import open_dataset
     from harness.results.folder import RunFolder
     from harness.results.scored import score_run
@@ -89,6 +143,7 @@ def call(options: argparse.Namespace) -> int:
         workers=1 if options.workers is None else options.workers,
         batch_size=options.batch_size,
         strict=options.strict,
+        matching=matching(options),
     )
     start = perf_counter()
     dataset = open_dataset(options.dataset, **view_arguments(options))
@@ -103,13 +158,4 @@ def call(options: argparse.Namespace) -> int:
         prepare_seconds=perf_counter() - start,
     )
     scores = score_run(folder, dataset, choices)
-    record = RunFolder(folder).record
-    show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
-    failed = record["queries"]["failed"]
-    if failed:
-        print(
-            f"harness: {failed} of {record['queries']['asked']} queries failed and are in no mean; "
-            f"see {folder / 'errors.jsonl'}",
-            file=sys.stderr,
-        )
-    return 1 if failed else 0
+    return folder, scores.summary, RunFolder(folder).record

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from harness.cli.options import (
     Verbs,
+    add_matching,
     add_output,
     add_scoring,
     add_view,
+    matching,
     scoring_choices,
     view_arguments,
 )
@@ -33,6 +35,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
     add_view(parser)
+    add_matching(parser)
     add_scoring(parser)
     parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
@@ -60,6 +63,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset, open_prepared
     from harness.results.folder import RunFolder
+    from harness.results.from_hits import resolve_again
     from harness.results.imported import import_rankings
     from harness.results.scored import score_run
     from harness.scoring.protocols import fitting
@@ -86,6 +90,8 @@ def call(options: argparse.Namespace) -> int:
                 f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
             )
         folder = path
+        if (how := matching(options)) is not None:
+            folder = resolve_again(path, dataset, how)
     else:
         if not options.dataset:
             raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
@@ -98,6 +104,7 @@ def call(options: argparse.Namespace) -> int:
             name=options.name or path.name.partition(".")[0],
             k=options.k,
             strict=options.strict,
+            matching=matching(options),
         )
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record

@@ -30,7 +30,14 @@ def print_scores(
     if any(others):
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
-    extra = [_updates(summary), _abstention(summary), _tokens(summary), _times(record)]
+    extra = [
+        _hits(summary),
+        _updates(summary),
+        _abstention(summary),
+        _tokens(summary),
+        _times(record),
+        _ingestion(record),
+    ]
     if any(extra):
         print()
         print("\n".join(f"{title:17} {text}" for title, text in filter(None, extra)))
@@ -270,6 +277,31 @@ def _times(record: dict[str, Any]) -> tuple[str, str] | None:
     if index:
         text += f"; indexing {index['seconds']:.2f} s over {index['haystacks']} haystacks"
     return "time", text
+
+
+def _hits(summary: dict[str, Any]) -> tuple[str, str] | None:
+    """By which way texts of the system's own became documents."""
+    found = summary.get("hits")
+    if not found:
+        return None
+    n = found["returned"]
+    ways = ", ".join(f"{count / n:.1%} {way}" for way, count in found["by_way"].items())
+    text = f"{n} texts returned; resolved by {ways}" if n else "no text was returned"
+    if found["matched_by_text"]:
+        said = found["token_f1_at_least"].items()
+        text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)
+    if found["unknown_sources"]:
+        text += f"; {found['unknown_sources']} sources are not in the haystack"
+    return "hits", text
+
+
+def _ingestion(record: dict[str, Any]) -> tuple[str, str] | None:
+    """What taking the haystacks in has cost, as the system counts it."""
+    cost = record.get("measured", {}).get("ingestion")
+    if not cost:
+        return None
+    said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in cost.items())
+    return "ingestion", f"{said}, as the system counts them"
 
 
 def _plain(value: float | None) -> str:

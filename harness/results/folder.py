@@ -6,6 +6,7 @@
 | rankings.trec | the same as a TREC run file (left out when an id holds white space) |
 | run.json | dataset, system, settings, times, machine, versions, git state |
 | queries.parquet | query, seconds, returned, confidence, abstained, failed (own runs only) |
+| hits.parquet | texts of the system's own, and the documents they were resolved to |
 | errors.jsonl | query and trace, one line a failed query; only when there are any |
 | scores.json | protocols x slices x metrics, each with n, chance, ceiling and signature |
 | scores.parquet | one row a query and protocol |
@@ -49,6 +50,11 @@ class RunFolder:
     def rankings(self) -> Path:
         """The rankings, all that scoring needs."""
         return self.path / "rankings.parquet"
+
+    @property
+    def hits(self) -> Path:
+        """Texts that the system returned, with the documents they stand for; often not there."""
+        return self.path / "hits.parquet"
 
     @property
     def queries(self) -> pa.Table:

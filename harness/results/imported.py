@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,25 +14,36 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.matching.found import Matching
 from harness.rankings import Rankings, read_rankings
 from harness.results.folder import RUN_VERSION, dataset_record, folder_name, write_rankings
+from harness.results.from_hits import resolve_into, write_queries
+from harness.results.hits_file import is_hits_file, read_hits_file
 from harness.scoring.resolve import cleaned, resolve
 
 
 def import_rankings(
-    source: Path, dataset: Dataset, *, out: Path, name: str, k: int | None, strict: bool
+    source: Path,
+    dataset: Dataset,
+    *,
+    out: Path,
+    name: str,
+    k: int | None,
+    strict: bool,
+    matching: Matching | None = None,
 ) -> Path:
     """Make a run folder of rankings that another system wrote; says what is odd about them.
+
+    Texts of its own (see hits_file) are resolved to documents by `matching`.
 
     Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
     when `strict`, for repeated documents and unknown queries.
     """
+    if is_hits_file(source):
+        return _import_hits(source, dataset, out, name, k, strict, matching)
     rankings = read_rankings(source)
     rankings, notes = _cleaned(rankings, dataset, source)
-    if strict and notes:
-        raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
-    for note in notes:
-        print(f"warning: {source}: {note}", file=sys.stderr)
+    _say(source, notes, strict)
     deepest = int(np.diff(rankings.starts).max(initial=0))
     if k is not None and deepest > k:
         raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
@@ -76,6 +88,46 @@ def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankin
     return rankings, notes
 
 
+def _import_hits(
+    source: Path,
+    dataset: Dataset,
+    out: Path,
+    name: str,
+    k: int | None,
+    strict: bool,
+    matching: Matching | None,
+) -> Path:
+    file = read_hits_file(source, dataset)
+    if not file.queries:
+        raise UsageError(f"{source}: none of its queries is in {dataset.name}")
+    notes = []
+    if file.unknown:
+        notes.append(f"{len(file.unknown)} of its queries not in {dataset.name}, which are ignored")
+    if lost := sum(hit.unknown for hit in file.hits):
+        notes.append(f"{lost} of its sources are not in the haystack of their query")
+    _say(source, notes, strict)
+    depth = k or max((hit.place for hit in file.hits), default=1)
+    about = {"file": source.name, "sha256": digest(source), "notes": notes}
+    identity: dict[str, Any] = {"rankings": about["sha256"], "k": depth}
+    if matching is not None:
+        identity["matching"] = asdict(matching)
+    folder = out / folder_name(dataset, name or "run", identity)
+    hits = [hit for hit in file.hits if hit.place <= depth]
+    with disk_errors(out, "name another folder with --out"), folder_aside(folder) as aside:
+        ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
+        write_queries(aside, dataset, ranked, list(file.queries), name)
+        record = _record(dataset, name, depth, about)
+        write_json(aside / "run.json", {**record, "hits": resolved})
+    return folder
+
+
+def _say(source: Path, notes: list[str], strict: bool) -> None:
+    if strict and notes:
+        raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
+    for note in notes:
+        print(f"warning: {source}: {note}", file=sys.stderr)
+
+
 def _write(
     out: Path,
     dataset: Dataset,
@@ -90,14 +142,17 @@ def _write(
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder) as aside:
         write_rankings(rankings, aside, name)
-        record = {
-            "run_version": RUN_VERSION,
-            "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-            "dataset": dataset_record(dataset),
-            "retriever": {"name": name, "rankings_from": source},
-            "settings": {"k": k},
-            "queries": {"asked": dataset.n_queries, "failed": 0},
-            "versions": {"harness": harness.__version__},
-        }
-        write_json(aside / "run.json", record)
+        write_json(aside / "run.json", _record(dataset, name, k, source))
     return folder
+
+
+def _record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "run_version": RUN_VERSION,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dataset": dataset_record(dataset),
+        "retriever": {"name": name, "rankings_from": source},
+        "settings": {"k": k},
+        "queries": {"asked": dataset.n_queries, "failed": 0},
+        "versions": {"harness": harness.__version__},
+    }

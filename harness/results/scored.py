@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from harness.dataset.reader import Dataset
 from harness.files import disk_errors, write_bytes, write_json
+from harness.matching.found import Matching
+from harness.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
 from harness.rankings import read_rankings
 from harness.results.folder import RunFolder
 from harness.scoring.score import Answered, Choices, Scores, score
+from harness.scoring.tokens import text_tokens, token_counts
 
 
 def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) -> Scores:
@@ -24,13 +28,15 @@ def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) ->
 
     run = RunFolder(folder)
     record = run.record
-    scores = score(
-        dataset,
-        read_rankings(run.rankings),
-        choices,
-        depth=record["settings"]["k"],
-        answered=_answered(run, dataset),
-    )
+    depth = record["settings"]["k"]
+    answered = _answered(run, dataset)
+    hits = read_hits(dataset, run.hits) if run.hits.is_file() else None
+    if hits is not None:
+        matching = Matching(**record["hits"]["matching"])
+        answered = _with_hits(answered, hits, dataset, depth, _said(matching))
+    scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=answered)
+    if hits is not None:
+        scores.summary["hits"] = record["hits"]
     buffer = io.BytesIO()
     pq.write_table(scores.per_query, buffer)
     with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
@@ -38,6 +44,30 @@ def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) ->
         write_json(folder / "left_out.json", scores.left_out)
         write_json(folder / "scores.json", scores.summary)
     return scores
+
+
+def _with_hits(
+    answered: Answered, hits: list[Hit], dataset: Dataset, k: int, match: str
+) -> Answered:
+    """What texts of a system's own change: queries that cannot be measured, and prompt costs."""
+    rows = [row for _, mine in by_query(hits) for row in expand(mine, k)[0]]
+    costs = text_tokens([row.hit.text if row.first else "" for row in rows])
+    # A hit without a text costs what its documents do.
+    plain = np.array([-1 if row.hit.text else row.document for row in rows], np.int32)
+    costs += token_counts(dataset, plain)
+    return replace(
+        answered,
+        unmeasurable=unmeasurable(hits, dataset.n_queries),
+        places_unresolved=sum(row.document < 0 for row in rows),
+        tokens=costs,
+        match=match,
+    )
+
+
+def _said(matching: Matching) -> str:
+    """How texts were resolved, for signatures; sources and containment always come first."""
+    said = f"token-f1>={matching.f1:g}"
+    return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
 def _answered(run: RunFolder, dataset: Dataset) -> Answered:

@@ -89,7 +89,8 @@ class Retriever(Protocol):
     dict of what the system says of itself so far, in which `calls`, `prompt_tokens`,
     `completion_tokens` and `embedded_tokens` are counts since the start; `version`, a string;
     `params`, a dict of the settings (JSON values) of an object that a program built itself, by
-    which its runs are told apart; `close()`, called when no more will be asked.
+    which its runs are told apart; `close()`, called when no more will be asked; `concurrent`, True
+    where `search` may be called from several threads (`harness check` tries it).
     """
 
     def index(self, corpus: Corpus) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ class Dense(VectorRetriever):
     `batch_size` is texts a forward pass; `device` is torch's (cpu, cuda, mps; chosen if empty).
     """
 
+    modules: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
+
     def __init__(
         self,
         model: str = "sentence-transformers/all-MiniLM-L6-v2",
@@ -30,7 +32,7 @@ class Dense(VectorRetriever):
         batch_size: int = 32,
         device: str = "",
     ) -> None:
-        need("retriever 'dense'", "torch", "sentence_transformers")
+        need("retriever 'dense'", *self.modules)
         located = locate(model, revision)
         own = located.config("config_sentence_transformers.json").get("prompts") or {}
         if query_prompt is None:

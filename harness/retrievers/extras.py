@@ -7,12 +7,18 @@ from importlib.util import find_spec
 from harness.errors import UsageError
 
 EXTRAS = {
+    "beir": "beir",
+    "graphiti_core": "graphiti",
+    "langchain_core": "langchain",
+    "llama_index": "llamaindex",
+    "mem0": "mem0",
     "safetensors": "minilm",
     "sentence_transformers": "dense",
     "threadpoolctl": "minilm",
     "tokenizers": "minilm",
     "torch": "dense",
     "transformers": "dense",
+    "urllib3": "http",
 }
 """Modules and the extra that brings each."""
 
@@ -23,11 +29,19 @@ def install(module: str) -> str:
     return f"pip install 'memory-retrieval-harness[{extra}]'" if extra else f"pip install {module}"
 
 
+def there(module: str) -> bool:
+    """Whether a module is installed; it is not imported, though a package it stands in is."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def need(what: str, *modules: str) -> None:
     """Raises UsageError, with the command that helps, where a module is missing.
 
     Nothing is imported: this is for constructors, whose heavy imports come later.
     """
     for module in modules:
-        if find_spec(module) is None:
+        if not there(module):
             raise UsageError(f"{what} needs the package {module!r}: {install(module)}")

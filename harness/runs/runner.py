@@ -6,10 +6,10 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
@@ -22,13 +22,17 @@ from harness.runs.journal import Journal, finished
 from harness.runs.plan import choose_queries, units
 from harness.runs.provenance import retriever_record
 from harness.runs.record import write_errors, write_run
-from harness.runs.worker import Outcome, Worker
+from harness.runs.worker import Outcome, Worker, close
+
+if TYPE_CHECKING:
+    from harness.matching.found import Matching
 
 
 @dataclass(frozen=True)
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
+    `matching`: how texts are resolved to documents where a system returns such (see Matching).
     Raises UsageError for a number that is too small.
     """
 
@@ -38,6 +42,7 @@ class Settings:
     workers: int = 1
     batch_size: int | None = None
     strict: bool = False
+    matching: Matching | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
@@ -71,9 +76,8 @@ def run(
     settings = settings or Settings()
     k = settings.k or dataset.manifest.k
     under_test = _under_test(retriever)
-    built = under_test
-    if isinstance(under_test, RetrieverSpec):
-        built = under_test.build(settings.seed)
+    named = isinstance(under_test, RetrieverSpec)
+    built = under_test.build(settings.seed) if isinstance(under_test, RetrieverSpec) else under_test
     batch_size = _batch_size(settings, built)
     about = retriever_record(under_test)
     queries = choose_queries(dataset, settings.limit, settings.seed)
@@ -86,6 +90,8 @@ def run(
         "seed": settings.seed,
         "queries": len(queries),
     }
+    if settings.matching is not None:
+        identity["matching"] = asdict(settings.matching)
     folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
     if resume and (folder / "run.json").is_file() and not (partial / "plan.json").is_file():
@@ -110,12 +116,16 @@ def run(
         rest = [unit for unit in planned if unit.number not in known]
         with Journal(partial / "journal.jsonl") as journal, _progress(len(queries), quiet) as bar:
             bar.update(resumed)
-            for outcome in executor.map(worker, rest):
-                journal.add(outcome)
-                done.append(outcome)
-                bar.update(len(outcome.answers))
-                if settings.strict:
-                    _stop_at_error(outcome, dataset)
+            try:
+                for outcome in executor.map(worker, rest):
+                    journal.add(outcome)
+                    done.append(outcome)
+                    bar.update(len(outcome.answers))
+                    if settings.strict:
+                        _stop_at_error(outcome, dataset)
+            finally:
+                if named:  # what a program brought, it may use again
+                    close(built)
         done.sort(key=lambda outcome: outcome.unit)
         _stop_without_answer(done, dataset, partial)
         write_run(
@@ -138,6 +148,7 @@ def run(
                 "resumed_queries": resumed,
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
+            matching=settings.matching,
         )
         shutil.rmtree(partial)
     return folder

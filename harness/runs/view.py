@@ -101,6 +101,17 @@ class View:
             raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")
         return found
 
+    def known(self, ids: Iterable[Any], *, own_ids: bool) -> tuple[list[int], int]:
+        """Positions of those that are in the haystack, each once, and how many are not."""
+        found: dict[int, None] = {}
+        unknown = 0
+        for id_ in ids:
+            try:
+                found[int(self.positions([id_], own_ids=own_ids)[0])] = None
+            except ValueError:
+                unknown += 1
+        return list(found), unknown
+
     def _position(self, id_: Any, own_ids: bool) -> int:
         if own_ids:
             position = self._position_of_id.get(str(id_))

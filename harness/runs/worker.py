@@ -15,11 +15,14 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
-from harness.retrievers.contract import Result, Retriever, as_result
+from harness.retrievers.contract import Hit, Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.view import View
 
 _LARGEST = np.finfo(np.float64).max
+
+COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens", "texts_embedded")
+"""What a system's `report()` may count since its start; see Retriever."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Answer:
     cut: int = 0  # documents beyond k that were left out
     repeated: int = 0  # documents that stood in the answer before
     reordered: bool = False  # scores rose, so the answer was sorted by them
+    hits: list[dict[str, Any]] | None = None  # texts of the system's own: see _hits
     error: str | None = None
 
 
@@ -58,6 +62,7 @@ class Outcome:
     documents: int = 0
     process: int = 0  # which process it was, for `reported`
     reported: dict[str, Any] | None = None
+    ingested: dict[str, float] | None = None  # by how much its counts rose while it indexed
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Outcome:
@@ -114,10 +119,16 @@ class Worker:
             outcome.reported = _reported(report)
         return outcome
 
+    def close(self) -> None:
+        """Tell a retriever that was built here that no more will be asked."""
+        if self._bench is not None and isinstance(self._spec, RetrieverSpec):
+            close(self._bench.retriever)
+
     def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
         bench.haystack, bench.index_error = haystack, None
         bench.view = View(bench.dataset, haystack, self._seed)
         outcome.documents = len(bench.view.rows)
+        before = _counts(bench.retriever)
         start = perf_counter()
         try:
             bench.retriever.index(bench.view.corpus)
@@ -127,6 +138,9 @@ class Worker:
             # The retriever is somebody else's code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + traceback.format_exc()
         outcome.index_seconds = perf_counter() - start
+        after = _counts(bench.retriever)
+        if after:
+            outcome.ingested = {name: n - before.get(name, 0) for name, n in after.items()}
 
     def _search(self, bench: _Bench, queries: list[int]) -> list[Answer]:
         retriever = bench.retriever
@@ -159,6 +173,8 @@ class Worker:
     ) -> Answer:
         try:
             result = as_result(found)
+            if result.hits is not None:
+                return self._with_hits(bench, query, result, own_ids, seconds)
             positions = bench.view.positions(result.ids, own_ids=own_ids)
             scores = _scores(result, len(positions))
             answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
@@ -183,6 +199,24 @@ class Worker:
         answer.scores = None if scores is None else np.ascontiguousarray(scores[: self._k])
         return answer
 
+    def _with_hits(
+        self, bench: _Bench, query: int, result: Result, own_ids: bool, seconds: float
+    ) -> Answer:
+        """The answer of a system that returns texts; documents are looked for after the run."""
+        hits = list(result.hits or ())
+        answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+        answer.confidence = _confidence(result)
+        given = [hit.score for hit in hits]
+        if all(score is not None for score in given):
+            scores = _scores(Result((), [float(score or 0.0) for score in given]), len(hits))
+            if scores is not None and (scores[1:] > scores[:-1]).any():
+                order = np.argsort(-scores, kind="stable")
+                hits, answer.reordered = [hits[i] for i in order], True
+        answer.cut = max(0, len(hits) - self._k)
+        own = bench.dataset.rows_with_query_id[query] if self._exclude_self else None
+        answer.hits = [_hit(bench.view, hit, own_ids, own) for hit in hits[: self._k]]
+        return answer
+
 
 @dataclass
 class _Bench:
@@ -204,6 +238,29 @@ def _gold(bench: _Bench, query: int) -> npt.NDArray[np.int64]:
     grades = np.array([grade[row] for row in bench.view.rows[positions].tolist()], np.int64)
     # Positions rise with time.
     return positions[np.lexsort((-positions, -grades))]
+
+
+def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]:
+    """A hit for the journal: its sources as rows of the document table; the query's own is gone."""
+    positions, unknown = view.known(hit.sources, own_ids=own_ids)
+    rows = [row for row in view.rows[positions].tolist() if row != own]
+    if not isinstance(hit.text, str):
+        raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
+    score = None if hit.score is None else float(hit.score)
+    return {"text": hit.text, "rows": rows, "unknown": unknown, "score": score}
+
+
+def close(retriever: Retriever) -> None:
+    """Call its `close`, where it has one."""
+    if callable(getattr(retriever, "close", None)):
+        retriever.close()  # type: ignore[attr-defined]
+
+
+def _counts(retriever: Retriever) -> dict[str, float]:
+    """The counts in a system's report; empty where it has none or fails to give it."""
+    report = getattr(retriever, "report", None)
+    said = _reported(report) if callable(report) else {}
+    return {name: said[name] for name in COUNTS if isinstance(said.get(name), int | float)}
 
 
 def _reported(report: Callable[[], Any]) -> dict[str, Any]:

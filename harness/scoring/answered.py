@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.arrays import Values
+from harness.scoring.arrays import Ints, Values
 
 Flags = npt.NDArray[np.bool_]
 
@@ -20,6 +20,11 @@ class Answered:
     nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
     raised an error there, so it is left out of every mean and counted. `confidence`: the system's
     own, NaN where it gave none. `abstained`: it said that there is no answer.
+
+    Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
+    resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
+    `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document,
+    `match`, how texts were resolved, for the signature.
     """
 
     asked: Flags
@@ -27,6 +32,16 @@ class Answered:
     failed: Flags
     confidence: Values
     abstained: Flags
+    unmeasurable: Flags | None = None
+    places_unresolved: int = 0
+    tokens: Ints | None = None
+    match: str = ""
+
+    @property
+    def counted(self) -> Flags:
+        """Queries of which something can be said: asked, not failed, not unmeasurable."""
+        counted = self.asked & ~self.failed
+        return counted if self.unmeasurable is None else counted & ~self.unmeasurable
 
     @classmethod
     def everything(cls, n: int) -> Answered:

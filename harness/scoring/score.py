@@ -135,7 +135,7 @@ class _Scorer:
 
     def _scored(self, protocol: Protocol, ranked: Ranked) -> Flags:
         """Which queries count, and the record of those that do not."""
-        answered = self._answered
+        answered, known = self._answered, self._answered.counted
         n = ranked.n
         any_judged = np.bincount(ranked.query, minlength=n) > 0
         any_relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=n) > 0
@@ -143,6 +143,7 @@ class _Scorer:
         reasons = {
             "not asked in this run": ~answered.asked,
             "failed with an error": answered.failed,
+            "not measurable: no text was resolved": answered.asked & ~answered.failed & ~known,
             "no answer exists (abstention)": without & (not protocol.unanswerable),
             "no judgement": ~any_judged & protocol.judged,
             "no evidence in the answer key": ~any_relevant & protocol.relevant,
@@ -231,13 +232,14 @@ class _Scorer:
             self._depth,
             self._choices.missing,
             harness.__version__,
+            self._answered.match,
         )
         return str(signature)
 
     @cached_property
     def _queries(self) -> str:
         """Which queries the run can be scored on, for the signature."""
-        counted = self._answered.asked & ~self._answered.failed
+        counted = self._answered.counted
         if self._choices.missing == "skip":
             there = np.isin(self._dataset.query_ids, self._rankings.query_ids)
             counted = counted & (there | self._answered.replied)
@@ -272,7 +274,7 @@ class _Scorer:
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
-        sections = Sections(dataset, ranked, asked, self._signature)
+        sections = Sections(dataset, ranked, self._answered.counted, self._signature)
         ks = tuple(k for k in self._choices.ks or (1, 5, 10) if k <= self._reach())
         summary: dict[str, Any] = {
             "score_version": SCORE_VERSION,
@@ -294,12 +296,13 @@ class _Scorer:
                 "without_ranking": int((asked & ~ranked.answered).sum()),
                 "unknown_in_run": len(self._resolved.unknown_queries),
             },
-            "unknown_documents_in_run": self._resolved.unknown_documents,
+            "unknown_documents_in_run": self._resolved.unknown_documents
+            - self._answered.places_unresolved,
             "repeated_documents_in_run": repeated,
             "protocols": self._blocks,
             "knowledge_update": sections.updates(ks),
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),
-            "tokens": sections.tokens(self._resolved, self._masks),
+            "tokens": sections.tokens(self._resolved, self._masks, self._answered.tokens),
             "warnings": [*self._warnings, *self._cautions.lines()],
         }
         table = pa.concat_tables(self._tables, promote_options="default")

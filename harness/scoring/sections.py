@@ -13,7 +13,7 @@ from harness.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
 from harness.scoring.answered import Answered
-from harness.scoring.arrays import Values, mean
+from harness.scoring.arrays import Ints, Values, mean
 from harness.scoring.budget import BUDGETS, TokenBudget, token_summary
 from harness.scoring.freshness import freshness
 from harness.scoring.metrics import Metric
@@ -57,7 +57,8 @@ class Sections:
         ranked, without = self._ranked, self._without
         # A run file cannot tell silence from a query that was left out: those are not judged here.
         known = ranked.answered | answered.replied
-        mine = self._counted & (without | self._evidence) & known
+        spoke = answered.asked & ~answered.failed
+        mine = (spoke & without | self._counted & self._evidence) & known
         k = min(10, depth)
         wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
         silent = answered.abstained | (ranked.returned == 0)
@@ -106,10 +107,17 @@ class Sections:
                 top[at] = rankings.score[starts[i] : starts[i + 1]].max()
         return top
 
-    def tokens(self, resolved: Resolved, masks: Mapping[str, Flags]) -> dict[str, Any]:
-        """What the rankings cost, and recall within BUDGETS over answerable queries."""
+    def tokens(
+        self, resolved: Resolved, masks: Mapping[str, Flags], costs: Ints | None
+    ) -> dict[str, Any]:
+        """What the rankings cost, and recall within BUDGETS over answerable queries.
+
+        `costs` aligns with `resolved`: where texts were returned, theirs; None: the documents'.
+        """
         counted = self._counted
-        budget = TokenBudget(self._ranked, resolved, token_counts(self._dataset, resolved.row))
+        if costs is None:
+            costs = token_counts(self._dataset, resolved.row)
+        budget = TokenBudget(self._ranked, resolved, costs)
         scored = counted & self._evidence & ~self._without
         within: dict[str, Any] = {}
         for tokens in BUDGETS:

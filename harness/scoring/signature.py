@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any
 from urllib.parse import quote, unquote
 
 from harness.errors import UsageError
@@ -31,6 +32,7 @@ _MEANING = {
     "depth": "how many documents a ranking could hold",
     "missing": "what a query without a ranking counts: zero, or skip (left out)",
     "v": "version of the harness",
+    "match": "how texts of the system's own were resolved to documents, where it returned such",
 }
 
 _OTHER_METRICS = {
@@ -72,17 +74,23 @@ class Signature:
     depth: int
     missing: str
     v: str
+    match: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{f.name}:{_quoted(str(getattr(self, f.name)))}" for f in fields(self)[1:]]
+        parts = [f"{f.name}:{_quoted(str(getattr(self, f.name)))}" for f in self._said()[1:]]
         return "|".join([_quoted(self.metric), *parts])
+
+    def _said(self) -> list[Field[Any]]:
+        """Its parts; `match` is one only where there was something to match."""
+        return [f for f in fields(self) if f.name != "match" or self.match]
 
     @classmethod
     def parse(cls, text: str) -> Signature:
         """The inverse of `str()`. Raises UsageError for anything that is not a signature."""
         metric, *parts = text.strip().split("|")
         values = {name: unquote(value) for name, _, value in (p.partition(":") for p in parts)}
-        missing = [f.name for f in fields(cls)[1:] if f.name not in values]
+        needed = [f.name for f in fields(cls)[1:] if f.default is MISSING]
+        missing = [name for name in needed if name not in values]
         unknown = [name for name in values if name not in _MEANING]
         if missing or unknown or not metric:
             raise UsageError(
@@ -100,7 +108,7 @@ class Signature:
 
     def explain(self) -> list[tuple[str, str, str]]:
         """(part, value, meaning) of every part."""
-        return [(f.name, str(getattr(self, f.name)), _MEANING[f.name]) for f in fields(self)]
+        return [(f.name, str(getattr(self, f.name)), _MEANING[f.name]) for f in self._said()]
 
     @property
     def formula(self) -> str:

@@ -8,6 +8,8 @@ compare systems with each other, not with a price list.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -39,6 +41,11 @@ def token_counts(dataset: Dataset, rows: npt.NDArray[np.int32]) -> npt.NDArray[n
     result = np.zeros(len(rows), np.int64)
     result[rows >= 0] = counts[which]
     return result
+
+
+def text_tokens(texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Tokens of each text."""
+    return _count(pa.array(texts, pa.string()))
 
 
 def _count(texts: pa.Array) -> npt.NDArray[np.int64]:

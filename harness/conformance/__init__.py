@@ -1,0 +1,1 @@
+"""A conformance kit for retrievers: what any plug-in must get right before its numbers count."""

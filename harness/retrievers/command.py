@@ -1,0 +1,133 @@
+"""A retriever that is a command: messages of wire.py as lines on its stdin and stdout."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from threading import Timer
+from typing import IO, Any
+
+from harness.errors import UsageError
+from harness.retrievers import wire
+from harness.retrievers.contract import Corpus, Question, Result
+
+_TOLD = 2000
+"""Bytes of the command's stderr that an error shows."""
+
+
+class Command:
+    """A command in any language that reads one JSON message a line and writes one reply a line.
+
+    `run` is the command with its arguments, see wire.schema.json for the messages. It is started
+    once and told to reset for every haystack. `timeout` is seconds a message: a command that takes
+    longer is killed; killed or crashed, it is started again for the next haystack. What it writes
+    on stderr is shown where it fails. `documents` are so many a message, `questions` too.
+    """
+
+    def __init__(
+        self, run: str, timeout: float = 300.0, documents: int = 100, questions: int = 1
+    ) -> None:
+        if documents < 1 or questions < 1 or timeout <= 0:
+            raise ValueError("documents and questions must be 1 or more, timeout above 0")
+        self._command = shlex.split(run)
+        if not self._command or shutil.which(self._command[0]) is None:
+            raise UsageError(f"retriever 'command': there is no program {run!r}")
+        self._timeout, self._documents = timeout, documents
+        self.batch_size = questions
+        self._usage = wire.Usage()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def index(self, corpus: Corpus) -> None:
+        """Reset, then send the documents in their order; starts the command where it is not up."""
+        if self._process is None or self._process.poll() is not None:
+            self._start()
+        self._exchange(wire.reset(corpus))
+        for message in wire.batches(corpus, self._documents):
+            self._exchange(message)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """Ask; answers in the order of the questions."""
+        return wire.results(self._exchange(wire.search(queries, k)), len(queries))
+
+    def report(self) -> dict[str, Any]:
+        """What the command says that its replies have cost, summed."""
+        return dict(self._usage.counts)
+
+    def close(self) -> None:
+        """Close its stdin, and end it where that is not enough."""
+        if self._process is not None:
+            if self._process.stdin is not None:
+                with suppress(BrokenPipeError):
+                    self._process.stdin.close()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(2)
+            self._end()
+
+    def _start(self) -> None:
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with self
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,  # so that what it starts itself can be ended with it
+        )
+        self._end = weakref.finalize(self, _kill, self._process)
+
+    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a message. Raises RuntimeError when the command ends or hangs."""
+        import orjson
+
+        process = self._process
+        if (
+            process is None
+            or process.stdin is None
+            or process.stdout is None
+            or not self._end.alive
+        ):
+            raise RuntimeError("the command is not running any more: it failed before, see there")
+        # Both sides may block on a full pipe: to kill the command is what ends that.
+        alarm = Timer(self._timeout, self._end)
+        alarm.start()
+        line = b""
+        try:
+            process.stdin.write(orjson.dumps(message) + b"\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            pass  # said below, with what it wrote before it ended
+        finally:
+            alarm.cancel()
+        if not line.endswith(b"\n"):
+            hung = not self._end.alive
+            self._end()
+            how = f"took longer than {self._timeout:g} s and was killed" if hung else "ended"
+            status = "" if hung else f", status {process.wait()}"
+            raise RuntimeError(f"the command {how}{status}, at {message['type']!r}{self._told()}")
+        try:
+            reply = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            raise ValueError(f"the command's reply is no JSON: {line[:200]!r}") from None
+        checked = wire.checked(reply)
+        self._usage.add(checked)
+        return checked
+
+    def _told(self) -> str:
+        """The end of what the command wrote on stderr."""
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - _TOLD))
+        text = self._stderr.read().decode(errors="replace").strip()
+        return f"; on stderr:\n{text}" if text else ""
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,127 @@
+"""The messages that a service or a command exchanges with the harness, as JSON.
+
+Three requests, each answered by one reply: `reset` forgets everything, `index` takes documents in
+(in time order, in batches, the final one marked `last`), `search` answers questions. The schema is
+`wire.schema.json` beside this file; HTTP posts a message to the path of its type, a command reads
+and writes one message a line. A message may come twice where the first reply was lost: indexing a
+document again replaces it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.retrievers.contract import Corpus, Hit, Question, Result
+from harness.schema import Document, as_datetime
+
+WIRE_VERSION = 1
+SCHEMA = Path(__file__).with_name("wire.schema.json")
+
+
+def reset(corpus: Corpus) -> dict[str, Any]:
+    """A new haystack begins."""
+    return {"type": "reset", "version": WIRE_VERSION, "documents": len(corpus)}
+
+
+def batches(corpus: Corpus, size: int) -> list[dict[str, Any]]:
+    """The documents, `size` a message; an empty corpus is one message without any."""
+    starts = range(0, max(len(corpus), 1), size)
+    return [
+        {
+            "type": "index",
+            "documents": [
+                _document(corpus[i]) for i in range(start, min(start + size, len(corpus)))
+            ],
+            "last": start == starts[-1],
+        }
+        for start in starts
+    ]
+
+
+def search(queries: Sequence[Question], k: int) -> dict[str, Any]:
+    """Questions, each with when it is asked where that is known."""
+    asked = [_plain({"text": q.text, "timestamp": _date(q.timestamp)}) for q in queries]
+    return {"type": "search", "queries": asked, "k": k}
+
+
+def results(reply: dict[str, Any], n: int) -> list[Result]:
+    """The answers in a reply to n questions. Raises ValueError for a reply of another form."""
+    found = reply.get("results")
+    if not isinstance(found, list) or len(found) != n:
+        raise ValueError(f"expected {n} results, not {_short(found)}")
+    return [_result(one) for one in found]
+
+
+def checked(reply: Any) -> dict[str, Any]:
+    """A reply. Raises ValueError for what is no object, and for an error that it reports."""
+    if not isinstance(reply, dict):
+        raise ValueError(f"a reply must be a JSON object, not {_short(reply)}")
+    if "error" in reply:
+        raise ValueError(f"the system reports: {reply['error']}")
+    return reply
+
+
+class Usage:
+    """What a system says that its replies have cost, summed: `calls`, `prompt_tokens`, ..."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, float] = {}
+
+    def add(self, reply: dict[str, Any]) -> None:
+        """Add a reply's `usage`."""
+        for name, value in (reply.get("usage") or {}).items():
+            if isinstance(value, int | float):
+                self.counts[name] = self.counts.get(name, 0) + value
+
+
+def _result(one: Any) -> Result:
+    if not isinstance(one, dict) or not isinstance(one.get("hits"), list):
+        raise ValueError(f'a result is an object with "hits", not {_short(one)}')
+    hits = one["hits"]
+    if not all(isinstance(hit, dict) for hit in hits):
+        raise ValueError(f"a hit is an object, not {_short(hits)}")
+    confidence, abstain = one.get("confidence"), bool(one.get("abstain", False))
+    if all("id" in hit and not hit.get("text") and not hit.get("sources") for hit in hits):
+        ids, scores = [hit["id"] for hit in hits], [hit.get("score") for hit in hits]
+        known = scores if hits and all(score is not None for score in scores) else None
+        return Result(ids, known, confidence, abstain)
+    own = [
+        Hit(
+            hit.get("text") or "",
+            [*([hit["id"]] if "id" in hit else []), *(hit.get("sources") or [])],
+            hit.get("score"),
+        )
+        for hit in hits
+    ]
+    return Result(confidence=confidence, abstain=abstain, hits=own)
+
+
+def _document(document: Document) -> dict[str, Any]:
+    return _plain(
+        {
+            "id": document.id,
+            "text": document.text,
+            "title": document.title or None,
+            "timestamp": _date(document.timestamp),
+            "session": document.session,
+            "speaker": document.speaker,
+            "position": document.position,
+        }
+    )
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Without what is not known."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _date(seconds: int | None) -> str | None:
+    """ISO 8601, in the dataset's own wall clock: no time zone is known."""
+    return None if seconds is None else as_datetime(seconds).isoformat()
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,152 @@
+"""A command is put under test through its stdin and stdout; its crash costs one haystack."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from notes import corpus
+from test_http import EXAMPLES, SharedWords
+
+from harness.dataset.prepare import open_dataset
+from harness.errors import UsageError
+from harness.rankings import read_rankings
+from harness.results.folder import RunFolder
+from harness.retrievers.command import Command
+from harness.retrievers.contract import Hit, Question, Result
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.runner import run
+
+SCRIPT = """
+import json, os, sys, time
+haystack = 0
+for line in sys.stdin:
+    message = json.loads(line)
+    reply = {}
+    if message["type"] == "reset":
+        haystack += 1
+        ids = []
+    elif message["type"] == "index":
+        ids += [document["id"] for document in message["documents"]]
+    else:
+        text = message["queries"][0]["text"]
+        if text == "crash":
+            sys.exit("out of cheese")
+        if text == "hang":
+            time.sleep(60)
+        if text == "babble":
+            print("hello", flush=True)
+            continue
+        if text == "refuse":
+            print(json.dumps({"error": "I would rather not"}), flush=True)
+            continue
+        reply = {"results": [{"hits": [{"id": ids[0]}]}], "usage": {"calls": 1}}
+        if text == "tell":
+            hit = {"text": "A fact.", "sources": ids[:2], "score": 0.5}
+            reply = {"results": [{"hits": [hit], "confidence": 0.25, "abstain": True}]}
+        if text == "who":
+            reply = {"results": [{"hits": [{"id": str(os.getpid())}]}]}
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "system.py"
+    path.write_text(SCRIPT)
+    return f"{sys.executable} {path}"
+
+
+def ask(command: Command, text: str) -> Any:
+    return command.search([Question(text)], 5)[0]
+
+
+def pid(command: Command) -> int:
+    return int(ask(command, "who").ids[0])
+
+
+def gone(process: int) -> bool:
+    for _ in range(100):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_the_example_command_ranks_as_the_same_code_in_this_process(
+    home: Path, tmp_path: Path
+) -> None:
+    dataset = open_dataset("sample")
+    line = f"{sys.executable} {EXAMPLES / 'command.py'}"
+    there = run(dataset, RetrieverSpec("command", {"run": line}), out=tmp_path / "there")
+    here = run(dataset, SharedWords(), out=tmp_path / "here")  # type: ignore[arg-type]
+    told, local = (read_rankings(RunFolder(f).rankings) for f in (there, here))
+    assert told.document.equals(local.document)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("crash", r"ended, status 1, at 'search'; on stderr:\nout of cheese"),
+        ("hang", r"took longer than 1 s and was killed"),
+    ],
+)
+def test_a_command_that_ends_or_hangs_is_an_error_until_the_next_haystack(
+    script: str, trouble: str, said: str
+) -> None:
+    command = Command(script, timeout=1)
+    command.index(corpus(["a", "b"]))
+    first = pid(command)
+    with pytest.raises(RuntimeError, match=said):
+        ask(command, trouble)
+    assert gone(first)
+    with pytest.raises(RuntimeError, match="not running any more"):
+        ask(command, "again")
+    command.index(corpus(["a", "b"]))
+    assert ask(command, "fine") == Result(["d1"])
+    command.close()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"), [("babble", "is no JSON"), ("refuse", "reports: I would rather not")]
+)
+def test_a_wrong_reply_costs_its_question_only(script: str, trouble: str, said: str) -> None:
+    command = Command(script)
+    command.index(corpus(["a", "b"]))
+    with pytest.raises(ValueError, match=said):
+        ask(command, trouble)
+    assert ask(command, "fine") == Result(["d1"])
+    command.close()
+
+
+def test_texts_of_its_own_confidence_and_abstention_come_through(script: str) -> None:
+    command = Command(script)
+    command.index(corpus(["a", "b", "c"]))
+    hit = Hit("A fact.", ["d2", "d1"], 0.5)
+    assert ask(command, "tell") == Result(hits=[hit], confidence=0.25, abstain=True)
+    assert command.report() == {}
+    ask(command, "fine")
+    assert command.report() == {"calls": 1}
+    command.close()
+
+
+def test_nothing_is_left_running(script: str) -> None:
+    closed, forgotten = Command(script), Command(script)
+    processes = []
+    for command in (closed, forgotten):
+        command.index(corpus(["a"]))
+        processes.append(pid(command))
+    closed.close()
+    del command, forgotten
+    assert all(gone(process) for process in processes)
+
+
+def test_a_program_that_is_not_there_is_said_at_once() -> None:
+    with pytest.raises(UsageError, match="there is no program 'no-such-thing --fast'"):
+        RetrieverSpec("command", {"run": "no-such-thing --fast"}).build()

@@ -1,0 +1,235 @@
+"""A service is put under test over HTTP; what goes wrong there costs what it concerns only."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from jsonschema import Draft202012Validator
+from notes import corpus
+
+from harness.dataset.prepare import open_dataset
+from harness.errors import RunError
+from harness.rankings import read_rankings
+from harness.results.folder import RunFolder
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.http import TOKEN, Http
+from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.wire import SCHEMA
+from harness.runs.runner import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Message = dict[str, Any]
+Reply = tuple[int, Message]
+
+
+class SharedWords:
+    """What the examples do, as a class."""
+
+    def index(self, corpus: Corpus) -> None:
+        self.words = [set(document.text.lower().split()) for document in corpus]
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        found = []
+        for query in queries:
+            asked = set(query.text.lower().split())
+            scores = [len(asked & words) for words in self.words]
+            best = sorted(range(len(scores)), key=lambda i: -scores[i])[:k]
+            found.append(Result(best, [scores[i] for i in best]))
+        return found
+
+
+@contextmanager
+def serving(answer: Callable[[Message], Reply]) -> Iterator[tuple[str, list[Message]]]:
+    """A service on loopback that answers by a function; gives its url and what it was told."""
+    told: list[Message] = []
+
+    class Service(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        wbufsize = 1 << 16
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            told.append({"path": self.path, "token": self.headers["Authorization"], **message})
+            status, reply = answer(message)
+            if status == 0:  # the line goes dead
+                self.close_connection = True
+                return
+            body = json.dumps(reply).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", told
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def first(message: Message) -> Reply:
+    """A service that finds document d1, always."""
+    if message["type"] != "search":
+        return 200, {}
+    return 200, {"results": [{"hits": [{"id": "d1", "score": 2.5}]} for _ in message["queries"]]}
+
+
+@pytest.fixture
+def example() -> Iterator[str]:
+    """The example server as a process of its own."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as free:
+        port = free.server_address[1]
+    process = subprocess.Popen([sys.executable, str(EXAMPLES / "http_server.py"), str(port)])
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until_up(url: str) -> None:
+    for _ in range(100):
+        try:
+            Http(url, retries=0).index(corpus([]))
+            return
+        except RunError:
+            time.sleep(0.05)
+    raise TimeoutError(url)
+
+
+def test_the_example_service_ranks_as_the_same_code_in_this_process(
+    example: str, home: Path, tmp_path: Path
+) -> None:
+    until_up(example)
+    dataset = open_dataset("sample")
+    there = run(dataset, RetrieverSpec("http", {"url": example}), out=tmp_path / "there")
+    here = run(dataset, SharedWords(), out=tmp_path / "here")  # type: ignore[arg-type]
+    served, local = (read_rankings(RunFolder(f).rankings) for f in (there, here))
+    assert served.document.equals(local.document)
+    assert served.score is not None
+    assert served.score.tolist() == local.score.tolist()  # type: ignore[union-attr]
+
+
+def test_every_message_fits_the_published_schema_and_documents_come_in_their_order() -> None:
+    schema = Draft202012Validator(orjson.loads(SCHEMA.read_bytes()))
+    with serving(first) as (url, told):
+        service = Http(url, documents=2)
+        service.index(corpus(["a", "b", "c"], said=[10, 20, 30]))
+        assert service.search([Question("which?", 40)], 5) == [Result(["d1"], [2.5])]
+    assert [m["path"] for m in told] == ["/reset", "/index", "/index", "/search"]
+    for message in told:
+        schema.validate({k: v for k, v in message.items() if k not in ("path", "token")})
+        schema.validate(first(message)[1])
+    sent = [d for m in told if m["type"] == "index" for d in m["documents"]]
+    assert [(d["id"], d["timestamp"]) for d in sent] == [
+        ("d2", "1970-01-01T00:00:10"),
+        ("d1", "1970-01-01T00:00:20"),
+        ("d0", "1970-01-01T00:00:30"),
+    ]
+    assert [m["last"] for m in told if m["type"] == "index"] == [False, True]
+
+
+@pytest.mark.parametrize("trouble", [503, 429, 0])
+def test_a_busy_service_and_a_lost_connection_are_tried_again(trouble: int) -> None:
+    troubles = iter([trouble, trouble])
+
+    def busy(message: Message) -> Reply:
+        status = next(troubles, 200) if message["type"] == "search" else 200
+        return (status, {}) if status != 200 else first(message)
+
+    with serving(busy) as (url, told):
+        service = Http(url)
+        service.index(corpus(["a", "b"]))
+        assert service.search([Question("which?")], 5) == [Result(["d1"], [2.5])]
+    assert sum(m["type"] == "search" for m in told) == 3
+
+
+def test_an_error_of_the_service_is_told_in_its_words_and_not_tried_again() -> None:
+    def broken(message: Message) -> Reply:
+        return (500, {"error": "the disk is full"}) if message["type"] == "index" else (200, {})
+
+    with serving(broken) as (url, told), pytest.raises(ValueError, match="the disk is full"):
+        Http(url).index(corpus(["a"]))
+    assert [m["type"] for m in told] == ["reset", "index"]
+
+
+def test_a_service_that_hangs_costs_one_message(home: Path) -> None:
+    def slow(message: Message) -> Reply:
+        if message["type"] == "search" and message["queries"][0]["text"] == "hang":
+            time.sleep(1)
+        return first(message)
+
+    with serving(slow) as (url, _):
+        service = Http(url, timeout=0.2, retries=0)
+        service.index(corpus(["a", "b"]))
+        with pytest.raises(Exception, match="timed out"):
+            service.search([Question("hang")], 5)
+        assert service.search([Question("go on")], 5) == [Result(["d1"], [2.5])]
+
+
+def test_messages_are_sent_side_by_side_but_no_more_than_were_allowed() -> None:
+    lock, now, most = threading.Lock(), 0, 0
+
+    def counting(message: Message) -> Reply:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.05)
+        with lock:
+            now -= 1
+        return first(message)
+
+    with serving(counting) as (url, _):
+        service = Http(url, concurrency=3)
+        service.index(corpus(["a", "b"]))
+        found = service.search([Question(str(i)) for i in range(12)], 5)
+    assert (len(found), most) == (12, 3)
+
+
+def test_a_service_that_is_not_there_ends_the_run_in_one_line(home: Path, tmp_path: Path) -> None:
+    spec = RetrieverSpec("http", {"url": "http://127.0.0.1:9", "retries": 0})
+    with pytest.raises(RunError, match=r"nothing answers at .* start the service") as error:
+        run(open_dataset("sample"), spec, out=tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_token_is_sent_and_never_written_down(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(TOKEN, "s3cret")
+    with serving(first) as (url, told):
+        folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
+    assert {m["token"] for m in told} == {"Bearer s3cret"}
+    written = [path.read_bytes() for path in folder.iterdir()]
+    assert not any(b"s3cret" in content for content in written)
+
+
+def test_what_a_service_says_its_replies_cost_is_in_the_record(home: Path, tmp_path: Path) -> None:
+    def costly(message: Message) -> Reply:
+        status, reply = first(message)
+        n = len(message.get("documents", [])) if message["type"] == "index" else 0
+        return status, {**reply, "usage": {"calls": n, "prompt_tokens": 7 * n}}
+
+    with serving(costly) as (url, _):
+        folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
+    record = RunFolder(folder).record
+    taken_in = record["measured"]["index"]["documents"]
+    assert record["measured"]["ingestion"] == {"calls": taken_in, "prompt_tokens": 7 * taken_in}
