@@ -38,7 +38,7 @@ def apply_table(
         if name == "params":
             if not isinstance(value, dict):
                 raise UsageError(f"--config {file}: params must be a table: [params]")
-            options.params = options.params or value
+            options.params = options.params or _nested(file, value)
             continue
         if name not in known:
             raise UsageError(f"--config {file}: unknown key {key!r}{near(key, sorted(known))}")
@@ -90,6 +90,15 @@ def _value(file: Path, name: str, value: Any) -> Any:
     if name == "source" or (name == "retriever" and ".py:" in value):
         return _path(file, value)
     return value
+
+
+def _nested(file: Path, value: Any) -> Any:
+    """Parameters with the paths of `file.py:name` taken from the file's folder, at any depth."""
+    if isinstance(value, dict):
+        return {key: _nested(file, one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_nested(file, one) for one in value]
+    return _path(file, value) if isinstance(value, str) and ".py:" in value else value
 
 
 def _path(file: Path, value: str) -> str:

@@ -86,16 +86,17 @@ def run_all(
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on."""
     done = []
     for number, options in enumerate(runs, 1):
-        title = f"[{number}/{len(runs)}] {options.retriever} on {options.dataset}"
+        name = Path(options.retriever).name
+        title = f"[{number}/{len(runs)}] {name} on {options.dataset}"
         print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
         except HarnessError as error:
             print(f"harness: {title}: {error}", file=sys.stderr, flush=True)
             why = str(error).splitlines()[0]
-            done.append(Done(options.dataset, options.retriever, None, None, None, why))
+            done.append(Done(options.dataset, name, None, None, None, why))
             continue
-        done.append(Done(options.dataset, options.retriever, folder, summary, record))
+        done.append(Done(options.dataset, name, folder, summary, record))
     return done
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from harness.cli import lines
 from harness.schema import Ability
 
 _COLUMNS = {
@@ -30,19 +31,12 @@ def print_scores(
     if any(others):
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
-    extra = [
-        _hits(summary),
-        _updates(summary),
-        _abstention(summary),
-        _tokens(summary),
-        _times(record),
-        _ingestion(record),
-    ]
-    if any(extra):
+    extra = lines.below(summary, record)
+    if extra:
         print()
-        print("\n".join(f"{title:17} {text}" for title, text in filter(None, extra)))
-    for warning in summary["warnings"]:
-        print(f"note: {warning}")
+        print("\n".join(f"{title:17} {text}" for title, text in extra))
+    for note in [*summary["warnings"], *lines.notes(record)]:
+        print(f"note: {note}")
     if main is not None and "all" in main["slices"]:
         cells = main["slices"]["all"]["metrics"]
         first = _columns(main["protocol"], cells, columns)[0]
@@ -209,100 +203,3 @@ def _line(block: dict[str, Any]) -> str:
     values = "  ".join(f"{name} {_number(cells[name])}" for name in names)
     title = f"{block['protocol']}/{block['version']}"
     return f"  {title:28} {block['unit']:14} n {block['slices']['all']['n']:<6} {values}"
-
-
-def _updates(summary: dict[str, Any]) -> tuple[str, str] | None:
-    found = summary["knowledge_update"]
-    if found is None:
-        return None
-    ks = [int(name.rpartition("@")[2]) for name in found if name.startswith("newest_found@")]
-    k = max((k for k in ks if k <= 10), default=min(ks, default=None))
-    if k is None:
-        return None
-    return (
-        "knowledge update",
-        f"n {found['n']}: newest found@{k} {found[f'newest_found@{k}']:.4f}, "
-        f"only stale found@{k} {found[f'only_stale_found@{k}']:.4f}, "
-        f"newest above all older {found['newest_above_all_older']:.4f}",
-    )
-
-
-def _abstention(summary: dict[str, Any]) -> tuple[str, str] | None:
-    found = summary["abstention"]
-    if found is None:
-        return None
-    text = (
-        f"{found['n_unanswerable']} unanswerable, {found['n_answerable']} answerable: "
-        f"false evidence {found['false_evidence_rate']:.4f}"
-    )
-    said = found["as_returned"]
-    if said["recall"]:
-        text += f"; as returned {_prf(said)}"
-    confidence = found["confidence"]
-    if confidence:
-        text += (
-            f"; by {found['confidence_is']}: AUROC {confidence['auroc']:.4f}, cross-validated "
-            f"{_prf(confidence['at_threshold'])}, AURC {confidence['aurc']:.4f}"
-        )
-    return "abstention", text
-
-
-def _prf(found: dict[str, float | None]) -> str:
-    """Precision, recall and F1 of abstaining."""
-    return f"P {_plain(found['precision'])} R {_plain(found['recall'])} F1 {_plain(found['f1'])}"
-
-
-def _tokens(summary: dict[str, Any]) -> tuple[str, str] | None:
-    tokens = summary["tokens"]
-    mean = tokens["retrieved_a_query_top_10"]["mean"]
-    if mean is None:
-        return None
-    parts = []
-    for budget, value in tokens["recall_within_budget"].items():
-        short = "*" if value["rankings_that_ended_before"] else ""
-        parts.append(f"{budget}: {_plain(value['recall'])}{short}")
-    name = tokens["tokenizer"]
-    text = f"{mean:.0f} {name} tokens in the top 10; recall by tokens: {', '.join(parts)}"
-    if any(part.endswith("*") for part in parts):
-        text += " (* some rankings ended before)"
-    return "prompt cost", text
-
-
-def _times(record: dict[str, Any]) -> tuple[str, str] | None:
-    measured = record.get("measured")
-    if not measured or not measured.get("search_ms"):
-        return None
-    search, index = measured["search_ms"], measured.get("index")
-    text = "search " + ", ".join(f"{p} {search[p]:.2f}" for p in ("p50", "p95", "p99")) + " ms"
-    if index:
-        text += f"; indexing {index['seconds']:.2f} s over {index['haystacks']} haystacks"
-    return "time", text
-
-
-def _hits(summary: dict[str, Any]) -> tuple[str, str] | None:
-    """By which way texts of the system's own became documents."""
-    found = summary.get("hits")
-    if not found:
-        return None
-    n = found["returned"]
-    ways = ", ".join(f"{count / n:.1%} {way}" for way, count in found["by_way"].items())
-    text = f"{n} texts returned; resolved by {ways}" if n else "no text was returned"
-    if found["matched_by_text"]:
-        said = found["token_f1_at_least"].items()
-        text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)
-    if found["unknown_sources"]:
-        text += f"; {found['unknown_sources']} sources are not in the haystack"
-    return "hits", text
-
-
-def _ingestion(record: dict[str, Any]) -> tuple[str, str] | None:
-    """What taking the haystacks in has cost, as the system counts it."""
-    cost = record.get("measured", {}).get("ingestion")
-    if not cost:
-        return None
-    said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in cost.items())
-    return "ingestion", f"{said}, as the system counts them"
-
-
-def _plain(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -11,10 +11,12 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from threading import Timer
 from typing import IO, Any
 
 from harness.errors import UsageError
+from harness.files import digest
 from harness.retrievers import wire
 from harness.retrievers.contract import Corpus, Question, Result
 
@@ -39,6 +41,9 @@ class Command:
         self._command = shlex.split(run)
         if not self._command or shutil.which(self._command[0]) is None:
             raise UsageError(f"retriever 'command': there is no program {run!r}")
+        # A run is told from another by the programs it ran, as far as they are named.
+        files = [Path(part) for part in self._command if Path(part).is_file()]
+        self.revision = "+".join(digest(file)[:12] for file in files) or None
         self._timeout, self._documents = timeout, documents
         self.batch_size = questions
         self._usage = wire.Usage()

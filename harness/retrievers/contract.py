@@ -64,7 +64,7 @@ Found = (
     | Sequence[tuple[str | int, float]]
     | Mapping[str, float]
 )
-"""What `search` may return for a question: a Result, ids, hits, (id, score) pairs or {id: score}."""
+"""What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}."""
 
 
 def as_result(found: Found) -> Result:
@@ -85,12 +85,16 @@ def as_result(found: Found) -> Result:
 class Retriever(Protocol):
     """What is under test.
 
-    Optional: `batch_size`, how many questions `search` wants at once (1 if absent); `report()`, a
-    dict of what the system says of itself so far, in which `calls`, `prompt_tokens`,
-    `completion_tokens` and `embedded_tokens` are counts since the start; `version`, a string;
-    `params`, a dict of the settings (JSON values) of an object that a program built itself, by
-    which its runs are told apart; `close()`, called when no more will be asked; `concurrent`, True
-    where `search` may be called from several threads (`harness check` tries it).
+    Optional:
+
+    * `batch_size`: how many questions `search` wants at once (1 if absent).
+    * `report()`: a dict of what the system says of itself so far, in which `calls`,
+      `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the start.
+    * `version` and `revision`: texts; the latter fixes its model's weights or its code.
+    * `params`: a dict of the settings (JSON values) of an object that a program built itself, by
+      which its runs are told apart.
+    * `close()`: called when no more will be asked.
+    * `concurrent`: True where `search` may be called from several threads.
     """
 
     def index(self, corpus: Corpus) -> None:
@@ -106,8 +110,8 @@ class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
 
     Iterating gives Document records, `sessions()` gives them session by session; `contents`,
-    `handles` and `timestamps` give whole columns. The dataset's ids are not in here. This keeps honest code honest: who wants the answer key can still
-    read the dataset's files.
+    `handles` and `timestamps` give whole columns. The dataset's ids are not in here. This keeps
+    honest code honest: who wants the answer key can still read the dataset's files.
     """
 
     def __init__(

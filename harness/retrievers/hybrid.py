@@ -39,6 +39,7 @@ class Hybrid:
         if not given:
             raise ValueError("retrievers is empty; name two or more")
         self._stages = [Stage(one.strip() if isinstance(one, str) else one, seed) for one in given]
+        self.revision = "+".join(filter(None, (stage.revision for stage in self._stages))) or None
         self._method, self._weights, self._k0, self._depth = method, weights, k0, depth
 
     def index(self, corpus: Corpus) -> None:

@@ -50,6 +50,7 @@ class RecencyWeighted:
         if combine not in ("product", "sum"):
             raise ValueError(f"unknown combine {combine!r}{near(combine, ['product', 'sum'])}")
         self._stage = Stage(retriever, seed)
+        self.revision = self._stage.revision
         self._half_life = half_life * _DAY
         self._weights = (relevance_weight, recency_weight, importance_weight)
         self._importance = importance

@@ -50,6 +50,8 @@ class Rerank:
             self._score = CrossEncoder(model, batch_size, device)
             self._about = {"reranker": model.name, "revision": model.revision}
         self._stage = Stage(retriever, seed)
+        revisions = (self._stage.revision, self._about.get("revision"))
+        self.revision = "+".join(filter(None, revisions)) or None
 
     def index(self, corpus: Corpus) -> None:
         """Index the corpus in the first retriever."""

@@ -44,6 +44,12 @@ class Stage:
             if getattr(self._retriever, trait, False):
                 raise UsageError(f"retriever {self.name!r} cannot stand inside another: {reason}")
 
+    @property
+    def revision(self) -> str | None:
+        """What fixes its model's weights, where it says so."""
+        said = getattr(self._retriever, "revision", None)
+        return said if isinstance(said, str) else None
+
     def index(self, corpus: Corpus) -> None:
         """Index the corpus."""
         self._retriever.index(corpus)

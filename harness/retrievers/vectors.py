@@ -23,6 +23,7 @@ class VectorRetriever:
         if similarity not in ("cosine", "dot"):
             raise ValueError(f"similarity must be cosine or dot, not {similarity!r}")
         self._embed = Embedder(encoder)
+        self.revision = encoder.revision
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._cosine = similarity == "cosine"
 

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -76,12 +76,24 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
         "params": _defaults(factory) | dict(retriever.params),
         "version": _version(factory, factory),
     }
-    files = [*retriever.plugins]
-    if ".py:" in retriever.name:
-        files.append(retriever.name.rpartition(":")[0])
+    files = [*retriever.plugins, *_files([retriever.name, retriever.params])]
     if files:
-        record["files"] = {Path(file).name: digest(Path(file)) for file in files}
+        paths = [Path(file).expanduser() for file in files]
+        record["files"] = {path.name: digest(path) for path in paths}
     return record
+
+
+def _files(given: Any) -> Iterator[str]:
+    """Files that `file.py:name` names, also inside lists and tables: code that shapes the run."""
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    if isinstance(given, str):
+        file, colon, _ = given.rpartition(":")
+        if colon and file.endswith(".py") and Path(file).expanduser().is_file():
+            yield file
+    elif isinstance(given, Sequence):
+        for one in given:
+            yield from _files(one)
 
 
 def _function_record(function: Callable[..., Any]) -> dict[str, Any]:

@@ -80,6 +80,8 @@ def run(
     built = under_test.build(settings.seed) if isinstance(under_test, RetrieverSpec) else under_test
     batch_size = _batch_size(settings, built)
     about = retriever_record(under_test)
+    if isinstance(revision := getattr(built, "revision", None), str):
+        about["revision"] = revision
     queries = choose_queries(dataset, settings.limit, settings.seed)
     planned = units(dataset, queries, settings.seed)
     identity = {

@@ -21,7 +21,7 @@ from harness.runs.view import View
 
 _LARGEST = np.finfo(np.float64).max
 
-COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens", "texts_embedded")
+COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
 """What a system's `report()` may count since its start; see Retriever."""
 
 

@@ -114,17 +114,20 @@ def test_a_folder_in_place_of_the_file_is_one_line(harness: Callable[..., Any]) 
 
 
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
-def test_every_shipped_config_names_what_there_is(file: Path) -> None:
-    from harness.cli.config import apply_config
+def test_every_shipped_config_names_what_there_is(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.cli.suite import expand
 
+    monkeypatch.setenv("HARNESS_DATA", "/somewhere")
     options = parser().parse_args(["run", "--config", str(file)])
     known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
-    apply_config(options, str(file), known)
-    _, variant, name = find(options.dataset)
-    choose_view(variant, options.granularity or "", options.text or "", options.split or "", name)
-    RetrieverSpec(options.retriever, options.params).build()
-    if options.metrics:
-        assert parse_metrics(options.metrics)
+    for one in expand(options, str(file), known):
+        _, variant, name = find(one.dataset)
+        choose_view(variant, one.granularity or "", one.text or "", one.split or "", name)
+        RetrieverSpec(one.retriever, one.params).check()
+        if one.metrics:
+            assert parse_metrics(one.metrics)
     # Whoever opens the file reads first what it is for.
     assert file.read_text().startswith("# ")
     assert tomllib.loads(file.read_text())

@@ -78,12 +78,17 @@ def test_retrievers_are_listed_with_their_parameters(
     named = {row["name"]: row["params"] for row in rows}
     assert {"bm25", "bm25-okapi", "recency", "random", "oracle"} <= set(named)
     assert named["bm25-okapi"] == {"k1": 1.5, "b": 0.75, "epsilon": 0.25, "tokens": "split"}
+    there = {row["name"]: (row["installed"], row["install"]) for row in rows}
+    assert there["bm25"] == (True, [])
+    for name in ("dense", "http", "minilm"):
+        installed, command = there[name]
+        assert installed or command[0].startswith("pip install")
     (tmp_path / "more.py").write_text(
         "from harness.retrievers.registry import register_retriever\n"
         '@register_retriever("of-a-plug-in")\ndef find(text, k, depth=3):\n    "Finds things."\n'
     )
     said = harness("retrievers", "--plugin", "more.py")
-    assert re.search(r"of-a-plug-in +depth=3 ", said.out)
+    assert re.search(r"of-a-plug-in +yes +depth=3 ", said.out)
     assert "Finds things." in said.out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from harness.errors import UsageError
 from harness.rankings import read_rankings
 from harness.results.folder import RunFolder
 from harness.results.scored import score_run
-from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.registry import PLUGIN_MODULE, RetrieverSpec
 from harness.runs.plan import choose_queries, units
 from harness.runs.runner import Settings, run
 
@@ -213,3 +214,21 @@ def test_the_git_state_is_that_of_the_working_folder(
     assert (len(str(state["commit"])), state["changed"]) == (40, False)
     (here / "notes.txt").write_text("two")
     assert git() == {"commit": state["commit"], "changed": True}
+
+
+def test_code_and_weights_that_shape_a_run_tell_it_from_others(home: Path, tmp_path: Path) -> None:
+    code = tmp_path / "longest.py"
+    dataset = open_dataset("sample")
+    spec = RetrieverSpec("rerank", {"reranker": f"{code}:score", "depth": 5})
+
+    def folder(body: str) -> Path:
+        code.write_text(f"def score(question, texts):\n    return [{body} for text in texts]\n")
+        forget = [name for name in sys.modules if name.startswith(PLUGIN_MODULE)]
+        for name in forget:
+            del sys.modules[name]
+        return run(dataset, spec, out=tmp_path / "runs")
+
+    longest, shortest = folder("len(text)"), folder("-len(text)")
+    assert longest != shortest
+    assert folder("len(text)") == longest
+    assert set(RunFolder(longest).record["retriever"]["files"]) == {"longest.py"}

@@ -1,0 +1,147 @@
+"""The lines below a table: what a run says beside its protocols' numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Line = tuple[str, str]
+"""A title, and what is said."""
+
+
+def below(summary: dict[str, Any], record: dict[str, Any]) -> list[Line]:
+    """Titles and texts of all that there is something to say of."""
+    of_scores = (_hits, _updates, _abstention, _tokens)
+    of_run = (_times, _ingestion, _embeddings)
+    found = [*(line(summary) for line in of_scores), *(line(record) for line in of_run)]
+    return [line for line in found if line is not None]
+
+
+def notes(record: dict[str, Any]) -> list[str]:
+    """What the harness changed of the system's answers."""
+    k, said = record["settings"]["k"], record.get("notes", {})
+    told = {
+        "documents_beyond_k_left_out": f"results beyond k = {k} were left out",
+        "repeated_documents_left_out": "documents stood in their ranking before and were left out",
+        "answers_sorted_by_score": "answers were not in the order of their scores and were sorted",
+        "answers_whose_scores_were_dropped": "answers lost their scores, as others had none",
+    }
+    found = [f"{said[name]} {text}" for name, text in told.items() if said.get(name)]
+    if beyond := record.get("hits", {}).get("documents_beyond_k_left_out"):
+        found.append(f"{beyond} documents of texts stood beyond k = {k} and were left out")
+    return found
+
+
+def _updates(summary: dict[str, Any]) -> Line | None:
+    found = summary["knowledge_update"]
+    if found is None:
+        return None
+    ks = [int(name.rpartition("@")[2]) for name in found if name.startswith("newest_found@")]
+    k = max((k for k in ks if k <= 10), default=min(ks, default=None))
+    if k is None:
+        return None
+    return (
+        "knowledge update",
+        f"n {found['n']}: newest found@{k} {found[f'newest_found@{k}']:.4f}, "
+        f"only stale found@{k} {found[f'only_stale_found@{k}']:.4f}, "
+        f"newest above all older {found['newest_above_all_older']:.4f}",
+    )
+
+
+def _abstention(summary: dict[str, Any]) -> Line | None:
+    found = summary["abstention"]
+    if found is None:
+        return None
+    text = (
+        f"{found['n_unanswerable']} unanswerable, {found['n_answerable']} answerable: "
+        f"false evidence {found['false_evidence_rate']:.4f}"
+    )
+    said = found["as_returned"]
+    if said["recall"]:
+        text += f"; as returned {_prf(said)}"
+    confidence = found["confidence"]
+    if confidence:
+        text += (
+            f"; by {found['confidence_is']}: AUROC {confidence['auroc']:.4f}, cross-validated "
+            f"{_prf(confidence['at_threshold'])}, AURC {confidence['aurc']:.4f}"
+        )
+    return "abstention", text
+
+
+def _prf(found: dict[str, float | None]) -> str:
+    """Precision, recall and F1 of abstaining."""
+    return f"P {_plain(found['precision'])} R {_plain(found['recall'])} F1 {_plain(found['f1'])}"
+
+
+def _tokens(summary: dict[str, Any]) -> Line | None:
+    tokens = summary["tokens"]
+    mean = tokens["retrieved_a_query_top_10"]["mean"]
+    if mean is None:
+        return None
+    parts = []
+    for budget, value in tokens["recall_within_budget"].items():
+        short = "*" if value["rankings_that_ended_before"] else ""
+        parts.append(f"{budget}: {_plain(value['recall'])}{short}")
+    name = tokens["tokenizer"]
+    text = f"{mean:.0f} {name} tokens in the top 10; recall by tokens: {', '.join(parts)}"
+    if any(part.endswith("*") for part in parts):
+        text += " (* some rankings ended before)"
+    return "prompt cost", text
+
+
+def _times(record: dict[str, Any]) -> Line | None:
+    measured = record.get("measured")
+    if not measured or not measured.get("search_ms"):
+        return None
+    search, index = measured["search_ms"], measured.get("index")
+    text = "search " + ", ".join(f"{p} {search[p]:.2f}" for p in ("p50", "p95", "p99")) + " ms"
+    if index:
+        text += f"; indexing {index['seconds']:.2f} s over {index['haystacks']} haystacks"
+    return "time", text
+
+
+def _embeddings(record: dict[str, Any]) -> Line | None:
+    """How many texts came from the cache of vectors, and its size."""
+    from harness.cli.tables import size
+
+    reported = [one for one in record.get("reported_by_the_system", ()) if "texts_asked" in one]
+    asked = sum(one["texts_asked"] for one in reported)
+    if not asked:
+        return None
+    embedded = sum(one["texts_embedded"] for one in reported)
+    seconds = sum(one.get("embedding_seconds", 0) for one in reported)
+    took = f" in {seconds:.1f} s" if embedded else ""
+    kept = size(max(one.get("cache_bytes", 0) for one in reported))
+    return (
+        "embeddings",
+        f"{asked:,} texts, {1 - embedded / asked:.1%} from the cache ({kept}), "
+        f"{embedded:,} embedded{took}",
+    )
+
+
+def _hits(summary: dict[str, Any]) -> Line | None:
+    """By which way texts of the system's own became documents."""
+    found = summary.get("hits")
+    if not found:
+        return None
+    n = found["returned"]
+    ways = ", ".join(f"{count / n:.1%} {way}" for way, count in found["by_way"].items())
+    text = f"{n} texts returned; resolved by {ways}" if n else "no text was returned"
+    if found["matched_by_text"]:
+        said = found["token_f1_at_least"].items()
+        text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)
+    if found["unknown_sources"]:
+        text += f"; {found['unknown_sources']} sources are not in the haystack"
+    return "hits", text
+
+
+def _ingestion(record: dict[str, Any]) -> Line | None:
+    """What taking the haystacks in has cost, as the system counts it."""
+    cost = record.get("measured", {}).get("ingestion")
+    if not cost:
+        return None
+    said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in cost.items())
+    return "ingestion", f"{said}, as the system counts them"
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
