@@ -139,6 +139,8 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
         cells = slices[name]["metrics"]
         rows.append([name, slices[name]["n"], *(_number(cells.get(m)) for m in shown)])
     cells = slices["all"]["metrics"]
+    if any("interval" in cells[m] for m in shown):
+        rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
     rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
     if any(cells[m]["ceiling"] < 0.99995 for m in shown):
         rows.append(["ceiling", "", *(_number(cells[m], "ceiling") for m in shown)])
@@ -150,6 +152,8 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
             disable_numparse=True,
         )
     )
+    if said := _how(cells[shown[0]].get("interval")):
+        text += f"\n{said}"
     out = block["left_out"].items()
     left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
     moved = {m: cells[m]["ties"] for m in shown if "ties" in cells[m]}
@@ -178,6 +182,25 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
         order = kinds or dict.fromkeys(name.partition("@")[0] for name in names)
         shown += [f"{kind}@{k}" for k in k10 for kind in order if f"{kind}@{k}" in names]
     return list(dict.fromkeys(shown or names))[:8]
+
+
+def _range(interval: dict[str, Any] | None) -> str:
+    """`.457-.599`: low and high, short enough for a column."""
+    if interval is None:
+        return "-"
+    low, high = (f"{interval[end]:.3f}".replace("0.", ".", 1) for end in ("low", "high"))
+    return f"{low}-{high}"
+
+
+def _how(interval: dict[str, Any] | None) -> str:
+    """How the intervals were made."""
+    if interval is None:
+        return ""
+    names = {"t": "t", "bootstrap": "bootstrap, 10,000 resamples,", "wilson": "Wilson's score"}
+    said = f"intervals: {names[interval['method']]} over {interval['units']} {interval['over']}"
+    if interval["over"] == "haystacks":
+        said += ", as questions to one haystack are not independent"
+    return said + (f"; rough ({interval['rough']})" if "rough" in interval else "")
 
 
 def _number(cell: dict[str, Any] | None, part: str = "value") -> str:

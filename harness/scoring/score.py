@@ -30,6 +30,7 @@ from harness.scoring.rollup import SessionLevel, haystack_sizes
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
+from harness.scoring.uncertainty import add_intervals
 
 SCORE_VERSION = 1
 Flags = npt.NDArray[np.bool_]
@@ -210,6 +211,8 @@ class _Scorer:
             if cells:
                 n = max(cell["n"] for cell in cells.values())
                 block["slices"][name] = {"n": n, "metrics": cells}
+        found = {name: part["metrics"] for name, part in block["slices"].items()}
+        add_intervals(self._dataset, columns, self._masks, found)
         self._blocks.append(block)
         self._cautions.look(columns, unit, self._masks["all"])
         self._tables.append(self._query_table(protocol, unit, columns))

@@ -115,7 +115,7 @@ def numbers(part: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any, Any]]
                 yield (*path, name), value, part["signature"]
             elif name in signed:
                 yield (*path, name), value, signed[name]
-            elif name not in ("signature", "signatures", "ties"):
+            elif name not in ("signature", "signatures", "ties", "interval"):
                 yield from numbers(value, *path, name)
     elif isinstance(part, float):
         yield path, part, None
