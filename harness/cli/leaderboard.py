@@ -18,6 +18,9 @@ def add(verbs: Verbs) -> None:
         description="One row a run, abilities x metrics with n; building it again gives no diff.",
         allow_abbrev=False,
     )
+    parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
+    parser.add_argument("path", nargs="?", metavar="PATH", help="its folder: rankings and run.json")
+    parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
     parser.add_argument("--results", metavar="FOLDER", default="results", help="the run folders")
     parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
     add_output(parser)
@@ -26,9 +29,17 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.board.leaderboard import table, unscored, write_board
+    from harness.board.leaderboard import unscored, write_board
+    from harness.board.table import table
 
     results = Path(options.results)
+    if options.verb == "add":
+        from harness.board.submission import add as take_in
+
+        if not options.path:
+            raise UsageError("leaderboard add PATH: name the folder of the run")
+        made = take_in(Path(options.path), results, options.source)
+        print(f"{options.path}: scored from its rankings and taken in as {made}", file=sys.stderr)
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
@@ -43,5 +54,6 @@ def call(options: argparse.Namespace) -> int:
         print(out.read_text(), end="")
     elif not options.quiet:
         print(table(board))
-        print(f"\n{len(board['rows'])} runs in {out}")
+        entries = sum(len(one["entries"]) for one in board["boards"])
+        print(f"\n{entries} runs on {len(board['boards'])} boards in {out}")
     return 0

@@ -49,6 +49,7 @@ def add(verbs: Verbs) -> None:
     add_matching(parser)
     add_scoring(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
+    parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
     parser.add_argument("--config", metavar="FILE.toml", help="any of these options; lists of runs")
@@ -143,6 +144,7 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
         workers=1 if options.workers is None else options.workers,
         batch_size=options.batch_size,
         strict=options.strict,
+        by=options.by or "",
         matching=matching(options),
     )
     start = perf_counter()

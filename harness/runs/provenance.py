@@ -5,17 +5,22 @@ from __future__ import annotations
 import inspect
 import os
 import platform
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import harness
+from harness.dataset.reader import Dataset
 from harness.files import digest
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import PLUGIN_MODULE, FunctionRetriever, RetrieverSpec, find
+
+if TYPE_CHECKING:
+    from harness.runs.runner import Settings
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
 
@@ -81,6 +86,41 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
         paths = [Path(file).expanduser() for file in files]
         record["files"] = {path.name: digest(path) for path in paths}
     return record
+
+
+def repeat_command(
+    dataset: Dataset, retriever: RetrieverSpec | Retriever, k: int, settings: Settings
+) -> str | None:
+    """The command that makes the same run again; None for an object that a program built.
+
+    Where the raw files were a local copy, its `--source` is left to whoever repeats it.
+    """
+    if not isinstance(retriever, RetrieverSpec):
+        return None
+    m = dataset.manifest
+    view = {"dataset": m.name, "granularity": m.granularity, "text": m.text, "split": m.split}
+    words = ["harness", "run"]
+    for option, value in {**view, "retriever": retriever.name, "k": k}.items():
+        words += [f"--{option}", str(value)]
+    for name, value in retriever.params.items():
+        words += ["--param", f"{name}={value if isinstance(value, str) else _json(value)}"]
+    for plugin in retriever.plugins:
+        words += ["--plugin", plugin]
+    if settings.limit is not None:
+        words += ["--limit", str(settings.limit)]
+    if settings.seed:
+        words += ["--seed", str(settings.seed)]
+    if settings.matching is not None:
+        words += ["--match-f1", f"{settings.matching.f1:g}"]
+        if settings.matching.semantic is not None:
+            words += ["--match-semantic", f"{settings.matching.semantic:g}"]
+    return shlex.join(words)
+
+
+def _json(value: Any) -> str:
+    import orjson
+
+    return orjson.dumps(value, default=str).decode()
 
 
 def _files(given: Any) -> Iterator[str]:

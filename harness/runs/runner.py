@@ -20,7 +20,7 @@ from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
 from harness.runs.journal import Journal, finished
 from harness.runs.plan import choose_queries, units
-from harness.runs.provenance import retriever_record
+from harness.runs.provenance import repeat_command, retriever_record
 from harness.runs.record import write_errors, write_run
 from harness.runs.worker import Outcome, Worker, close
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
-    `matching`: how texts are resolved to documents where a system returns such (see Matching).
-    Raises UsageError for a number that is too small.
+    `by`: who ran it, for a board. `matching`: how texts are resolved to documents where a system
+    returns such (see Matching). Raises UsageError for a number that is too small.
     """
 
     k: int = 0
@@ -42,6 +42,7 @@ class Settings:
     workers: int = 1
     batch_size: int | None = None
     strict: bool = False
+    by: str = ""
     matching: Matching | None = None
 
     def __post_init__(self) -> None:
@@ -147,6 +148,8 @@ def run(
                     "workers": settings.workers,
                     "batch_size": batch_size,
                 },
+                "by": settings.by or None,
+                "repeat": repeat_command(dataset, under_test, k, settings),
                 "resumed_queries": resumed,
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},

@@ -121,5 +121,5 @@ def test_other_files_are_a_loud_warning_and_recorded_in_every_result(
     assert values["scores"]["dataset"]["published_files"] is False
     said = harness("leaderboard")
     assert "NOT the published files" in said.out
-    rows = orjson.loads((tmp_path / "results" / "leaderboard.json").read_bytes())["rows"]
+    rows = orjson.loads((tmp_path / "results" / "leaderboard.json").read_bytes())["boards"]
     assert {row["dataset"]["published_files"] for row in rows} == {False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import orjson
 import pytest
+from jsonschema import Draft202012Validator
 
 from harness.__main__ import main
+from harness.board.leaderboard import SCHEMA
 
 SAMPLE = ("run", "--dataset", "sample", "--quiet", "--retriever")
 
@@ -38,23 +41,31 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     first = (results / "leaderboard.json").read_bytes()
     assert harness("leaderboard", "--quiet").out == ""
     assert (results / "leaderboard.json").read_bytes() == first
-    board = orjson.loads(first)
-    assert board["schema_version"] == 1
-    assert [row["system"] for row in board["rows"]] == ["bm25", "oracle", "random"]
-    assert [row["sees_answer_key"] for row in board["rows"]] == [False, True, False]
-    for row in board["rows"]:
-        memory = next(p for p in row["protocols"] if p["protocol"] == "memory/1")
+    built = orjson.loads(first)
+    Draft202012Validator(orjson.loads(SCHEMA.read_bytes())).validate(built)
+    (board,) = built["boards"]
+    assert [entry["system"] for entry in board["entries"]] == ["bm25", "oracle", "random"]
+    assert [entry["sees_answer_key"] for entry in board["entries"]] == [False, True, False]
+    for entry in board["entries"]:
+        memory = next(p for p in entry["protocols"] if p["protocol"] == "memory/1")
         cell = memory["slices"]["temporal"]["recall@10"]
-        assert {"value", "n", "chance", "ceiling"} <= set(cell)
         assert cell["n"] == 15
+        assert cell["interval"]["low"] <= cell["value"] <= cell["interval"]["high"]
+        # Who was shown the key is no competitor.
+        assert ("rank" in cell) == (entry["system"] != "oracle")
+        words = shlex.split(entry["repeat"])
+        assert words[:2] == ["harness", "run"]
+        assert main([*words[1:], "--quiet"]) == 0  # the very command, into the same folder
+    assert harness("leaderboard", "--quiet").status == 0
     # Best first, the key's holder above all.
     lines = said.out.splitlines()
-    systems = [
-        line.split()[0] for line in lines if (line.split()[:1] and "=" in line) or "-" in line
+    shown = [line.split()[1] for line in lines if len(line.split()) > 6][1:]
+    assert [name for name in shown if name in ("bm25", "oracle", "random")] == [
+        "oracle",
+        "bm25",
+        "random",
     ]
-    shown = [name for name in systems if name in ("bm25", "oracle", "random")]
-    assert shown == ["oracle", "bm25", "random"]
-    assert lines[-1].endswith("3 runs in results/leaderboard.json")
+    assert lines[-1].endswith("3 runs on 1 boards in results/leaderboard.json")
 
 
 def test_the_board_goes_where_it_is_told(harness: Callable[..., Any], results: Path) -> None:
@@ -86,7 +97,7 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     assert said.status == 0
     assert f"note: 1 runs have no scores and are left out: {folder.name}" in said.err
     board = orjson.loads((results / "leaderboard.json").read_bytes())
-    assert [row["system"] for row in board["rows"]] == ["oracle", "random"]
+    assert [one["system"] for one in board["boards"][0]["entries"]] == ["oracle", "random"]
     assert harness("score", folder, "--quiet").status == 0
     assert harness("leaderboard").err == ""
 

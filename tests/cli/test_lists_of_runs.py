@@ -64,15 +64,20 @@ def test_every_pair_is_run_and_the_board_holds_those_that_went_well(
     assert main(["run", "--config", path, "--quiet"]) == 1
     told = capsys.readouterr()
     assert "fails.py:Fails on sample: every one of the 20 queries failed" in told.err
-    rows = orjson.loads((tmp_path / "runs" / "leaderboard.json").read_bytes())["rows"]
-    found = {(r["dataset"]["name"], r["system"], r["depth"], r["queries"]["asked"]) for r in rows}
+    boards = orjson.loads((tmp_path / "runs" / "leaderboard.json").read_bytes())["boards"]
+    found = {
+        (board["dataset"]["name"], entry["system"], board["depth"], board["queries"]["asked"])
+        for board in boards
+        for entry in board["entries"]
+    }
     assert found == {
         ("sample", "bm25", 20, 20),
         ("sample", "recency", 10, 20),
         ("labelled", "bm25", 20, 1),
         ("labelled", "recency", 10, 1),
     }
-    assert {r["params"]["k1"] for r in rows if r["system"] == "bm25"} == {0.9}
+    entries = [entry for board in boards for entry in board["entries"]]
+    assert {e["params"]["k1"] for e in entries if e["system"] == "bm25"} == {0.9}
     # What is finished is not run again, and the command line goes over the file.
     assert main(["run", "--config", path, "--resume", "--limit", "5"]) == 1
     table = capsys.readouterr().out

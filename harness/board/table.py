@@ -1,0 +1,76 @@
+"""Boards as a person reads them on a terminal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LEADING = {
+    "memory": ("recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
+    "trec": ("ndcg@10", "mrr@10", "recall@100", "map@100"),
+}
+
+
+def table(boards: dict[str, Any]) -> str:
+    """One table a board, best first by its leading metric; ranks are ranges."""
+    return "\n\n".join(_board(board) for board in boards["boards"])
+
+
+def _board(board: dict[str, Any]) -> str:
+    from tabulate import tabulate
+
+    cells = [(entry, _leading(entry)) for entry in board["entries"]]
+    metrics = list(dict.fromkeys(metric for _, found in cells for metric in found))
+    first = metrics[0] if metrics else ""
+    cells.sort(key=lambda pair: -(pair[1].get(first, {}).get("value") or 0))
+    lines = [
+        [
+            _ranks(found.get(first, {}).get("rank")),
+            entry["system"],
+            ", ".join(f"{k}={v}" for k, v in entry["params"].items()) or "-",
+            found.get(first, {}).get("n", "-"),
+            *(_plain(found.get(metric, {}).get("value")) for metric in metrics),
+            _range(found.get(first, {}).get("interval")),
+            entry["queries"]["failed"],
+        ]
+        for entry, found in cells
+    ]
+    headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "failed"]
+    grid = tabulate(lines, headers, maxcolwidths=[None, None, 40], disable_numparse=True)
+    return f"{title(board)}\n{grid}"
+
+
+def title(board: dict[str, Any]) -> str:
+    """What a board is about, in one line."""
+    d = board["dataset"]
+    altered = ", NOT the published files" if d["published_files"] is False else ""
+    return (
+        f"{d['name']}, {d['granularity']}, {d['text']} text, {d['split']}, data "
+        f"{d['fingerprint'][:8]}{altered}; {board['queries']['asked']} queries asked, "
+        f"{board['depth']} deep"
+    )
+
+
+def _leading(entry: dict[str, Any]) -> dict[str, Any]:
+    """The metrics that a board is shown by: memory's where there are several abilities."""
+    blocks = {b["protocol"].partition("/")[0]: b for b in reversed(entry["protocols"])}
+    several = len(blocks.get("memory", {}).get("slices", {})) > 3
+    for name in ("memory", "trec") if several else ("trec", "memory"):
+        cells = blocks.get(name, {}).get("slices", {}).get("all", {})
+        if cells:
+            return {metric: cells[metric] for metric in _LEADING[name] if metric in cells}
+    return {}
+
+
+def _ranks(ranks: list[int] | None) -> str:
+    if ranks is None:
+        return "-"
+    best, worst = ranks
+    return str(best) if best == worst else f"{best}-{worst}"
+
+
+def _range(interval: dict[str, Any] | None) -> str:
+    return "-" if interval is None else f"{interval['low']:.4f}-{interval['high']:.4f}"
+
+
+def _plain(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
