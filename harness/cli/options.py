@@ -33,6 +33,9 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to add and show: ndcg@20,map")
     parser.add_argument("--ties", help="order of equal scores: trec, trec64 or order")
     parser.add_argument(
+        "--answers", action="store_true", help="score returned texts against reference answers too"
+    )
+    parser.add_argument(
         "--missing", choices=("zero", "skip"), help="what a query without a ranking counts"
     )
 
@@ -108,6 +111,7 @@ def scoring_choices(options: argparse.Namespace) -> Any:
         metrics=tuple(parse_metrics(options.metrics)) if options.metrics else (),
         ties=ties,
         missing=options.missing or "zero",
+        answers=options.answers,
     )
 
 

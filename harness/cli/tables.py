@@ -14,7 +14,10 @@ _COLUMNS = {
     "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
     "trec": ("ndcg@10", "mrr@10", "map@100", "recall@10", "recall@100", "precision@10"),
 }
-_OTHERS = ("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr")
+_OTHERS = (
+    *("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr"),
+    *("success", "token_f1", "rouge_l", "bleu1"),
+)
 
 
 def print_scores(
@@ -142,7 +145,7 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     if any("interval" in cells[m] for m in shown):
         rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
     rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
-    if any(cells[m]["ceiling"] < 0.99995 for m in shown):
+    if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
         rows.append(["ceiling", "", *(_number(cells[m], "ceiling") for m in shown)])
     text = str(
         tabulate(

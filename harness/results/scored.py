@@ -61,7 +61,18 @@ def _with_hits(
         places_unresolved=sum(row.document < 0 for row in rows),
         tokens=costs,
         match=match,
+        texts=_texts(hits, dataset),
     )
+
+
+def _texts(hits: list[Hit], dataset: Dataset) -> list[list[str]]:
+    """What each query was answered with; a hit without a text is the text of its documents."""
+    texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
+    for query, mine in by_query(hits):
+        for hit in mine:
+            own = [hit.text] if hit.text else dataset.documents.contents(np.array(hit.documents))
+            texts[query].append(" ".join(own))
+    return texts
 
 
 def _said(matching: Matching) -> str:

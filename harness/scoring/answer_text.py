@@ -14,9 +14,10 @@ rouge_l
     F-measure of the longest common subsequence of words (Lin 2004) as the package rouge_score has
     it: runs of ASCII letters and digits in lower case, no stemming, sentences not split.
 bleu
-    Sentence BLEU as sacrebleu's `sentence_bleu` (Post 2018) has it, over 100: 13a tokens, case kept,
-    geometric mean of the clipped precisions of up to four words times the brevity penalty; the i-th
-    precision of zero counts 1 / (2^i candidates) (exp); orders longer than the text are left out.
+    Sentence BLEU as sacrebleu's `sentence_bleu` (Post 2018) has it, over 100: 13a tokens, case
+    kept, geometric mean of the clipped precisions of one to four words times the brevity penalty;
+    the i-th precision of zero counts 1 / (2^i candidates) (exp); orders longer than the text are
+    left out.
 bleu1
     Clipped precision of single words times the brevity penalty, 13a tokens in lower case: what
     papers on LoCoMo print as BLEU-1 (they cut words with NLTK, which differs in a few marks).
@@ -133,7 +134,7 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     """Length of the longest common subsequence.
 
     Bit-parallel (Crochemore et al. 2001): bit i of `row` is 0 where the i-th word of `a` makes the
-    subsequence with what was seen of `b` longer; an addition carries a whole row of the usual table.
+    subsequence with what was seen of `b` longer; one addition is a whole row of the usual table.
     """
     places: dict[str, int] = {}
     for i, word in enumerate(a):
@@ -158,23 +159,19 @@ def _bleu1(text: Text, answer: Text) -> float:
 def _sentence_bleu(text: list[str], answer: list[str], longest: int) -> float:
     if not answer:
         return math.nan
+    words = set(answer)
+    starts = [i for i, word in enumerate(text) if word in words]  # of all that can be met
+    if not starts:
+        return 0.0
     logs, zeros = 0.0, 0
     orders = min(longest, len(text))
     for n in range(1, orders + 1):
-        wanted = Counter(_grams(answer, n))
-        met = Counter(gram for gram in _grams(text, n) if gram in wanted)
-        correct = sum(min(count, wanted[gram]) for gram, count in met.items())
-        if n == 1 and correct == 0:
-            return 0.0
+        wanted = Counter(tuple(answer[i : i + n]) for i in range(len(answer) - n + 1))
+        met = Counter(tuple(text[i : i + n]) for i in starts)
+        correct = sum(min(count, met[gram]) for gram, count in wanted.items())
         zeros += correct == 0
         logs += math.log((correct or 0.5**zeros) / (len(text) - n + 1))
-    if orders == 0:
-        return 0.0
     return math.exp(logs / orders + min(0.0, 1 - len(answer) / len(text)))
-
-
-def _grams(tokens: list[str], n: int) -> Sequence[tuple[str, ...]]:
-    return [*zip(*(tokens[i:] for i in range(n)), strict=False)]
 
 
 METRICS: dict[str, Callable[[Text, Text], float]] = {

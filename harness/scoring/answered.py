@@ -24,7 +24,7 @@ class Answered:
     Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
     resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
     `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document,
-    `match`, how texts were resolved, for the signature.
+    `match`, how texts were resolved, for the signature, `texts`, those of each query, best first.
     """
 
     asked: Flags
@@ -36,6 +36,7 @@ class Answered:
     places_unresolved: int = 0
     tokens: Ints | None = None
     match: str = ""
+    texts: list[list[str]] | None = None
 
     @property
     def counted(self) -> Flags:

@@ -27,7 +27,9 @@ class Cautions:
         """Look at the recall and hit columns of one protocol at one unit."""
         for column in columns:
             metric, cell = column.metric, column.cell(scored)
-            if cell is None or metric.k is None or metric.name not in ("recall", "hit"):
+            if isinstance(metric, str) or cell is None or metric.k is None:
+                continue
+            if metric.name not in ("recall", "hit"):
                 continue
             if "not_measurable" in cell:
                 self._found["short", unit][str(metric.k)] = None

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from harness.dataset.reader import Dataset
 from harness.scoring.arrays import Ints, Values, mean
 from harness.scoring.chance import ceiling, chance
 from harness.scoring.metrics import Metric
@@ -25,15 +27,16 @@ class Column:
     """One metric of one protocol over all queries; every array has shape (n,).
 
     `values` is NaN where the query is not scored. `measurable` is False where the ranking was too
-    short to know the value. `chance` is None where no exact level is known; `best`, `worst` and
-    `expected` are what other orders of equal scores would give, None where ties change nothing.
+    short to know the value. `chance` and `ceiling` are None where no exact level is known; `best`,
+    `worst` and `expected` are what other orders of equal scores would give, None where ties change
+    nothing.
     """
 
-    metric: Metric
+    metric: Metric | str
     values: Values
     measurable: Flags
     chance: Values | None
-    ceiling: Values
+    ceiling: Values | None
     best: Values | None = None
     worst: Values | None = None
     expected: Values | None = None
@@ -50,8 +53,9 @@ class Column:
         cell: dict[str, Any] = {
             "value": None if unknown else mean(self.values[mine]),
             "n": int(mine.sum()),
-            "ceiling": mean(self.ceiling[mine]),
         }
+        if self.ceiling is not None:
+            cell["ceiling"] = mean(self.ceiling[mine])
         if unknown:
             cell["not_measurable"] = unknown
         if self.chance is not None:
@@ -134,3 +138,23 @@ def session_columns(
                 )
             )
     return columns
+
+
+def query_table(
+    dataset: Dataset, asked: Flags, protocol: str, unit: str, columns: Sequence[Column]
+) -> pa.Table:
+    """One row a query that was asked: what it is, and its values; null where it was not scored."""
+    rows = np.flatnonzero(asked)
+    names = dataset.haystack_ids
+    table = {
+        "query": [dataset.query_ids[i] for i in rows],
+        "ability": dataset.abilities[rows],
+        "category": dataset.categories[rows],
+        "haystack": [names[h] for h in dataset.query_haystack[rows]],
+        "protocol": pa.repeat(protocol, len(rows)),
+        "unit": pa.repeat(unit, len(rows)),
+    }
+    for column in columns:
+        known = np.where(column.measurable, column.values, np.nan)[rows]
+        table[str(column.metric)] = pa.array(known, from_pandas=True)
+    return pa.table(table)

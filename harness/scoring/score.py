@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,11 @@ from harness.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.answered import Answered as Answered
+from harness.scoring.answers import ANSWERS, answer_columns, document_texts
 from harness.scoring.cautions import Cautions
-from harness.scoring.cells import Column, document_columns, session_columns
+from harness.scoring.cells import Column, document_columns, query_table, session_columns
+from harness.scoring.choices import Choices as Choices
+from harness.scoring.choices import Scores as Scores
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.qrels import from_dataset
@@ -34,27 +36,6 @@ from harness.scoring.uncertainty import add_intervals
 
 SCORE_VERSION = 1
 Flags = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Choices:
-    """How to score. Empty: every fitting protocol, and each protocol's own cut-offs."""
-
-    protocols: Sequence[str] = ()
-    ks: Sequence[int] = ()
-    metrics: Sequence[Metric] = ()
-    ties: Ties | None = None
-    missing: str = "zero"
-
-
-@dataclass
-class Scores:
-    """The result: `summary` is plain JSON values, `per_query` one row a query and protocol,
-    `left_out` the ids that a protocol did not score, by protocol and reason."""
-
-    summary: dict[str, Any]
-    per_query: pa.Table
-    left_out: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
 
 def score(
@@ -84,6 +65,8 @@ def score(
     where = f"{dataset.name} ({dataset.manifest.granularity})"
     for protocol in named.fitting(dataset.keys, choices.protocols, where):
         scorer.apply(protocol)
+    if choices.answers or answered.texts is not None:
+        scorer.apply_answers()
     return scorer.finish(repeated)
 
 
@@ -133,6 +116,21 @@ class _Scorer:
             ks = self._ks(protocol, level.most_sessions(dataset))
             columns = session_columns(protocol, ks, level, scored, present)
             self._add(protocol, "turn>session", ties, columns)
+
+    def apply_answers(self) -> None:
+        """Score what was returned against the reference answers, where the dataset has any."""
+        dataset, answered = self._dataset, self._answered
+        counted = answered.asked & ~answered.failed
+        counted &= dataset.abilities != str(Ability.ABSTENTION)
+        texts = answered.texts
+        if texts is None:
+            texts = document_texts(dataset, self._resolved)
+        columns = answer_columns(dataset, texts, counted, self._reach())
+        without = counted & np.isnan(columns[0].values)
+        ids = [dataset.query_ids[i] for i in np.flatnonzero(without)]
+        self._left_out[ANSWERS.name] = {"no reference answer": ids} if ids else {}
+        if counted.sum() > without.sum():
+            self._add(ANSWERS, dataset.manifest.granularity, ANSWERS.ties, columns)
 
     def _scored(self, protocol: Protocol, ranked: Ranked) -> Flags:
         """Which queries count, and the record of those that do not."""
@@ -193,6 +191,7 @@ class _Scorer:
 
     def _add(self, protocol: Protocol, unit: str, ties: Ties, columns: list[Column]) -> None:
         """One block of the summary, and its per-query table."""
+        dataset = self._dataset
         block: dict[str, Any] = {
             "protocol": protocol.name,
             "version": protocol.version,
@@ -212,10 +211,12 @@ class _Scorer:
                 n = max(cell["n"] for cell in cells.values())
                 block["slices"][name] = {"n": n, "metrics": cells}
         found = {name: part["metrics"] for name, part in block["slices"].items()}
-        add_intervals(self._dataset, columns, self._masks, found)
+        add_intervals(dataset, columns, self._masks, found)
         self._blocks.append(block)
         self._cautions.look(columns, unit, self._masks["all"])
-        self._tables.append(self._query_table(protocol, unit, columns))
+        self._tables.append(
+            query_table(dataset, self._answered.asked, protocol.name, unit, columns)
+        )
 
     def _signature(
         self, metric: str, protocol: str, unit: str, slice_: str, n: int, ties: Ties = Ties.ORDER
@@ -249,22 +250,6 @@ class _Scorer:
         if counted.all():
             return "all"
         return digest([self._dataset.query_ids[i] for i in np.flatnonzero(counted)])
-
-    def _query_table(self, protocol: Protocol, unit: str, columns: list[Column]) -> pa.Table:
-        rows = np.flatnonzero(self._answered.asked)
-        names = self._dataset.haystack_ids
-        table = {
-            "query": [self._dataset.query_ids[i] for i in rows],
-            "ability": self._dataset.abilities[rows],
-            "category": self._dataset.categories[rows],
-            "haystack": [names[h] for h in self._dataset.query_haystack[rows]],
-            "protocol": pa.repeat(protocol.name, len(rows)),
-            "unit": pa.repeat(unit, len(rows)),
-        }
-        for column in columns:
-            known = np.where(column.measurable, column.values, np.nan)[rows]
-            table[str(column.metric)] = pa.array(known, from_pandas=True)
-        return pa.table(table)
 
     def _warn(self, text: str) -> None:
         if text not in self._warnings:

@@ -48,11 +48,19 @@ _OTHER_METRICS = {
     "auroc": "chance that an answerable query has a higher confidence than one without an answer, "
     "ties half",
     "at_threshold": "precision, recall and F1 of abstaining below a cross-validated threshold",
+    "success": "share of queries with an answer that stands in one of the top k texts, both "
+    "normalised as SQuAD does",
+    "exact_match": "best of the top k texts: equal to an answer, normalised as SQuAD does",
+    "token_f1": "best of the top k texts: SQuAD's F1 of words with an answer",
+    "rouge_l": "best of the top k texts: ROUGE-L F with an answer, as rouge_score without stemming",
+    "bleu": "best of the top k texts: sentence BLEU with an answer, as sacrebleu, over 100",
+    "bleu1": "best of the top k texts: BLEU of single words with an answer, 13a tokens, lower case",
     "aurc": "area under the risk-coverage curve: mean share of wrong answers among the surest 1..n",
 }
 _OTHER_PROTOCOLS = {
     "knowledge-update": "updates whose gold documents have different dates",
     "abstention": "queries without an answer, and those that have evidence",
+    "answers": "returned texts against the reference answers; queries that have some",
     "tokens": "answerable queries that have evidence; cost by the words+marks tokenizer",
 }
 
