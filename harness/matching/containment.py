@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.matching.found import Way
 from harness.matching.pieces import NEED, Piece, choose
-from harness.matching.runs import SEED, RunIndex, Runs
+from harness.matching.runs import SEED, RunIndex
 from harness.matching.words import Chunk, Written
 
 Int64 = npt.NDArray[np.int64]
@@ -38,38 +38,33 @@ class Containment:
             self._index_short(document)
 
     def _index_short(self, document: int) -> None:
-        """Lines too short for a run, by their words, or by their letters where they have none."""
+        """A document, or its lines, too short for a run: by the words, else by the letters."""
         text, words = self._written[document], self._words[document]
-        starts = [*text.line_starts, len(words)]
-        short = self._short if len(text.lines) == 1 else self._short_lines
-        for line, (low, high) in zip(text.lines, pairwise(starts), strict=True):
-            if high - low < SEED and line.text:
+        if len(words) < SEED and text.text:
+            self._short.setdefault(tuple(words.tolist()) or text.text, []).append(document)
+        if len(text.lines) == 1:
+            return
+        for line, (low, high) in zip(
+            text.lines, pairwise([*text.line_starts, len(words)]), strict=True
+        ):
+            if high - low < SEED:
                 key = tuple(words[low:high].tolist()) or line.text
-                if document not in short.setdefault(key, []):
-                    short[key].append(document)
+                if document not in self._short_lines.setdefault(key, []):
+                    self._short_lines[key].append(document)
 
-    def find(self, chunks: Sequence[Chunk]) -> list[Found | None]:
-        """The documents that each chunk holds or lies in; None where there are none."""
-        runs = self._runs.find([chunk.numbers for chunk in chunks])
-        bounds = np.searchsorted(runs.text, np.arange(len(chunks) + 1)).tolist()
-        return [
-            self._found(chunk, runs, slice(low, high))
-            for chunk, (low, high) in zip(chunks, pairwise(bounds), strict=True)
-        ]
-
-    def _found(self, chunk: Chunk, runs: Runs, part: slice) -> Found | None:
-        if len(chunk.words) < SEED:
+    def find(self, chunk: Chunk) -> Found | None:
+        """The documents that a text holds or lies in; None where there are none."""
+        n = len(chunk.words)
+        if n < SEED:
             pieces = self._as_short_as(chunk)
         else:
-            groups = choose(
-                self._pieces(chunk, runs, part),
-                len(chunk.words),
-                lambda piece: self._agreement(chunk, piece),
-            )
+            groups = choose(self._pieces(chunk), n, lambda piece: self._agreement(chunk, piece))
             pieces = self._with_neighbours(chunk, [piece for group in groups for piece in group])
         if not pieces:
             return None
-        return pieces, max((self._way(chunk, piece) for piece in pieces), key=_WAYS.index)
+        whole = _explained(pieces, n)
+        ways = [self._way(chunk, piece, whole) for piece in pieces]
+        return pieces, max(ways, key=_WAYS.index)
 
     def _as_short_as(self, chunk: Chunk) -> list[Piece]:
         """Documents that are these few words and no more, else those with such a line."""
@@ -80,17 +75,15 @@ class Containment:
         best = max((self._agreement(chunk, piece) for piece in pieces), default=0)
         return [piece for piece in pieces if self._agreement(chunk, piece) == best]
 
-    def _pieces(self, chunk: Chunk, runs: Runs, part: slice) -> Iterator[Piece]:
+    def _pieces(self, chunk: Chunk) -> Iterator[Piece]:
         """The runs that may be proof, as pieces."""
-        n = len(chunk.words)
-        document, start, first = runs.document[part], runs.start[part], runs.first[part]
-        length = runs.length[part]
-        size = np.diff(self._runs.starts)[document]
+        runs = self._runs.find(chunk.numbers)
         # A word that was cut in two may yet make an end fit.
-        begins = (start <= 1) | (first == 0)
-        ends = (start + length >= n - 1) | (first + length == size)
-        enough = length >= np.array(NEED)[begins.astype(int) + ends] - 2
-        columns = (document, start, first, length, size)
+        begins = (runs.start <= 1) | (runs.first == 0)
+        stop = runs.start + runs.length
+        ends = (stop >= len(chunk.words) - 1) | (runs.first + runs.length == runs.size)
+        enough = runs.length >= np.array(NEED)[begins.astype(int) + ends] - 2
+        columns = (runs.document, runs.start, runs.first, runs.length, runs.size)
         for row in zip(*(column[enough].tolist() for column in columns), strict=True):
             yield self._with_cut_words(chunk, Piece(*row))
 
@@ -143,8 +136,13 @@ class Containment:
             return None
         return Piece(document, start, 0, len(words), len(words))
 
-    def _way(self, chunk: Chunk, piece: Piece) -> Way:
-        """How the words of a piece agree: letter for letter, or only as words."""
+    def _way(self, chunk: Chunk, piece: Piece, explained: bool) -> Way:
+        """How the words of a piece agree: letter for letter, or only as words.
+
+        A part of a document is the former only in a text that is `explained`; else it is a quote.
+        """
+        if not explained and piece.length < piece.size:
+            return Way.NORMALISED
         document = self._written[piece.document]
         text = chunk.written.text
         if piece.length:
@@ -152,3 +150,11 @@ class Containment:
         if text not in document.text:
             return Way.NORMALISED
         return Way.EXACT if chunk.written.escaped == document.escaped else Way.ESCAPED
+
+
+def _explained(pieces: Sequence[Piece], words: int) -> bool:
+    """Whether the pieces are all there is to a text, none left out and no document cut up."""
+    covered = np.zeros(words, bool)
+    for piece in pieces:
+        covered[piece.start : piece.stop] = True
+    return bool(covered.all()) and len({piece.document for piece in pieces}) == len(pieces)

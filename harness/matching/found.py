@@ -21,7 +21,7 @@ class Way(StrEnum):
     ESCAPED = "json-escaped"
     """Letter for letter once JSON's escapes are resolved on one of the two sides."""
     NORMALISED = "normalised"
-    """Word for word, whatever the case, the marks and the spaces."""
+    """Word for word, whatever the case, the marks and the spaces; or a long quote."""
     F1 = "token-f1"
     """Enough of their words are the same."""
     SEMANTIC = "semantic"
@@ -57,7 +57,7 @@ class Match:
     """The documents of one text: positions in the haystack, in the order of their worth.
 
     A text that spans several documents has them in the order in which it does. `f1` is the best
-    token F1 with any document, whichever way was taken, NaN for a text without words.
+    token F1 with any document, whichever way was taken.
     """
 
     positions: npt.NDArray[np.int64]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-NEED = (8, 6, 4)
+NEED = (10, 8, 4)
 """Words of a run that are proof, by how many of its two ends fit.
 
 An end fits where the text or the document begins (or stops) with it: what a cut leaves. Chosen on

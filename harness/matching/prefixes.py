@@ -29,7 +29,7 @@ _MOMENT = (
     rf"(?:{_WEEKDAY},?\s+)?(?:{_TIME},?\s+(?:on\s+)?)?(?:{_DATE})"
     rf"(?:\s*\({_WEEKDAY}\))?(?:(?:t|,?\s+(?:at\s+)?){_TIME})?"
 )
-_BRACKETED = rf"[\[(]\s*{_MOMENT}\s*[\])]"
+_BRACKETED = rf"(?i:[\[(]\s*{_MOMENT}\s*[\])])"
 _LABEL = r"(?:session[\s_]+)?(?:date(?:[\s_-]*time)?|time|timestamp|when)"
 _ROLE = r"(?:user|assistant|system|human|ai|bot|agent|chatbot|model|speaker)"
 
@@ -61,9 +61,7 @@ class Prefixes:
         )
         self._prefix = re.compile(rf"\s*(?:{date}|{said}|{quoted})+")
         # A turn that begins within a line, where a chunker made spaces of line breaks.
-        self._turn = re.compile(
-            rf"(?<=[.!?…\"”'’)])\s+(?=(?i:{_BRACKETED}\s*)?(?:{said}|{quoted}))"
-        )
+        self._turn = re.compile(rf"(?<=[.!?…\"”'’)])\s+(?=(?:{_BRACKETED}\s*)?(?:{said}|{quoted}))")
 
     def lines(self, text: str) -> list[Line]:
         """The lines of a text, a turn within a line on its own; empty ones are left out.

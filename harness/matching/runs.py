@@ -20,19 +20,23 @@ _MIX = np.array(
 )
 
 
+_MOST = 1 << 21
+"""Places of a text's seeds that are looked at; more have only texts of one phrase over and over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs that cannot be made longer, as aligned columns.
+    """Runs that cannot be made longer, as aligned columns in the order of `start`.
 
-    `text` is the number of the text, rising; `start` and `first` are the run's first word in the text and
-    in the document, `length` its words.
+    `start` and `first` are the run's first word in the text and in the document, `length` its
+    words, `size` the document's.
     """
 
-    text: Int64
     document: Int64
     start: Int64
     first: Int64
     length: Int64
+    size: Int64
 
 
 class RunIndex:
@@ -40,63 +44,55 @@ class RunIndex:
 
     def __init__(self, documents: Sequence[Int64]) -> None:
         """`documents` are the word numbers (>= 0) of each."""
-        self.words = _joined(documents)
-        self.starts = _starts(documents)
-        keys, at = _keys(self.words, self.starts)
+        self._starts = np.cumsum([0, *map(len, documents)])
+        words = np.concatenate([np.zeros(0, np.int64), *documents])
+        keys, at = _keys(words)
+        inside = at + SEED <= self._starts[self._owner(at) + 1]
+        keys, at = keys[inside], at[inside]
         order = np.argsort(keys, kind="stable")
         self._keys, self._at = keys[order], at[order]
 
-    def find(self, texts: Sequence[Int64]) -> Runs:
-        """All runs of at least four words; words that no document has are -1 in `texts`."""
-        words, starts = _joined(texts), _starts(texts)
-        keys, at = _keys(words, starts)
+    def find(self, text: Int64) -> Runs:
+        """All runs of at least four words; words that no document has are -1 in `text`.
+
+        The seeds that stand in the most places are left out where there are too many places, which
+        may cut a run in two.
+        """
+        keys, at = _keys(text)
         low = np.searchsorted(self._keys, keys, side="left")
         count = np.searchsorted(self._keys, keys, side="right") - low
-        place = np.repeat(at, count)
-        step = np.arange(len(place)) - np.repeat(np.cumsum(count) - count, count)
-        document_place = self._at[np.repeat(low, count) + step]
-        # Neighbouring places with the same shift are one run; none reaches over the end of a text
-        # or a document, for the places of their last SEED - 1 words have no key.
-        shift = document_place - place
-        order = np.lexsort((place, shift))
-        place, shift = place[order], shift[order]
-        goes_on = (np.diff(shift) == 0) & (np.diff(place) == 1)
-        first = np.flatnonzero(np.append(True, ~goes_on)[: len(place)])
-        length = np.diff(np.append(first, len(place))) + SEED - 1
-        place, document_place = place[first], (place + shift)[first]
-        text, document = _owner(starts, place), _owner(self.starts, document_place)
-        by_text = np.lexsort((place, text))
-        start, within = place - starts[text], document_place - self.starts[document]
-        return Runs(*(c[by_text] for c in (text, document, start, within, length)))
+        if count.sum() > _MOST:
+            rarest = np.argsort(count, kind="stable")
+            few = rarest[np.cumsum(count[rarest]) <= _MOST]
+            at, low, count = at[few], low[few], count[few]
+        start = np.repeat(at, count)
+        step = np.arange(len(start)) - np.repeat(np.cumsum(count) - count, count)
+        place = self._at[np.repeat(low, count) + step]
+        # Neighbouring seeds at the same distance are one run; none reaches over the end of a
+        # document, for no seed does.
+        order = np.lexsort((start, place - start))
+        start, place = start[order], place[order]
+        goes_on = (np.diff(start) == 1) & (np.diff(place) == 1)
+        begins = np.flatnonzero(np.append(True, ~goes_on)[: len(start)])
+        length = np.diff(np.append(begins, len(start))) + SEED - 1
+        start, place = start[begins], place[begins]
+        document = self._owner(place)
+        begin, end = self._starts[document], self._starts[document + 1]
+        order = np.argsort(start, kind="stable")
+        columns = (document, start, place - begin, length, end - begin)
+        return Runs(*(column[order] for column in columns))
 
-    def document(self, number: int) -> Int64:
-        """The words of a document."""
-        return self.words[self.starts[number] : self.starts[number + 1]]
-
-
-def _joined(parts: Sequence[Int64]) -> Int64:
-    return np.concatenate([np.zeros(0, np.int64), *parts])
-
-
-def _starts(parts: Sequence[Int64]) -> Int64:
-    return np.cumsum([0, *map(len, parts)])
+    def _owner(self, places: Int64) -> Int64:
+        """The document in which each place is; empty ones own nothing."""
+        return np.searchsorted(self._starts, places, side="right") - 1
 
 
-def _owner(starts: Int64, places: Int64) -> Int64:
-    """Which part each place is in; empty parts own nothing."""
-    return np.searchsorted(starts, places, side="right") - 1
-
-
-def _keys(words: Int64, starts: Int64) -> tuple[_Keys, Int64]:
-    """A key for each run of SEED words that lies within one part, and where the run begins.
+def _keys(words: Int64) -> tuple[_Keys, Int64]:
+    """A key for each run of SEED known words, and where it begins.
 
     A key is 64 bits: two different runs share one by chance once in 10^19 pairs.
     """
-    n = len(words) - SEED + 1
-    if n <= 0:
-        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    at = np.arange(n)
-    inside = at + SEED <= starts[1:][_owner(starts, at)]
+    n = max(0, len(words) - SEED + 1)
     keys = np.zeros(n, np.uint64)
     known = np.ones(n, bool)
     for step in range(SEED):
@@ -105,5 +101,4 @@ def _keys(words: Int64, starts: Int64) -> tuple[_Keys, Int64]:
         mixed = (part.astype(np.uint64) + np.uint64(1)) * _MIX[step]
         keys ^= mixed ^ (mixed >> np.uint64(29))
         keys *= _MIX[(step + 1) % SEED]
-    use = inside & known
-    return keys[use], at[use]
+    return keys[known], np.flatnonzero(known)
