@@ -60,8 +60,8 @@ def call(options: argparse.Namespace) -> int:
         return _by_qrels(options, path)
 
     from harness.cli.tables import show
-    from harness.dataset.catalogue import find
-    from harness.dataset.prepare import open_dataset, open_prepared
+    from harness.dataset.prepare import open_dataset
+    from harness.results.dataset_of_run import dataset_of_run
     from harness.results.folder import RunFolder
     from harness.results.from_hits import resolve_again
     from harness.results.imported import import_rankings
@@ -71,24 +71,7 @@ def call(options: argparse.Namespace) -> int:
     choices = scoring_choices(options)
     arguments = view_arguments(options)
     if path.is_dir():
-        made = RunFolder(path).record["dataset"]
-        for part in ("granularity", "text", "split"):
-            arguments[part] = arguments[part] or made[part]
-        name = made["name"]
-        if options.dataset and find(options.dataset)[2] != name:
-            raise UsageError(f"{path}: was run on {name}, not on {options.dataset}")
-        here = None if options.source else open_prepared(name, made["fingerprint"])
-        if here is None and not options.source and not made["published_files"]:
-            raise UsageError(
-                f"{path}: was run on files of {name} that are not the published ones, and "
-                "they are not prepared here any more; name them with --source"
-            )
-        dataset = here or open_dataset(name, **arguments)
-        if dataset.fingerprint != made["fingerprint"]:
-            raise UsageError(
-                f"{path}: was run on {name} {made['fingerprint'][:8]}, but the dataset "
-                f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
-            )
+        dataset = dataset_of_run(path, name=options.dataset, **arguments)
         folder = path
         if (how := matching(options)) is not None:
             folder = resolve_again(path, dataset, how)

@@ -29,16 +29,24 @@ class VectorRetriever:
 
     def index(self, corpus: Corpus) -> None:
         """Embed what was never embedded; the rest comes from the cache."""
-        self._documents = self._vectors(corpus.contents, self._passage_prompt)
+        self._documents = self.of_passages(corpus.contents)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """The k nearest documents of each question, best first."""
-        vectors = self._vectors([query.text for query in queries], self._query_prompt)
+        vectors = self.of_questions([query.text for query in queries])
         return nearest(vectors, self._documents, k)
 
     def report(self) -> dict[str, Any]:
         """The model, its revision, and what the cache saved."""
         return self._embed.report()
+
+    def of_passages(self, texts: list[str]) -> Vectors:
+        """Vectors of documents, shape (texts, dimension); of length 1 where cosine is asked for."""
+        return self._vectors(texts, self._passage_prompt)
+
+    def of_questions(self, texts: list[str]) -> Vectors:
+        """Vectors of questions, as those of documents."""
+        return self._vectors(texts, self._query_prompt)
 
     def _vectors(self, texts: list[str], prompt: str) -> Vectors:
         vectors = self._embed(texts, prompt)

@@ -1,0 +1,127 @@
+"""Any model and search class of BEIR."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from harness.errors import UsageError
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.extras import need, there
+from harness.retrievers.models import packaged
+
+EXACT = "beir.retrieval.search.dense:DenseRetrievalExactSearch"
+
+
+class Beir:
+    """Any BEIR model and search class, through the installed beir package.
+
+    `model`: a class such as beir.retrieval.models.SentenceBERT, or `file.py:Class`, with
+    encode_queries and encode_corpus; it is given `path` and `options`. `search`: exact, or a class
+    such as beir.retrieval.search.dense.HNSWFaissSearch, given `search_options`.
+    `score_function`: cos_sim or dot.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("beir",)
+    batch_size = 1_000_000  # BEIR's searches take all questions at once
+
+    def __init__(
+        self,
+        model: str = "beir.retrieval.models.SentenceBERT",
+        path: str = "sentence-transformers/all-MiniLM-L6-v2",
+        search: str = "exact",
+        score_function: str = "cos_sim",
+        options: Mapping[str, Any] | None = None,
+        search_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        need("retriever 'beir'", *self.modules)
+        if score_function not in ("cos_sim", "dot"):
+            raise ValueError(f"score_function must be cos_sim or dot, not {score_function!r}")
+        self._search_class = _complete(_class(EXACT if search == "exact" else search, "search"))
+        self._search_options = dict(search_options or {})
+        self._score_function = score_function
+        model_class = _class(model, "encode_corpus")
+        if there("transformers"):
+            from transformers.utils.logging import disable_progress_bar
+
+            disable_progress_bar()  # of reading the weights
+        self._model = _Model(model_class(str(packaged(path) or path), **(options or {})))
+        from importlib.metadata import version
+
+        self.version = version("beir")
+
+    def index(self, corpus: Corpus) -> None:
+        """Keep the corpus; BEIR embeds it at the first question."""
+        self._model.forget()
+        self._position = {handle: i for i, handle in enumerate(corpus.handles)}
+        self._corpus = {d.id: {"title": d.title, "text": d.text} for d in corpus}
+        self._searcher = self._search_class(self._model, **self._search_options)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """BEIR's own answer, the highest score first."""
+        if not self._corpus:
+            return [Result() for _ in queries]
+        asked = {f"q{i}": query.text for i, query in enumerate(queries)}
+        # The exact search reads a second question's scores, and so fails for one alone.
+        padded = asked if len(asked) > 1 else {**asked, "unasked": queries[0].text}
+        # faiss fills up with -1, which BEIR takes for the last document.
+        depth = min(k, len(self._corpus))
+        found = self._searcher.search(self._corpus, padded, depth, self._score_function)
+        return [self._ranked(found[id_]) for id_ in asked]
+
+    def _ranked(self, scores: Mapping[str, float]) -> Result:
+        best = sorted(scores.items(), key=lambda item: -item[1])
+        return Result([self._position[id_] for id_, _ in best], [score for _, score in best])
+
+
+class _Model:
+    """BEIR's model, without progress bars, and with what it embedded of the corpus kept.
+
+    BEIR's exact search embeds the corpus anew at every call.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self.forget()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._model, name)
+
+    def forget(self) -> None:
+        """Forget the corpus."""
+        self._embedded: dict[tuple[int, ...], Any] = {}
+
+    def encode_queries(self, queries: Any, *args: Any, **options: Any) -> Any:
+        """The model's vectors of questions."""
+        return self._model.encode_queries(queries, *args, **_quiet(options))
+
+    def encode_corpus(self, corpus: Any, *args: Any, **options: Any) -> Any:
+        """The model's vectors of documents; the same documents are embedded once."""
+        key = tuple(map(id, corpus))
+        if key not in self._embedded:
+            self._embedded[key] = self._model.encode_corpus(corpus, *args, **_quiet(options))
+        return self._embedded[key]
+
+
+def _quiet(options: dict[str, Any]) -> dict[str, Any]:
+    return {**options, "show_progress_bar": False} if "show_progress_bar" in options else options
+
+
+def _complete(search: Any) -> Any:
+    """`search`, able to be built: BEIR 2.2's faiss searches lack methods that its base demands.
+
+    They are for files of vectors, and are not called here.
+    """
+    missing: frozenset[str] = getattr(search, "__abstractmethods__", frozenset()) - {"search"}
+    return type(search.__name__, (search,), dict.fromkeys(missing)) if missing else search
+
+
+def _class(name: str, method: str) -> Any:
+    """The class called `package.module.Class`, `package.module:Class` or `file.py:Class`."""
+    from harness.retrievers.registry import find
+
+    place, _, attribute = name.rpartition(".")
+    found = find(name if ":" in name or not place else f"{place}:{attribute}")
+    if not hasattr(found, method):
+        raise UsageError(f"{name!r} has no {method}(), which BEIR wants of it")
+    return found

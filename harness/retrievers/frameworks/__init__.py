@@ -1,0 +1,1 @@
+"""Bridges to retrieval frameworks: any retriever or store of theirs can be put under test."""

@@ -1,0 +1,97 @@
+"""Any retriever or index of LlamaIndex."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+from uuid import uuid4
+
+from harness.retrievers.contract import Corpus, Hit, Question
+from harness.retrievers.embedder import Embedder
+from harness.retrievers.extras import need
+from harness.retrievers.frameworks.build import HANDLE, Builder, falling, hit, metadata
+from harness.retrievers.minilm import PACKAGED, NumpyEncoder, need_minilm
+
+
+class LlamaIndex:
+    """Any LlamaIndex retriever or index, built from documents by a function or a class.
+
+    `build`: `my.py:make`, called as make(documents), with embed_model=MiniLM where it takes one,
+    and giving a BaseRetriever or an index; or a class with from_documents, such as
+    llama_index.core:VectorStoreIndex. `options` are handed to it.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("llama_index",)
+
+    def __init__(
+        self,
+        build: str = "llama_index.core:VectorStoreIndex",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        need("retriever 'llamaindex'", *self.modules)
+        self._build = Builder(build, options, ("embed_model",))
+        self._embedder: Embedder | None = None
+        if self._build.wants_embeddings:
+            need_minilm(f"build={build!r}, which takes embed_model,")
+            self._embedder = Embedder(NumpyEncoder(PACKAGED))
+
+    def index(self, corpus: Corpus) -> None:
+        """Build from the corpus. Metadata stand beside the text, and are not embedded with it."""
+        from llama_index.core import Document
+
+        from harness.retrievers.frameworks.llamaindex_embeddings import MiniLMEmbedding
+
+        self._haystack = uuid4().hex
+        documents: list[Any] = []
+        self._about: dict[str, dict[str, Any]] = {}
+        for d in corpus:
+            about = metadata(d, self._haystack)
+            # A handle in the embedded text would be a key to the document.
+            hidden = {name: [*about] for name in _HIDDEN}
+            id_ = f"{self._haystack}/{d.id}"
+            documents.append(Document(id_=id_, text=d.content, metadata=about, **hidden))
+            self._about[id_] = about
+        self._retriever: Any = None
+        self._found: Any = None
+        self._k = 0
+        if not documents:  # of which not everything can be built
+            return
+        embed = None if self._embedder is None else MiniLMEmbedding(self._embedder)
+        self._found = self._build(documents, embed)
+        if not any(callable(getattr(self._found, name, None)) for name in _WAYS):
+            raise TypeError(f"a {type(self._found).__name__} is no BaseRetriever and no index")
+
+    def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
+        """At most k hits a question; a retriever with a number of its own may give fewer."""
+        if self._found is None:
+            return [[] for _ in queries]
+        if self._retriever is None or k != self._k:
+            self._retriever, self._k = self._of_depth(k), k
+        return [self._ask(query.text, k) for query in queries]
+
+    def report(self) -> dict[str, Any]:
+        """What the embeddings' cache saved, where they are used."""
+        return {} if self._embedder is None else {"embedding": self._embedder.report()}
+
+    def _ask(self, text: str, k: int) -> list[Hit]:
+        found = self._retriever.retrieve(text)[:k]
+        scores = [None if one.score is None else float(one.score) for one in found]
+        if not falling(scores):
+            scores = [None] * len(found)
+        return [self._hit(one.node, score) for one, score in zip(found, scores, strict=True)]
+
+    def _hit(self, node: Any, score: float | None) -> Hit:
+        """By the node's metadata, or by the document that it was cut from."""
+        about = node.metadata if HANDLE in node.metadata else self._about.get(node.ref_doc_id, {})
+        return hit(node.get_content(), about, self._haystack, score)
+
+    def _of_depth(self, k: int) -> Any:
+        if callable(getattr(self._found, "as_retriever", None)):
+            return self._found.as_retriever(similarity_top_k=k)
+        if hasattr(self._found, "similarity_top_k"):
+            self._found.similarity_top_k = k
+        return self._found
+
+
+_HIDDEN = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
+_WAYS = ("retrieve", "as_retriever")

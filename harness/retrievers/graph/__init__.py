@@ -1,0 +1,1 @@
+"""A graph of entities and the documents that mention them, as a retriever."""

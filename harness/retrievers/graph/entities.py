@@ -1,0 +1,104 @@
+"""Which entities a text mentions, by rules; no model is needed.
+
+* A *word* is a run of letters of two or more, in lower case and stemmed, unless it is a function
+  word ("the", "what"). One that is written with a capital letter is a *name*, except where a
+  sentence begins, where every word is.
+* A *name* of several words ("Grand Canyon") is an entity beside its words. Its words all have a
+  capital letter and stand side by side; function words at its ends do not belong to it.
+* A *number* is a run of letters and digits with a digit in it.
+* A *date* is a month of a year ("2023-05"), or a day ("2023-05-07"), however it is written in
+  English with the month's name, or in ISO form; a day is also its month.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+
+_TOKEN = re.compile(r"[^\W_]+")
+_SENTENCE_END = re.compile(r"[.!?:\n\"“”]")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTH = r"(?P<month>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?P<year>[12]\d{3})"
+_DATES = [
+    re.compile(rf"\b{_DAY} (?:of )?{_MONTH},? {_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH} {_DAY},? {_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH},? (?:of )?{_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_YEAR}-(?P<number>[01]\d)(?:-(?P<day>[0-3]\d))?\b"),
+]
+
+Stem = Callable[[str], str]
+
+
+def entities(text: str, stem: Stem, words: bool = True) -> list[str]:
+    """The entities that `text` mentions, once for each mention.
+
+    `words`: with words that are no names. Names, numbers and dates always are entities.
+    """
+    found = dates(text)
+    span: list[str] = []
+    end = 0
+    for token in _TOKEN.finditer(text):
+        word, gap = token[0], text[end : token.start()]
+        end = token.end()
+        if gap not in (" ", "-") or not word[0].isupper():
+            found += _span(span)
+            span = []
+        if word[0].isupper():
+            span.append(word)
+        lowered = word.lower()
+        if any(character.isdigit() for character in word):
+            found.append(lowered)
+        elif len(word) > 1 and lowered not in _function_words():
+            begins = token.start() == len(gap) or bool(_SENTENCE_END.search(gap))
+            if words or (word[0].isupper() and not begins):
+                found.append(stem(lowered))
+    return found + _span(span)
+
+
+def speaker(name: str, stem: Stem) -> list[str]:
+    """The entities that a speaker's name is: its words, and all of it."""
+    words = _TOKEN.findall(name.lower())
+    whole = [" ".join(words)] if len(words) > 1 else []
+    return [*(stem(word) for word in words), *whole]
+
+
+def day(iso: str) -> list[str]:
+    """The entities of a day, `2023-05-07`: itself and its month."""
+    return [iso, iso[:7]]
+
+
+def dates(text: str) -> list[str]:
+    """Days and months that `text` names with their year."""
+    return [entity for date in _written_dates(text) for entity in date]
+
+
+def _written_dates(text: str) -> Iterator[list[str]]:
+    for pattern in _DATES:
+        for match in pattern.finditer(text):
+            parts = match.groupdict()
+            name = parts.get("month")
+            number = _MONTHS.index(name.lower()) + 1 if name else int(parts["number"])
+            if not 1 <= number <= 12:
+                continue
+            month = f"{parts['year']}-{number:02}"
+            yield day(f"{month}-{int(parts['day']):02}") if parts.get("day") else [month]
+
+
+def _span(words: list[str]) -> list[str]:
+    """The name that capitalised words side by side make; none if it is one word."""
+    lowered = [word.lower() for word in words]
+    while lowered and lowered[0] in _function_words():
+        lowered.pop(0)
+    while lowered and lowered[-1] in _function_words():
+        lowered.pop()
+    return [" ".join(lowered)] if len(lowered) > 1 else []
+
+
+@cache
+def _function_words() -> frozenset[str]:
+    from bm25s.stopwords import STOPWORDS_EN_PLUS  # not above: it takes 0.2 s
+
+    return frozenset(STOPWORDS_EN_PLUS)

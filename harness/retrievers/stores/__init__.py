@@ -1,0 +1,1 @@
+"""Stores that people already run, as retrievers: one file a store."""

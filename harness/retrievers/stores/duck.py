@@ -1,0 +1,81 @@
+"""Dense ranking in SQL: DuckDB's arrays, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.retrievers.embeddings import Vectors
+from harness.retrievers.extras import need
+from harness.retrievers.minilm import MiniLM
+from harness.retrievers.stores.vector_store import Found, VectorStore
+
+# The inner product serves for the cosine too: then all vectors have length 1 (one of zeros, whose
+# cosine DuckDB calls NaN, stays zero). Equal scores: the smaller position first.
+_SEARCH = """
+select number, max({{'score': score, 'before': -position}}, {k}) as best
+from (
+    select number, position, array_inner_product(documents.vector, asked.vector) as score
+    from asked, documents
+)
+group by number order by number
+"""
+
+
+class Duck(VectorStore):
+    """Dense ranking in SQL by DuckDB in this process, exact, on columns of arrays.
+
+    Scores are the cosine or the dot product.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("duckdb", *MiniLM.modules)
+    package = "duckdb"
+
+    def __init__(
+        self,
+        similarity: str = "cosine",
+        encoder: str = "minilm",
+        model: str = "",
+        revision: str = "",
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+    ) -> None:
+        need("retriever 'duckdb'", "duckdb")
+        super().__init__(similarity, encoder, model, revision, query_prompt, passage_prompt)
+        import duckdb
+
+        self._database = duckdb.connect(":memory:")
+
+    def _make(self, name: str, dimension: int) -> Callable[[], object]:
+        shape = f"(position integer, vector float[{dimension}])"
+        self._database.execute(f"create table documents {shape}")
+        return partial(self._database.execute, "drop table documents")
+
+    def _put(self, vectors: Vectors) -> None:
+        self._database.register("rows", _table("position", vectors))
+        self._database.execute("insert into documents select * from rows")
+        self._database.unregister("rows")
+
+    def _search(self, vectors: Vectors, k: int) -> list[Found]:
+        self._database.register("asked", _table("number", vectors))
+        found = self._database.sql(_SEARCH.format(k=k)).to_arrow_table()
+        self._database.unregister("asked")
+        best = found["best"].combine_chunks()
+        scores = best.values.field("score").to_numpy().astype(np.float64)
+        positions = -best.values.field("before").to_numpy().astype(np.int64)
+        cuts = best.offsets.to_numpy()[1:-1]
+        return list(zip(np.split(positions, cuts), np.split(scores, cuts), strict=True))
+
+
+def _table(number: str, vectors: Vectors) -> pa.Table:
+    """Vectors of shape (n, d) as rows, numbered from 0."""
+    flat = pa.array(np.ascontiguousarray(vectors).ravel())
+    columns = {
+        number: pa.array(np.arange(len(vectors), dtype=np.int32)),
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
+    return pa.table(columns)

@@ -1,0 +1,102 @@
+"""Dense ranking in LanceDB: tables in a folder, on an object store, or in its cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from harness.errors import near
+from harness.retrievers.embeddings import Vectors
+from harness.retrievers.extras import need
+from harness.retrievers.minilm import MiniLM
+from harness.retrievers.stores.server import check_address, secret
+from harness.retrievers.stores.vector_store import Found, VectorStore
+
+INDEXES = ("none", "ivf_flat", "ivf_pq", "ivf_hnsw_sq")
+LEAST_ROWS = 256
+"""LanceDB trains no index on fewer."""
+
+
+class Lance(VectorStore):
+    """Dense ranking in LanceDB: a folder of its own, or `uri`; exact unless `index` is named.
+
+    `uri`: a folder, an object store (s3://, gs://, az://) or LanceDB Cloud (db://, in `region`, its
+    key from the environment variable that `api_key_env` names); empty, a temporary folder. `index`:
+    none, ivf_flat, ivf_pq or ivf_hnsw_sq; a corpus of fewer than 256 documents has none. `nprobes`
+    and `refine_factor` (0: not at all) are how far a search in an index looks. Scores are
+    similarities: 1 minus LanceDB's distance, which is the cosine or the dot product.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("lancedb", *MiniLM.modules)
+    package = "lancedb"
+
+    def __init__(
+        self,
+        uri: str = "",
+        api_key_env: str = "LANCEDB_API_KEY",
+        region: str = "us-east-1",
+        similarity: str = "cosine",
+        index: str = "none",
+        nprobes: int = 20,
+        refine_factor: int = 0,
+        encoder: str = "minilm",
+        model: str = "",
+        revision: str = "",
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+    ) -> None:
+        need("retriever 'lancedb'", "lancedb")
+        if index not in INDEXES:
+            raise ValueError(f"unknown index {index!r}{near(index, list(INDEXES))}")
+        super().__init__(similarity, encoder, model, revision, query_prompt, passage_prompt)
+        import lancedb
+
+        self._similarity, self._index = similarity, index
+        self._nprobes, self._refine_factor = nprobes, refine_factor
+        check_address("retriever 'lancedb'", uri)
+        if not uri:
+            self._folder = TemporaryDirectory(prefix="harness-lancedb-")
+        options: dict[str, Any] = {}
+        if uri.startswith("db://"):
+            options = {"api_key": secret(api_key_env), "region": region}
+        self._database: Any = lancedb.connect(uri or self._folder.name, **options)
+
+    def _make(self, name: str, dimension: int) -> Callable[[], object]:
+        columns = {"position": pa.int32(), "vector": pa.list_(pa.float32(), dimension)}
+        self._table: Any = self._database.create_table(name, schema=pa.schema(columns))
+        return partial(self._database.drop_table, name)
+
+    def _put(self, vectors: Vectors) -> None:
+        flat = pa.array(np.ascontiguousarray(vectors).ravel())
+        columns = {
+            "position": pa.array(np.arange(len(vectors), dtype=np.int32)),
+            "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+        }
+        self._table.add(pa.table(columns))
+        if self._index != "none" and len(vectors) >= LEAST_ROWS:
+            self._table.create_index("vector", config=self._config())
+
+    def _config(self) -> Any:
+        from lancedb.index import HnswSq, IvfFlat, IvfPq
+
+        kinds = {"ivf_flat": IvfFlat, "ivf_pq": IvfPq, "ivf_hnsw_sq": HnswSq}
+        return kinds[self._index](distance_type=self._similarity)
+
+    def _search(self, vectors: Vectors, k: int) -> list[Found]:
+        query = self._table.search(vectors, vector_column_name="vector")
+        query = query.distance_type(self._similarity).limit(k).nprobes(self._nprobes)
+        if self._refine_factor:
+            query = query.refine_factor(self._refine_factor)
+        found = query.select(["position", "_distance"]).to_arrow()
+        positions = found["position"].to_numpy().astype(np.int64)
+        scores = 1 - found["_distance"].to_numpy().astype(np.float64)
+        if len(vectors) == 1:  # the answer to a single question does not name it
+            return [(positions, scores)]
+        of_query = found["query_index"].to_numpy()
+        mine = (of_query == number for number in range(len(vectors)))
+        return [(positions[rows], scores[rows]) for rows in mine]

@@ -1,0 +1,116 @@
+"""What the stores of vectors share: where the vectors come from, and a collection's life."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, ClassVar
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.dense import Dense
+from harness.retrievers.embeddings import Vectors
+from harness.retrievers.minilm import PACKAGED, MiniLM
+from harness.retrievers.vectors import VectorRetriever
+
+Positions = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float64]
+Found = tuple[Positions, Scores]
+"""The answer to one question: positions in the corpus and similarities, both of shape (n,)."""
+
+
+class VectorStore:
+    """Ranks documents by the similarity of their vectors, in a store that does the search.
+
+    The vectors are those of minilm or dense, from the same cache. Each corpus has a collection of
+    its own, of a new name, that is removed when the next corpus comes, on `close()`, and at the
+    latest when the process ends. A store's file says how to make one, fill it and search it.
+    """
+
+    batch_size = 256
+    package: ClassVar[str]
+    """The distribution whose version is reported."""
+
+    def __init__(
+        self,
+        similarity: str,
+        encoder: str,
+        model: str,
+        revision: str,
+        query_prompt: str | None,
+        passage_prompt: str | None,
+    ) -> None:
+        """`model`: the encoder's own default if empty. A prompt that is None is the model's own.
+
+        Raises ValueError for an encoder or a similarity that is not known.
+        """
+        if encoder == "minilm":
+            self._texts: VectorRetriever = MiniLM(
+                model or PACKAGED, revision, query_prompt or "", passage_prompt or "", similarity
+            )
+        elif encoder == "dense":
+            given: dict[str, Any] = {"model": model} if model else {}
+            self._texts = Dense(
+                **given,
+                revision=revision,
+                query_prompt=query_prompt,
+                passage_prompt=passage_prompt,
+                similarity=similarity,
+            )
+        else:
+            raise ValueError(f"encoder must be minilm or dense, not {encoder!r}")
+        self._store = f"{self.package} {version(self.package)}"
+        self.revision = f"{self._texts.revision}, {self._store}"
+        self._remove: Callable[[], object] | None = None
+        self._size = 0
+
+    def index(self, corpus: Corpus) -> None:
+        """Embed what was never embedded, and put all vectors into a new collection."""
+        self.close()
+        vectors = self._texts.of_passages(corpus.contents)
+        if len(vectors):
+            remove = self._make(f"harness-{uuid4().hex}", vectors.shape[1])
+            # Also at the end of a process that nobody told to close.
+            self._remove = weakref.finalize(self, remove)
+            self._put(vectors)
+        self._size = len(vectors)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """The k nearest documents of each question, best first; equal scores in corpus order."""
+        wanted = min(k, self._size)
+        if wanted < 1:
+            return [Result([], []) for _ in queries]
+        vectors = self._texts.of_questions([query.text for query in queries])
+        return [_best_first(*found) for found in self._search(vectors, wanted)]
+
+    def report(self) -> dict[str, Any]:
+        """The model, what the cache saved, and the version of the store's package."""
+        return {**self._texts.report(), "store": self._store}
+
+    def close(self) -> None:
+        """Remove the collection."""
+        self._size = 0
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+
+    def _make(self, name: str, dimension: int) -> Callable[[], object]:
+        """Make an empty collection; returns what removes it (and does not hold `self`)."""
+        raise NotImplementedError
+
+    def _put(self, vectors: Vectors) -> None:
+        """Store vectors of shape (n, d), under the ids 0 to n - 1."""
+        raise NotImplementedError
+
+    def _search(self, vectors: Vectors, k: int) -> list[Found]:
+        """The k most similar documents of each question, in any order."""
+        raise NotImplementedError
+
+
+def _best_first(positions: Positions, scores: Scores) -> Result:
+    order = np.lexsort((positions, -scores))
+    return Result(positions[order], scores[order])

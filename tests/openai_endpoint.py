@@ -1,0 +1,194 @@
+"""A small real HTTP server on loopback that speaks /v1/chat/completions and /v1/embeddings.
+
+    with OpenAIEndpoint(answer) as endpoint:
+        endpoint.url                      # what OPENAI_BASE_URL is set to
+        endpoint.calls                    # what was asked and what was counted, in order
+        endpoint.fail("/v1/embeddings", Failure(500))
+
+`answer(chat)` gives the text of a completion, and so says what the "model" knows; the same question
+has the same answer. A vector counts the words of a text in 96 bins, so texts that share words are
+near each other. A token is a run of word characters or one other mark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Lock, Thread
+from typing import Any
+
+CHAT, EMBEDDINGS = "/v1/chat/completions", "/v1/embeddings"
+DIMENSION = 96
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A chat request: its messages, and the name of the JSON schema that it asks for, if any."""
+
+    messages: list[dict[str, Any]]
+    schema: str
+
+    @property
+    def text(self) -> str:
+        return "\n".join(str(message["content"]) for message in self.messages)
+
+    def between(self, start: str, end: str) -> str:
+        """What the last message says from `start` to `end`."""
+        return str(self.messages[-1]["content"]).partition(start)[2].partition(end)[0].strip()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What goes wrong with one request: an error status, another text, or seconds of silence."""
+
+    status: int = 200
+    text: str | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request that was answered, and the tokens that were said to be used."""
+
+    path: str
+    body: dict[str, Any]
+    prompt_tokens: int
+    completion_tokens: int = 0
+
+
+class OpenAIEndpoint:
+    """The server."""
+
+    def __init__(self, answer: Callable[[Chat], str] = lambda chat: "", usage: bool = True) -> None:
+        self.answer = answer
+        self.usage = usage  # whether answers say how many tokens were used
+        self.calls: list[Call] = []
+        self.failures: dict[str, list[Failure]] = defaultdict(list)
+        self._lock = Lock()
+        endpoint = self
+
+        class Bound(_Handler):
+            of = endpoint
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
+        self._server.daemon_threads = True
+        self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
+
+    def __enter__(self) -> OpenAIEndpoint:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def fail(self, path: str, *failures: Failure) -> None:
+        """Let the next requests for `path` go wrong, one after the other."""
+        with self._lock:
+            self.failures[path].extend(failures)
+
+    def chats(self) -> list[Chat]:
+        """The chat requests so far."""
+        return [_chat(call.body) for call in self.calls if call.path == CHAT]
+
+    def counted(self) -> dict[str, int]:
+        """What was said to be used so far, by the names that a retriever reports."""
+        chat = [call for call in self.calls if call.path == CHAT]
+        embedding = [call for call in self.calls if call.path == EMBEDDINGS]
+        return {
+            "calls": len(chat),
+            "prompt_tokens": sum(call.prompt_tokens for call in chat),
+            "completion_tokens": sum(call.completion_tokens for call in chat),
+            "embedding_calls": len(embedding),
+            "embedded_tokens": sum(call.prompt_tokens for call in embedding),
+        }
+
+    def reply(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
+        """Status and body of the answer to one request."""
+        with self._lock:
+            queue = self.failures[path]
+            failure = queue.pop(0) if queue else Failure()
+        time.sleep(failure.seconds)
+        if failure.status != 200:
+            return failure.status, b'{"error": {"message": "asked to fail"}}'
+        call, answer = self._chat(body, failure) if path == CHAT else _embed(body)
+        with self._lock:
+            self.calls.append(call)
+        if self.usage:
+            answer["usage"] = {
+                "prompt_tokens": call.prompt_tokens,
+                "completion_tokens": call.completion_tokens,
+                "total_tokens": call.prompt_tokens + call.completion_tokens,
+            }
+        return 200, json.dumps(answer).encode()
+
+    def _chat(self, body: dict[str, Any], failure: Failure) -> tuple[Call, dict[str, Any]]:
+        chat = _chat(body)
+        text = self.answer(chat) if failure.text is None else failure.text
+        message = {"role": "assistant", "content": text}
+        answer = {
+            "id": "chat",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        }
+        return Call(CHAT, body, tokens(chat.text), tokens(text)), answer
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    of: OpenAIEndpoint
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        status, answer = self.of.reply(self.path, body)
+        try:
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+        except OSError:  # the client has gone
+            self.close_connection = True
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def tokens(text: str) -> int:
+    """How many tokens a text has."""
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def vector(text: str) -> list[float]:
+    """How often the words of a text fall into each bin; never all zero."""
+    bins = [0.0] * DIMENSION
+    for word in re.findall(r"\w+", text.lower()) or ["."]:
+        bins[zlib.crc32(word.encode()) % DIMENSION] += 1.0
+    return bins
+
+
+def _chat(body: dict[str, Any]) -> Chat:
+    wanted = body.get("response_format") or {}
+    return Chat(body["messages"], wanted.get("json_schema", {}).get("name", ""))
+
+
+def _embed(body: dict[str, Any]) -> tuple[Call, dict[str, Any]]:
+    texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+    data = [
+        {"object": "embedding", "index": i, "embedding": vector(text)}
+        for i, text in enumerate(texts)
+    ]
+    answer = {"object": "list", "model": body["model"], "data": data}
+    return Call(EMBEDDINGS, body, sum(tokens(text) for text in texts)), answer

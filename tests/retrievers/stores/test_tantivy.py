@@ -1,0 +1,79 @@
+"""Tantivy in this process: its BM25, its fields, and questions that are no query syntax."""
+
+from __future__ import annotations
+
+from math import log
+
+import pytest
+from notes import ask, scores
+from spoken import Turn, corpus
+
+from harness.errors import UsageError
+from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.stores.tantivy_engine import Tantivy
+
+pytestmark = pytest.mark.systems
+
+
+def test_scores_are_bm25() -> None:
+    texts = ["Boats sail. A boat!", "The cello teacher", "One boat and two bees in the garden"]
+    engine = Tantivy()
+    engine.index(corpus(*map(Turn, texts)))
+    lengths, counts = [4, 3, 8], [2, 0, 1]
+    idf = log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    expected = [
+        idf * tf * 2.2 / (tf + 1.2 * (0.25 + 0.75 * length / 5))
+        for tf, length in zip(counts, lengths, strict=True)
+    ]
+    assert scores(engine, "boating", 3) == pytest.approx(expected, rel=1e-5)
+
+
+def test_speakers_and_titles_count_by_their_boosts() -> None:
+    notes = corpus(
+        Turn("I sail on Sundays.", speaker="Ann"),
+        Turn("I sail on Sundays.", speaker="Bob"),
+        Turn("I sail on Sundays.", title="Ann and the sea"),
+    )
+    for params, first in [({}, [0, 2]), ({"speaker_boost": 0}, [2]), ({"title_boost": 0}, [0])]:
+        engine = RetrieverSpec("tantivy", params).build()
+        engine.index(notes)
+        assert list(ask(engine, "Ann").ids) == first
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        'boat AND (bee OR "',
+        "+boat -bee",
+        "text:boat",
+        "boat~2 ^3",
+        "[a TO boat]",
+        "boat* \\",
+        "boat",
+    ],
+)
+def test_a_question_is_words_and_no_query_syntax(question: str) -> None:
+    engine = Tantivy()
+    engine.index(corpus(Turn("A blue boat."), Turn("A cello.")))
+    assert 0 in list(ask(engine, question).ids)
+
+
+def test_odd_corpora_and_questions_are_answered() -> None:
+    engine = Tantivy()
+    engine.index(corpus())
+    assert list(ask(engine, "boat").ids) == []
+    engine.index(corpus(Turn("same"), Turn("other " * 20_000), Turn("same"), Turn("Zoë 東京 \0")))
+    assert list(ask(engine, "same").ids) == [0, 2]
+    assert list(ask(engine, "same", 1).ids) == [0]
+    assert [list(ask(engine, text).ids) for text in ("", "?!", "ZOË", "東京", "other")] == [
+        [],
+        [],
+        [3],
+        [3],
+        [1],
+    ]
+
+
+def test_a_language_it_does_not_know_is_said() -> None:
+    with pytest.raises(UsageError, match="klingon"):
+        RetrieverSpec("tantivy", {"stemmer": "klingon"}).build()

@@ -1,0 +1,93 @@
+"""BEIR's own models and searches, with the packaged MiniLM: run with -m dense in an environment
+that has the extra [beir] (and so torch)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from notes import ask, corpus
+
+from harness.errors import UsageError
+from harness.retrievers.beir_models import Beir
+from harness.retrievers.contract import Question
+from harness.retrievers.dense import Dense
+from harness.retrievers.minilm import PACKAGED
+from harness.retrievers.registry import RetrieverSpec
+
+pytestmark = pytest.mark.dense
+
+NOTES = [
+    "The dentist moved my appointment to Friday.",
+    "Bees need syrup when the ivy is over.",
+    "I practise the cello every Tuesday at eleven.",
+    "My brother has bought a boat with a leaking hull.",
+    "The rent will go up in April.",
+]
+QUESTIONS = [Question("When is the music lesson?"), Question("Who looks after my teeth?")]
+
+
+@pytest.fixture(scope="module")
+def beir(weights: None) -> Beir:
+    return Beir(path=PACKAGED)
+
+
+def test_beirs_exact_search_ranks_as_the_dense_retriever_does(beir: Beir, home: Path) -> None:
+    dense = Dense(PACKAGED)
+    for retriever in (beir, dense):
+        retriever.index(corpus(NOTES))
+    for theirs, ours in zip(beir.search(QUESTIONS, 4), dense.search(QUESTIONS, 4), strict=True):
+        assert list(theirs.ids) == list(ours.ids)
+        np.testing.assert_allclose(np.asarray(theirs.scores), np.asarray(ours.scores), atol=1e-5)
+
+
+def test_one_question_gets_the_answer_it_gets_among_others(beir: Beir) -> None:
+    beir.index(corpus(NOTES))
+    together = beir.search(QUESTIONS, 3)
+    assert list(ask(beir, QUESTIONS[0].text, 3).ids) == list(together[0].ids)
+
+
+def test_the_corpus_is_embedded_once_and_replaced_by_the_next_one(beir: Beir) -> None:
+    beir.index(corpus(NOTES))
+    ask(beir, "boat")
+    embedded = dict(beir._model._embedded)
+    ask(beir, "bees")
+    assert list(beir._model._embedded) == list(embedded)
+    beir.index(corpus(NOTES[:2]))
+    assert sorted(ask(beir, "boat").ids) == [0, 1]
+    beir.index(corpus([]))
+    assert list(ask(beir, "boat").ids) == []
+
+
+@pytest.mark.parametrize("search", ["FlatIPFaissSearch", "HNSWFaissSearch"])
+def test_a_faiss_search_finds_the_same_on_a_few_documents(search: str, weights: None) -> None:
+    faiss = Beir(path=PACKAGED, search=f"beir.retrieval.search.dense.{search}")
+    exact = Beir(path=PACKAGED)
+    for retriever in (faiss, exact):
+        retriever.index(corpus(NOTES))
+    for theirs, ours in zip(faiss.search(QUESTIONS, 50), exact.search(QUESTIONS, 50), strict=True):
+        assert list(theirs.ids) == list(ours.ids)
+
+
+def test_a_model_class_of_ones_own_serves(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "import torch\n"
+        "class Letters:\n"
+        "    def __init__(self, path, of='abc'): self.of = of\n"
+        "    def encode_queries(self, texts, **options):\n"
+        "        return torch.tensor([[t.count(c) + 0.0 for c in self.of] for t in texts])\n"
+        "    def encode_corpus(self, corpus, **options):\n"
+        "        return self.encode_queries([d['text'] for d in corpus])\n"
+    )
+    settings = {"model": f"{path}:Letters", "score_function": "dot", "options": {"of": "xyz"}}
+    letters = RetrieverSpec("beir", settings).build()
+    letters.index(corpus(["aaa", "xx", "xxx yy", "z"]))
+    found = ask(letters, "x", 2)
+    assert (list(found.ids), list(found.scores or ())) == ([2, 1], [3.0, 2.0])
+
+
+def test_a_class_that_is_no_model_is_refused() -> None:
+    with pytest.raises(UsageError, match="has no encode_corpus"):
+        Beir(model="beir.retrieval.evaluation.EvaluateRetrieval")
