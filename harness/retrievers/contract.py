@@ -7,6 +7,7 @@ order that depends on the gold. Dated documents come in time order, undated ones
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -93,6 +94,9 @@ class Retriever(Protocol):
     * `version` and `revision`: texts; the latter fixes its model's weights or its code.
     * `params`: a dict of the settings (JSON values) of an object that a program built itself, by
       which its runs are told apart.
+    * `name`: a text, what an object that a program built itself is called in results.
+    * `retune(...)`: sets parameters that the index does not depend on, with their defaults, so that
+      a sweep over them indexes once.
     * `close()`: called when no more will be asked.
     * `concurrent`: True where `search` may be called from several threads.
     """
@@ -162,6 +166,13 @@ class Corpus(Sequence[Document]):
         for document in self:
             sessions.setdefault(document.session or document.id, []).append(document)
         return [*sessions.values()]
+
+    @property
+    def key(self) -> bytes:
+        """The same for the same documents shown in the same way, and else another."""
+        digest = hashlib.blake2b(self._rows.tobytes(), digest_size=16)
+        digest.update(self._numbers.tobytes())
+        return digest.digest()
 
     @property
     def handles(self) -> list[str]:

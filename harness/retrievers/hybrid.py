@@ -30,17 +30,28 @@ class Hybrid:
         depth: int = 100,
         seed: int = 0,
     ) -> None:
-        if method not in METHODS:
-            raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
         given = retrievers.split(",") if isinstance(retrievers, str) else retrievers
-        weights = [1.0] * len(given) if weights is None else [float(weight) for weight in weights]
-        if len(weights) != len(given):
-            raise ValueError(f"{len(given)} retrievers, but {len(weights)} weights")
         if not given:
             raise ValueError("retrievers is empty; name two or more")
         self._stages = [Stage(one.strip() if isinstance(one, str) else one, seed) for one in given]
         self.revision = "+".join(filter(None, (stage.revision for stage in self._stages))) or None
-        self._method, self._weights, self._k0, self._depth = method, weights, k0, depth
+        self.retune(method, weights, k0, depth)
+
+    def retune(
+        self,
+        method: str = "rrf",
+        weights: Sequence[float] | None = None,
+        k0: float = 60.0,
+        depth: int = 100,
+    ) -> None:
+        """Set what the indexes do not depend on. Raises ValueError for what cannot be."""
+        if method not in METHODS:
+            raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
+        n = len(self._stages)
+        self._weights = [1.0] * n if weights is None else [float(weight) for weight in weights]
+        if len(self._weights) != n:
+            raise ValueError(f"{n} retrievers, but {len(self._weights)} weights")
+        self._method, self._k0, self._depth = method, k0, depth
 
     def index(self, corpus: Corpus) -> None:
         """Index the corpus in each."""

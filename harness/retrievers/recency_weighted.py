@@ -45,15 +45,27 @@ class RecencyWeighted:
         depth: int = 100,
         seed: int = 0,
     ) -> None:
+        self._stage = Stage(retriever, seed)
+        self.revision = self._stage.revision
+        self._importance = importance
+        self.retune(half_life, recency_weight, importance_weight, relevance_weight, combine, depth)
+
+    def retune(
+        self,
+        half_life: float = 30.0,
+        recency_weight: float = 1.0,
+        importance_weight: float = 1.0,
+        relevance_weight: float = 1.0,
+        combine: str = "product",
+        depth: int = 100,
+    ) -> None:
+        """Set what the index does not depend on. Raises ValueError for what cannot be."""
         if half_life <= 0:
             raise ValueError(f"half_life must be more than 0 days, not {half_life}")
         if combine not in ("product", "sum"):
             raise ValueError(f"unknown combine {combine!r}{near(combine, ['product', 'sum'])}")
-        self._stage = Stage(retriever, seed)
-        self.revision = self._stage.revision
         self._half_life = half_life * _DAY
         self._weights = (relevance_weight, recency_weight, importance_weight)
-        self._importance = importance
         self._product = combine == "product"
         self._depth = depth
 

@@ -71,7 +71,7 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
         return _function_record(retriever.function)
     if not isinstance(retriever, RetrieverSpec):
         return {
-            "name": type(retriever).__qualname__,
+            "name": getattr(retriever, "name", None) or type(retriever).__qualname__,
             "params": dict(getattr(retriever, "params", {})),
             "version": _version(retriever, type(retriever)),
         }

@@ -19,8 +19,10 @@ class Builder:
     """Builds something that retrieves, with what the harness has to offer and it asks for.
 
     `build` names a function, `file.py:function` or `package.module:function`, or a class with
-    `from_documents`. It is called with the documents, with those of `options`, and with embeddings
-    where it has a parameter of one of the names in `embeddings`.
+    `from_documents`. It is called with the documents, with `options`, and with what else the
+    harness has to offer where it has a parameter for it: embeddings, by one of the names in
+    `embeddings`, and a `collection_name` that nobody else uses (stores of one process, such as
+    Chroma's, share what has one name).
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Builder:
         taken = {**_parameters(found), **_parameters(self._call)}
         self._options = dict(options or {})
         self._embeddings = next((name for name in embeddings if name in taken), None)
+        self._names_collection = "collection_name" in taken
         free = any(p.kind is p.VAR_KEYWORD for p in taken.values())
         unknown = [name for name in self._options if name not in taken]
         if unknown and not free:
@@ -50,12 +53,14 @@ class Builder:
         """Whether it has a parameter for them, and the options do not fill it."""
         return self._embeddings is not None and self._embeddings not in self._options
 
-    def __call__(self, documents: list[Any], embeddings: Any) -> Any:
+    def __call__(self, documents: list[Any], embeddings: Any, haystack: str) -> Any:
         """What is built. `embeddings` is used where they are wanted."""
-        given = dict(self._options)
-        if self._embeddings is not None and self.wants_embeddings:
+        given: dict[str, Any] = {}
+        if self._embeddings is not None:
             given[self._embeddings] = embeddings
-        return self._call(documents, **given)
+        if self._names_collection:
+            given["collection_name"] = f"harness-{haystack}"
+        return self._call(documents, **{**given, **self._options})
 
 
 def metadata(document: Document, haystack: str) -> dict[str, Any]:

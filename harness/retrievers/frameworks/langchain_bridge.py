@@ -48,7 +48,7 @@ class LangChain:
         if not documents:  # of which few stores can be built
             return
         embeddings = None if self._embedder is None else MiniLMEmbeddings(self._embedder)
-        self._found = self._build(documents, embeddings)
+        self._found = self._build(documents, embeddings, self._haystack)
         self._is_store = isinstance(self._found, VectorStore)
         if not self._is_store and not callable(getattr(self._found, "invoke", None)):
             raise TypeError(f"a {type(self._found).__name__} is no BaseRetriever or VectorStore")

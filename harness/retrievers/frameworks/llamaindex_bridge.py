@@ -57,7 +57,7 @@ class LlamaIndex:
         if not documents:  # of which not everything can be built
             return
         embed = None if self._embedder is None else MiniLMEmbedding(self._embedder)
-        self._found = self._build(documents, embed)
+        self._found = self._build(documents, embed, self._haystack)
         if not any(callable(getattr(self._found, name, None)) for name in _WAYS):
             raise TypeError(f"a {type(self._found).__name__} is no BaseRetriever and no index")
 
@@ -74,6 +74,8 @@ class LlamaIndex:
         return {} if self._embedder is None else {"embedding": self._embedder.report()}
 
     def _ask(self, text: str, k: int) -> list[Hit]:
+        if not text:  # which LlamaIndex does not embed, and then fails
+            return []
         found = self._retriever.retrieve(text)[:k]
         scores = [None if one.score is None else float(one.score) for one in found]
         if not falling(scores):

@@ -14,7 +14,7 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need, there
 from harness.retrievers.memories.endpoint import Endpoint
-from harness.retrievers.memories.mem0_parts import Embedding, Extractor
+from harness.retrievers.memories.mem0_parts import Embedding, Extractor, say_once
 from harness.retrievers.memories.told import Batch, batches, check_batch, line, role
 from harness.retrievers.minilm import PACKAGED, NumpyEncoder, need_minilm
 
@@ -65,6 +65,7 @@ class Mem0:
         os.environ["MEM0_DIR"] = self._home.name
         from mem0 import __version__
 
+        say_once("mem0.vector_stores.qdrant")
         self.version = str(__version__)
 
     def index(self, corpus: Corpus) -> None:
@@ -103,6 +104,8 @@ class Mem0:
         self._home.cleanup()
 
     def _ask(self, text: str, k: int) -> list[Hit]:
+        if not text.strip():  # which mem0 refuses
+            return []
         with self._watched():
             found = self._memory.search(text, top_k=k, filters=_SCOPE, threshold=self._threshold)
         return [

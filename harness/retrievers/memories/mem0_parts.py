@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable
 from datetime import date
@@ -11,6 +12,20 @@ from typing import Any
 import numpy as np
 
 _DATES = re.compile(r"^## (Observation|Current) Date\n.*$", re.MULTILINE)
+
+
+_SAID: set[str] = set()
+
+
+def say_once(logger: str) -> None:
+    """Let a logger give each of its messages once: every haystack has a store of its own."""
+    logging.getLogger(logger).addFilter(_first)
+
+
+def _first(record: logging.LogRecord) -> bool:
+    known = record.getMessage() in _SAID
+    _SAID.add(record.getMessage())
+    return not known
 
 
 class Extractor:

@@ -65,6 +65,14 @@ def test_a_store_named_without_code_ranks_as_minilm_whatever_its_scores_mean(
     theirs.close()
 
 
+def test_two_at_once_do_not_share_a_collection(home: Path, weights: None) -> None:
+    first, second = LangChain(CHROMA), LangChain(CHROMA)
+    first.index(corpus(NOTES[:2]))
+    second.index(corpus(NOTES[2:]))
+    second.close()
+    assert {hit.text for hit in find(first, "bees", k=50)} == set(NOTES[:2])
+
+
 @pytest.mark.parametrize("store", [IN_MEMORY, CHROMA])
 def test_a_new_corpus_replaces_the_old_one(store: str, home: Path, weights: None) -> None:
     retriever = LangChain(store)

@@ -47,6 +47,7 @@ def test_a_new_corpus_replaces_the_old_one_and_k_may_change(home: Path, weights:
     assert len(find(retriever, "music lesson", k=4)) == 4
     retriever.index(corpus(NOTES[:2]))
     assert {hit.text for hit in find(retriever, "music lesson", k=50)} == set(NOTES[:2])
+    assert find(retriever, "") == []
     retriever.index(corpus([]))
     assert find(retriever, "music lesson") == []
 

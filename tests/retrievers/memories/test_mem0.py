@@ -49,6 +49,7 @@ def test_facts_come_back_as_texts_best_first_and_at_most_k(make: Make) -> None:
     hits = find(memory, "Which cat went deaf?", k=3)
     assert hits[0].text == "Ann: My cat Pickle went deaf in spring."
     assert len(hits) == 3
+    assert find(memory, " ") == []
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 

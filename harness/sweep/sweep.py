@@ -1,0 +1,181 @@
+"""Runs every setting, chooses the best on the development part, reports it on the held-out one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.results.scored import score_run
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.runner import Settings, run
+from harness.scoring.choices import Choices
+from harness.scoring.metrics import Metric
+from harness.scoring.uncertainty import independent
+from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.paired import PairedComparison, compare_paired
+from harness.sweep.keeping import Keeping, tunable
+from harness.sweep.settings import Setting, cut_off
+from harness.sweep.split import Flags, development
+
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting: its metric on the development part, and its run."""
+
+    setting: Setting
+    metric: str
+    development: Interval
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep found.
+
+    `tried` is in the order of the settings, `best` a place in it. `held_out` is the best setting on
+    the held-out part and `against_first` its difference from the first setting there; both are None
+    where `tuned_on_test`: there is no other part. `indexed` counts the indexes that were made.
+    """
+
+    tried: tuple[Tried, ...]
+    best: int
+    held_out: Interval | None
+    against_first: PairedComparison | None
+    tuned_on_test: bool
+    development: str
+    indexed: int | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """How settings are judged: a share of the dataset's queries, or `dataset`, another split.
+
+    With neither, the choice is made on the test itself, which the result says.
+    """
+
+    share: float | None = None
+    dataset: Dataset | None = None
+
+
+def sweep(
+    dataset: Dataset,
+    spec: RetrieverSpec,
+    settings: Sequence[Setting],
+    metric: Metric,
+    part: Part,
+    options: Settings,
+    *,
+    protocol: str = "",
+    out: Path = Path("results"),
+) -> Sweep:
+    """Try every setting. `metric`'s cut-off is the setting's own `k` where it has one.
+
+    Raises UsageError for settings that cannot be, and for a metric that is not scored.
+    """
+    if len(settings) < 2:
+        raise UsageError("a sweep needs two settings or more: --grid name=value,value")
+    metrics = [_metric(metric, setting) for setting in settings]
+    deepest = max([options.k, *(m.k or 0 for m in metrics)])
+    options = Settings(**{**vars(options), "k": deepest})
+    tried_on = part.dataset or dataset
+    runner = _Runner(spec, settings, options, protocol, out)
+    chosen = np.ones(tried_on.n_queries, bool)
+    if part.share is not None:
+        chosen = development(dataset, part.share, options.seed)
+    found = [runner.values(tried_on, s, m) for s, m in zip(settings, metrics, strict=True)]
+    tried = []
+    for setting, one, (folder, values) in zip(settings, metrics, found, strict=True):
+        (interval,) = _intervals(tried_on, values, chosen)
+        tried.append(Tried(setting, str(one), interval, folder))
+    best = int(np.nanargmax([one.development.value for one in tried]))
+    if part.share is None and part.dataset is None:
+        return Sweep(tuple(tried), best, None, None, True, "the test itself", runner.indexed)
+    if part.dataset is not None:
+        kept = np.ones(dataset.n_queries, bool)
+        first, mine = (runner.values(dataset, settings[i], metrics[i])[1] for i in (0, best))
+        named = f"split {part.dataset.manifest.split}"
+    else:
+        kept = ~chosen
+        first, mine = found[0][1], found[best][1]
+        named = f"{int(chosen.sum())} of {dataset.n_queries} queries"
+    (held_out,) = _intervals(dataset, mine, kept)
+    difference = None
+    if best:
+        clusters = independent(dataset)
+        (difference,) = compare_paired(
+            mine[kept],
+            first[kept],
+            None if clusters is None else clusters[kept],
+            bounds=(-1, 1),
+        )
+    return Sweep(tuple(tried), best, held_out, difference, False, named, runner.indexed)
+
+
+class _Runner:
+    """Runs settings, with kept indexes where only tunable parameters are swept over."""
+
+    def __init__(
+        self,
+        spec: RetrieverSpec,
+        settings: Sequence[Setting],
+        options: Settings,
+        protocol: str,
+        out: Path,
+    ) -> None:
+        self._spec, self._options, self._protocol, self._out = spec, options, protocol, out
+        swept = {name for setting in settings for name in setting} - {"k"}
+        self._keeping: Keeping | None = None
+        if swept and swept <= tunable(spec) and options.workers == 1:
+            self._keeping = Keeping(spec, options.seed)
+
+    @property
+    def indexed(self) -> int | None:
+        """Indexes that were made; None where every run made its own."""
+        return None if self._keeping is None else self._keeping.indexed
+
+    def values(self, dataset: Dataset, setting: Setting, metric: Metric) -> tuple[Path, Values]:
+        """The run of a setting, and its metric by query; NaN where it was not scored."""
+        params = {name: value for name, value in setting.items() if name != "k"}
+        under_test: Any
+        if self._keeping is not None:
+            under_test = self._keeping.retune(params)
+        else:
+            merged = {**self._spec.params, **params}
+            under_test = RetrieverSpec(self._spec.name, merged, self._spec.plugins)
+        folder = run(dataset, under_test, self._options, out=self._out, resume=True)
+        scores = score_run(folder, dataset, Choices(metrics=(metric,)))
+        blocks = [b for b in scores.summary["protocols"] if b["unit"] != "turn>session"]
+        named = [b["protocol"] for b in blocks if self._protocol in ("", b["protocol"])]
+        for name in named:
+            rows = scores.per_query.to_pylist()
+            mine = [r for r in rows if r["protocol"] == name and r["unit"] != "turn>session"]
+            if mine and str(metric) in mine[0]:
+                at = {query: i for i, query in enumerate(dataset.query_ids)}
+                values = np.full(dataset.n_queries, np.nan)
+                for row in mine:
+                    if row[str(metric)] is not None:
+                        values[at[row["query"]]] = row[str(metric)]
+                return folder, values
+        raise UsageError(f"{metric} is not scored by {self._protocol or 'any protocol'}")
+
+
+def _metric(metric: Metric, setting: Setting) -> Metric:
+    k = cut_off(setting)
+    return metric if k is None else Metric.parse(f"{str(metric).partition('@')[0]}@{k}")
+
+
+def _intervals(dataset: Dataset, values: Values, part: Flags) -> list[Interval]:
+    clusters = independent(dataset)
+    used = part & ~np.isnan(values)
+    if not used.any():
+        raise UsageError("no query of the part that settings are judged on could be scored")
+    return mean_intervals(values[used], None if clusters is None else clusters[used], bounds=(0, 1))
