@@ -7,15 +7,18 @@ from typing import NoReturn
 
 import harness
 from harness.cli import (
+    analyze,
     cache,
     check,
     compare,
     datasets,
     explain,
+    gate,
     leaderboard,
     retrievers,
     run,
     score,
+    sweep,
 )
 
 
@@ -36,6 +39,9 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (run, score, compare, leaderboard, datasets, retrievers, check, explain, cache):
+    for verb in (
+        *(run, score, compare, analyze, leaderboard, sweep, gate),
+        *(datasets, retrievers, check, explain, cache),
+    ):
         verb.add(verbs)
     return top

@@ -98,7 +98,8 @@ def run(
     folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
     if resume and (folder / "run.json").is_file() and not (partial / "plan.json").is_file():
-        print(f"note: {folder} is finished already and is kept", file=sys.stderr)
+        if not quiet:
+            print(f"note: {folder} is finished already and is kept", file=sys.stderr)
         return folder
     worker = Worker(
         dataset.folder,
@@ -113,7 +114,7 @@ def run(
         executor = Processes(settings.workers) if settings.workers > 1 else InProcess()
     started = perf_counter()
     with disk_errors(out, "name another folder with --out"), _alone(partial):
-        done = _resumed(partial, identity) if resume else _fresh(partial, identity)
+        done = _resumed(partial, identity, quiet) if resume else _fresh(partial, identity)
         resumed = sum(len(outcome.answers) for outcome in done)
         known = {outcome.unit for outcome in done}
         rest = [unit for unit in planned if unit.number not in known]
@@ -200,11 +201,13 @@ def _fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
     return []
 
 
-def _resumed(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
+def _resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcome]:
     """What is finished; units with a failed query are run again."""
     plan = partial / "plan.json"
     if not plan.is_file():
-        print("note: there is no interrupted run with these settings; it starts", file=sys.stderr)
+        if not quiet:
+            said = "note: there is no interrupted run with these settings; it starts"
+            print(said, file=sys.stderr)
         return _fresh(partial, identity)
     if read_json(plan) != identity:
         raise UsageError(f"{partial}: belongs to a run with other settings; remove it")

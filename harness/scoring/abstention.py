@@ -49,8 +49,7 @@ def abstention(
     if not usable.all() or len(np.unique(confidence[~silent])) < 2:
         result["confidence"] = None
         return result
-    lowest = confidence[~silent].min()
-    sure = np.where(silent, lowest - max(1.0, abs(lowest)), confidence)
+    sure = sureness(confidence, silent)
     folds = deal(unanswerable, haystack, seed)
     abstained = cross_validated(sure, unanswerable, folds)
     curve = risk_coverage(sure, wrong)
@@ -87,6 +86,12 @@ def auroc(answerable: Values, unanswerable: Values) -> float:
     below = np.searchsorted(ordered, answerable, "left")
     upto = np.searchsorted(ordered, answerable, "right")
     return float((below + upto).sum() / 2 / (len(answerable) * len(unanswerable)))
+
+
+def sureness(confidence: Values, silent: Flags) -> Values:
+    """Confidence, and below all of it for queries on which the system is silent."""
+    lowest = confidence[~silent].min()
+    return np.where(silent, lowest - max(1.0, abs(lowest)), confidence)
 
 
 def risk_coverage(confidence: Values, wrong: Values) -> Values:

@@ -38,18 +38,30 @@ class Tried:
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The best setting of one metric; `place` is among those that were tried.
+
+    `held_out` is its value on the held-out part, `against_first` its difference from the metric's
+    first setting there (None where it is the first). Both are None where there is no other part.
+    """
+
+    place: int
+    held_out: Interval | None = None
+    against_first: PairedComparison | None = None
+
+
+@dataclass(frozen=True)
 class Sweep:
     """What a sweep found.
 
-    `tried` is in the order of the settings, `best` a place in it. `held_out` is the best setting on
-    the held-out part and `against_first` its difference from the first setting there; both are None
-    where `tuned_on_test`: there is no other part. `indexed` counts the indexes that were made.
+    `tried` is in the order of the settings. One is chosen for each metric: where `k` is swept over,
+    its cut-offs are different metrics, and to ask for the best of those would be to ask for the
+    largest. `tuned_on_test`: they are reported on the queries they were chosen by. `indexed` counts
+    the indexes that were made, None where every run made its own.
     """
 
     tried: tuple[Tried, ...]
-    best: int
-    held_out: Interval | None
-    against_first: PairedComparison | None
+    chosen: tuple[Chosen, ...]
     tuned_on_test: bool
     development: str
     indexed: int | None
@@ -96,28 +108,39 @@ def sweep(
     for setting, one, (folder, values) in zip(settings, metrics, found, strict=True):
         (interval,) = _intervals(tried_on, values, chosen)
         tried.append(Tried(setting, str(one), interval, folder))
-    best = int(np.nanargmax([one.development.value for one in tried]))
+    by_metric: dict[str, list[int]] = {}
+    for place, this in enumerate(tried):
+        by_metric.setdefault(this.metric, []).append(place)
+    best = {
+        max(places, key=lambda place: tried[place].development.value): places[0]
+        for places in by_metric.values()
+    }
     if part.share is None and part.dataset is None:
-        return Sweep(tuple(tried), best, None, None, True, "the test itself", runner.indexed)
+        alone = tuple(Chosen(place) for place in best)
+        return Sweep(tuple(tried), alone, True, "the test itself", runner.indexed)
+    kept, named = ~chosen, f"{int(chosen.sum())} of {dataset.n_queries} queries"
+    held = {place: found[place][1] for pair in best.items() for place in pair}
     if part.dataset is not None:
-        kept = np.ones(dataset.n_queries, bool)
-        first, mine = (runner.values(dataset, settings[i], metrics[i])[1] for i in (0, best))
-        named = f"split {part.dataset.manifest.split}"
-    else:
-        kept = ~chosen
-        first, mine = found[0][1], found[best][1]
-        named = f"{int(chosen.sum())} of {dataset.n_queries} queries"
+        kept, named = np.ones(dataset.n_queries, bool), f"split {part.dataset.manifest.split}"
+        held = {i: runner.values(dataset, settings[i], metrics[i])[1] for i in held}
+    reported = tuple(
+        _reported(dataset, place, held[place], None if place == first else held[first], kept)
+        for place, first in best.items()
+    )
+    return Sweep(tuple(tried), reported, False, named, runner.indexed)
+
+
+def _reported(
+    dataset: Dataset, place: int, mine: Values, first: Values | None, kept: Flags
+) -> Chosen:
     (held_out,) = _intervals(dataset, mine, kept)
-    difference = None
-    if best:
-        clusters = independent(dataset)
-        (difference,) = compare_paired(
-            mine[kept],
-            first[kept],
-            None if clusters is None else clusters[kept],
-            bounds=(-1, 1),
-        )
-    return Sweep(tuple(tried), best, held_out, difference, False, named, runner.indexed)
+    if first is None:
+        return Chosen(place, held_out)
+    clusters = independent(dataset)
+    (difference,) = compare_paired(
+        mine[kept], first[kept], None if clusters is None else clusters[kept], bounds=(-1, 1)
+    )
+    return Chosen(place, held_out, difference)
 
 
 class _Runner:

@@ -1,0 +1,92 @@
+"""Why a run missed evidence: every missed piece with its cause, from rankings and judgements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from harness.analyze.analysis import Analysis, QueryMisses
+from harness.analyze.causes import LOW_SIMILARITY
+from harness.analyze.corrected import CorrectedDataset, both_keys, cells, corrected
+from harness.analyze.errata import read_errata
+from harness.analyze.explain import explain
+from harness.analyze.pieces import pieces
+from harness.analyze.scored_run import ScoredAt
+from harness.dataset.reader import Dataset
+from harness.results.folder import RunFolder
+from harness.schema import Ability
+
+
+def analyze(
+    folder: str | Path,
+    dataset: Dataset,
+    k: int = 10,
+    *,
+    errata: str | Path | None = None,
+    semantic: bool = False,
+) -> Analysis:
+    """Say of every piece of evidence that is not in the top k why it is not (see causes.py).
+
+    `folder` is a run folder, `dataset` what it was run on. `errata` is a file that corrects the
+    answer key (see errata.py). `semantic` looks at MiniLM's vectors too, which needs the extra
+    [minilm].
+
+    Raises UsageError for what is no run folder, rankings that are shorter than k, an errata file
+    that does not fit the dataset, and a model that is not installed.
+    """
+    run = RunFolder(Path(folder))
+    at = ScoredAt(run, dataset, k)
+    overlay = None if errata is None else read_errata(Path(errata), dataset)
+    embed = None
+    if semantic:
+        from harness.retrievers.minilm import unit_vectors
+
+        embed = unit_vectors("harness analyze --semantic")
+    judged = dataset.judgements()
+    found = pieces(dataset, judged, at.ranked, at.scored, k)
+    missed = found.take(np.flatnonzero(found.rank > k))
+    records = explain(at, missed, overlay, embed)
+    by_query: dict[int, list[int]] = {}
+    for piece, query in enumerate(missed.query.tolist()):
+        by_query.setdefault(query, []).append(piece)
+    counts = np.bincount(found.query, minlength=dataset.n_queries)
+    queries = [
+        QueryMisses(
+            dataset.query_ids[query],
+            query,
+            str(dataset.abilities[query]),
+            str(dataset.categories[query]),
+            int(counts[query]),
+            float(at.recall[query]),
+            tuple(records[piece] for piece in mine),
+        )
+        for query, mine in by_query.items()
+    ]
+    queries.sort(key=lambda query: (-len(query.missed), query.recall, query.row))
+    record = run.record
+    both = None
+    if overlay is not None:
+        key = CorrectedDataset(dataset, corrected(judged, overlay, dataset))
+        both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
+    return Analysis(
+        run=run.path.resolve().name,
+        system=record["retriever"]["name"],
+        dataset=at.scores.summary["dataset"],
+        k=k,
+        depth=at.depth,
+        scored=int(at.scored.sum()),
+        left_out=at.left_out,
+        pieces={
+            str(ability): n
+            for ability in Ability
+            if (n := int(counts[dataset.abilities == str(ability)].sum()))
+        },
+        cells={
+            name: {m: cell for m, cell in part.items() if m in (f"recall@{k}", f"hit@{k}")}
+            for name, part in cells(at.scores).items()
+        },
+        queries=tuple(queries),
+        similarity=LOW_SIMILARITY if semantic else None,
+        errata=both,
+    )

@@ -1,0 +1,73 @@
+"""harness analyze: why evidence was missed, one cause for each piece."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import Verbs
+from harness.errors import UsageError
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "analyze",
+        help="say why a run missed what it missed",
+        description=(
+            "Give every piece of evidence that is not in the top k one cause, by stated rules "
+            "(--rules), from the rankings, the dataset and its judgements alone."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run folder")
+    parser.add_argument("--k", type=int, default=10, help="where evidence counts as missed (10)")
+    parser.add_argument("--errata", metavar="FILE", help="corrections to show beside the key")
+    parser.add_argument(
+        "--semantic", action="store_true", help="look at meaning too, by MiniLM ([minilm])"
+    )
+    parser.add_argument(
+        "--examples", type=int, default=3, metavar="N", help="examples, with their texts (3)"
+    )
+    parser.add_argument("--share", action="store_true", help="leave the dataset's text out")
+    parser.add_argument("--rules", action="store_true", help="print the rules, and nothing else")
+    parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers datasets")
+    parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
+    parser.add_argument("--json", action="store_true", help="print everything, as JSON")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Analyze and print."""
+    if options.rules:
+        import inspect
+
+        from harness.analyze import causes
+
+        print(inspect.getdoc(causes))
+        return 0
+    if options.run is None:
+        raise UsageError("a run folder is missing; `harness analyze --rules` needs none")
+
+    from harness.analyze.analyze import analyze
+    from harness.analyze.render import render
+    from harness.analyze.texts import Texts, as_dict
+    from harness.results.dataset_of_run import dataset_of_run
+    from harness.results.folder import RunFolder
+    from harness.retrievers.registry import load_file
+
+    for plugin in options.plugin or ():
+        load_file(Path(plugin))
+    folder = Path(options.run)
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such run folder; `harness score` makes one of a run file")
+    dataset = dataset_of_run(folder, source=options.source)
+    found = analyze(folder, dataset, options.k, errata=options.errata, semantic=options.semantic)
+    texts = None if options.share else Texts(RunFolder(folder), dataset, found.depth)
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(as_dict(found, texts)).decode())
+    else:
+        print(render(found, texts, options.examples))
+    return 0

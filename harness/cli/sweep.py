@@ -1,0 +1,172 @@
+"""harness sweep: which setting is best, and how good is it on questions it was not chosen by?"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.options import Verbs, add_view, parameters, view_arguments
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.statistics.intervals import Interval
+    from harness.sweep.sweep import Chosen, Sweep
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "sweep",
+        help="try settings: chosen on one part, reported on another",
+        description=(
+            "Run a retriever with every setting, choose the best on a development part of the "
+            "questions, and report it on the part that was held out."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--dataset", metavar="NAME", required=True, help="see `harness datasets`")
+    parser.add_argument("--retriever", metavar="NAME", required=True, help="as for `harness run`")
+    parser.add_argument(
+        "--grid", action="append", default=[], metavar="NAME=V,V,...", help="an axis; k too"
+    )
+    parser.add_argument(
+        "--setting", action="append", default=[], metavar="'NAME=V NAME=V'", help="or one by one"
+    )
+    parser.add_argument(
+        "--param", action="append", default=[], metavar="KEY=VALUE", help="the same in all settings"
+    )
+    parser.add_argument("--metric", default="recall@10", help="to choose by (recall@10)")
+    parser.add_argument("--protocol", default="", help="that the metric is of (the first)")
+    part = parser.add_mutually_exclusive_group()
+    part.add_argument("--dev", metavar="SPLIT", help="choose on this split of the dataset")
+    part.add_argument(
+        "--dev-share", type=float, metavar="X", help="choose on this share of the queries (0.5)"
+    )
+    part.add_argument(
+        "--tune-on-test", action="store_true", help="choose and report on the same queries"
+    )
+    add_view(parser)
+    parser.add_argument("--k", type=int, help="documents a query (default: the dataset's)")
+    parser.add_argument("--limit", type=int, metavar="N", help="a seeded sample of N queries")
+    parser.add_argument("--seed", type=int, default=0, help="of the parts, sampling, handles (0)")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
+    parser.add_argument("--out", metavar="FOLDER", default="results/sweep", help="for its runs")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Sweep and print."""
+    from harness.dataset.prepare import open_dataset
+    from harness.retrievers.registry import RetrieverSpec
+    from harness.runs.runner import Settings
+    from harness.scoring.metrics import Metric
+    from harness.sweep.settings import grid, listed
+    from harness.sweep.sweep import Part, sweep
+
+    if not options.grid and not options.setting:
+        raise UsageError("nothing to sweep over; --grid k1=0.9,1.2 or --setting 'k1=0.9 b=0.4'")
+    if options.quiet or options.json:
+        os.environ.setdefault("TQDM_DISABLE", "1")
+    settings = [*(grid(options.grid) if options.grid else []), *listed(options.setting)]
+    spec = RetrieverSpec(options.retriever, parameters(options.param), tuple(options.plugin or ()))
+    for setting in settings:
+        params = {name: value for name, value in setting.items() if name != "k"}
+        RetrieverSpec(spec.name, {**spec.params, **params}, spec.plugins).check()
+    view = view_arguments(options)
+    dataset = open_dataset(options.dataset, **view)
+    part = Part()
+    if options.dev:
+        part = Part(dataset=open_dataset(options.dataset, **{**view, "split": options.dev}))
+        if part.dataset is not None and part.dataset.fingerprint == dataset.fingerprint:
+            raise UsageError(
+                f"--dev {options.dev}: is the split that is reported on; --split names it"
+            )
+    elif not options.tune_on_test:
+        part = Part(share=0.5 if options.dev_share is None else options.dev_share)
+    found = sweep(
+        dataset,
+        spec,
+        settings,
+        Metric.parse(options.metric),
+        part,
+        Settings(
+            k=options.k or dataset.manifest.k,
+            limit=options.limit,
+            seed=options.seed,
+            workers=options.workers,
+        ),
+        protocol=options.protocol,
+        out=Path(options.out),
+    )
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(asdict(found), default=str).decode())
+    else:
+        print(_shown(found, options))
+    return 0
+
+
+def _shown(found: Sweep, options: argparse.Namespace) -> str:
+    from tabulate import tabulate
+
+    from harness.sweep.settings import said
+
+    best = {chosen.place for chosen in found.chosen}
+    rows = [
+        [
+            "best" if place in best else "",
+            said(tried.setting),
+            tried.metric,
+            f"{tried.development.value:.4f}",
+            _range(tried.development),
+            tried.development.n,
+        ]
+        for place, tried in enumerate(found.tried)
+    ]
+    head = ["", "setting", "metric", "development", "95%", "n"]
+    lines = [
+        f"{options.retriever} on {options.dataset}: {len(rows)} settings on {found.development}",
+        tabulate(rows, head, disable_numparse=True),
+    ]
+    if found.tuned_on_test:
+        lines.append(
+            f"\nTUNED ON THE TEST: the best of {len(rows)} settings, chosen by the very queries "
+            "that\nit is reported on: too high to quote. --dev-share or --dev give one to quote."
+        )
+    else:
+        lines += ["", *(_held_out(found, chosen) for chosen in found.chosen)]
+    if found.indexed is not None:
+        lines.append(f"{found.indexed} indexes made for {len(rows)} settings")
+    lines.append(f"runs in {options.out}")
+    return "\n".join(lines)
+
+
+def _held_out(found: Sweep, chosen: Chosen) -> str:
+    from harness.sweep.settings import said
+
+    held: Any = chosen.held_out
+    best = found.tried[chosen.place]
+    line = (
+        f"held out: {said(best.setting)}: {best.metric} {held.value:.4f}, 95% {_range(held)}, "
+        f"n {held.n}; {held.how}{f' (rough: {held.note})' if held.rough else ''}"
+    )
+    if (against := chosen.against_first) is not None:
+        line += (
+            f"\n  against the first setting: {against.difference.value:+.4f}, 95% "
+            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; could have shown "
+            f"{against.power.detectable:.4f} at 80% power"
+        )
+    return line
+
+
+def _range(interval: Interval, sign: str = "") -> str:
+    if math.isnan(interval.low):
+        return "unknown"
+    return f"{interval.low:{sign}.4f} to {interval.high:{sign}.4f}"

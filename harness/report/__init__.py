@@ -1,0 +1,1 @@
+"""Runs as a page: one JSON object is made from run folder and dataset, and the page draws it."""
