@@ -13,6 +13,7 @@ from harness.analyze.errata import read_errata
 from harness.analyze.explain import explain
 from harness.analyze.pieces import pieces
 from harness.analyze.scored_run import ScoredAt
+from harness.analyze.similarity import Embed
 from harness.dataset.reader import Dataset
 from harness.results.folder import RunFolder
 from harness.schema import Ability
@@ -24,25 +25,20 @@ def analyze(
     k: int = 10,
     *,
     errata: str | Path | None = None,
-    semantic: bool = False,
+    embed: Embed | None = None,
 ) -> Analysis:
     """Say of every piece of evidence that is not in the top k why it is not (see causes.py).
 
-    `folder` is a run folder, `dataset` what it was run on. `errata` is a file that corrects the
-    answer key (see errata.py). `semantic` looks at MiniLM's vectors too, which needs the extra
-    [minilm].
+    `folder` is a run folder, `dataset` what it was run on; nothing is written. `errata` is a file
+    that corrects the answer key (see errata.py). `embed` gives texts vectors of length 1, for the
+    rule of low similarity, whose threshold is meant for `minilm.unit_vectors`.
 
-    Raises UsageError for what is no run folder, rankings that are shorter than k, an errata file
-    that does not fit the dataset, and a model that is not installed.
+    Raises UsageError for what is no run folder, rankings that are shorter than k, and an errata
+    file that does not fit the dataset.
     """
     run = RunFolder(Path(folder))
     at = ScoredAt(run, dataset, k)
     overlay = None if errata is None else read_errata(Path(errata), dataset)
-    embed = None
-    if semantic:
-        from harness.retrievers.minilm import unit_vectors
-
-        embed = unit_vectors("harness analyze --semantic")
     judged = dataset.judgements()
     found = pieces(dataset, judged, at.ranked, at.scored, k)
     missed = found.take(np.flatnonzero(found.rank > k))
@@ -87,6 +83,6 @@ def analyze(
             for name, part in cells(at.scores).items()
         },
         queries=tuple(queries),
-        similarity=LOW_SIMILARITY if semantic else None,
+        similarity=None if embed is None else LOW_SIMILARITY,
         errata=both,
     )

@@ -22,16 +22,17 @@ ranking, then what its words say, then what took the k places instead of it.
 | outranked by its session      | two places or more are its own session's, and no other session  |
 |                               | has more of them                                                |
 | outranked by another speaker  | other speakers have more than half of the places; and they have |
-|                               | all, or the query names one of them and not its own             |
+|                               | all, or the query names another speaker and not its own         |
 | low similarity                | the cosine of MiniLM's vectors of the query and of it is below  |
 |                               | 0.3 (looked at only where asked for)                            |
 | outranked by more words       | more than half of the places share more words of the query than |
 |                               | it does                                                         |
 | outranked by others           | none of these                                                   |
 
-Words are the `bm25` retriever's: two or more letters or digits, lower case, stemmed, without stop
-words. A piece that several documents carry is there, or shares a word, where any of them does; the
-other rules look at the one that was returned highest. MiniLM reads a text's first 256 word pieces.
+The places are those of the first k that hold something. Words are the `bm25` retriever's: two or
+more letters or digits, lower case, stemmed, without stop words. A piece that several documents
+carry is there, or shares a word, where any of them does; the other rules look at the one that was
+returned highest. MiniLM reads a text's first 256 word pieces.
 
 Apart from its cause, each piece has a place: `below k` (it was returned, and its rank is known),
 `beyond the depth` (it was not, and the ranking was full), `not returned` (it was not, and the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,6 @@ class BothKeys:
     kinds: dict[str, int]
     by_original: dict[str, Cells]
     by_corrected: dict[str, Cells]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
 
 
 class CorrectedDataset(Dataset):

@@ -12,7 +12,6 @@ locomo_audit).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,4 +120,4 @@ def _erratum(record: Any, where: str) -> Erratum:
 
 
 def _texts(values: Any) -> bool:
-    return isinstance(values, Sequence) and all(isinstance(value, str) for value in values)
+    return isinstance(values, list) and all(isinstance(value, str) for value in values)

@@ -221,7 +221,7 @@ def _example(
     about = [", ".join(piece.documents), str(stood)]
     if texts is not None and piece.shared:
         about.append(f"shares {', '.join(piece.shared)}")
-    else:
+    elif piece.row >= 0:
         about.append(f"shares {len(piece.shared) or 'no'} word{'s' * (len(piece.shared) > 1)}")
     if piece.similarity is not None:
         about.append(f"cosine {piece.similarity:.2f}")

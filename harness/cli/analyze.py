@@ -62,7 +62,12 @@ def call(options: argparse.Namespace) -> int:
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such run folder; `harness score` makes one of a run file")
     dataset = dataset_of_run(folder, source=options.source)
-    found = analyze(folder, dataset, options.k, errata=options.errata, semantic=options.semantic)
+    embed = None
+    if options.semantic:
+        from harness.retrievers.minilm import unit_vectors
+
+        embed = unit_vectors("harness analyze --semantic")
+    found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
     texts = None if options.share else Texts(RunFolder(folder), dataset, found.depth)
     if options.json:
         import orjson

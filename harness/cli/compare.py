@@ -32,8 +32,20 @@ def add(verbs: Verbs) -> None:
         help="what is independent; queries that share one of several haystacks are not",
     )
     parser.add_argument("--correction", choices=("holm", "benjamini-hochberg"), default="holm")
+    parser.add_argument(
+        "--tests", metavar="T,T", help="t and wilcoxon, beside the randomisation test"
+    )
+    parser.add_argument(
+        "--equivalence", type=float, metavar="MARGIN", help="test for a difference below MARGIN"
+    )
     parser.add_argument("--resamples", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--queries", type=int, metavar="N", help="show the N most won and most lost queries too"
+    )
+    parser.add_argument("--top", type=int, default=10, metavar="K", help="ranks to show there (10)")
+    parser.add_argument("--share", action="store_true", help="show ids there and no texts")
+    parser.add_argument("--source", metavar="PATH", help="raw files of the dataset, for --queries")
     parser.add_argument("--anyway", action="store_true", help="show them apart instead of refusing")
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
     parser.set_defaults(call=call)
@@ -72,6 +84,8 @@ def call(options: argparse.Namespace) -> int:
             correction=options.correction,
             resamples=options.resamples,
             seed=options.seed,
+            tests=tuple(options.tests.split(",")) if options.tests else (),
+            equivalence=options.equivalence,
             anyway=options.anyway,
         ),
     )
@@ -81,4 +95,37 @@ def call(options: argparse.Namespace) -> int:
         print(orjson.dumps(comparison.as_dict(), option=orjson.OPT_NON_STR_KEYS).decode())
     else:
         print(render(comparison, options.format, metrics, unit))
+    if options.queries:
+        print(_queries(options, folders))
     return 0
+
+
+def _queries(options: argparse.Namespace, folders: list[Path]) -> str:
+    """The queries that tell two runs apart most, with evidence and both rankings."""
+    from harness.cli.tables import main_block
+    from harness.compare.queries import won_lost_tied
+    from harness.compare.side_by_side import render_queries, side_by_side
+    from harness.errors import UsageError
+    from harness.files import read_json
+    from harness.results.dataset_of_run import dataset_of_run
+
+    if len(folders) != 2:
+        raise UsageError("--queries lays two runs beside each other; name two")
+    main = main_block(read_json(folders[0] / "scores.json")["protocols"])
+    metric = (options.metrics or "recall@10").split(",")[0]
+    block = ((options.protocol or [main["protocol"]])[0], main["unit"])
+    found = won_lost_tied(folders[0], folders[1], block, metric)
+    dataset = dataset_of_run(folders[0], source=options.source)
+    names = (folders[0].resolve().name, folders[1].resolve().name)
+    parts = [
+        f"{metric} of {' '.join(block)}: {names[0]} won {len(found.won)}, lost {len(found.lost)}, "
+        f"tied {len(found.tied)}"
+    ]
+    for title, queries in (("won", found.won), ("lost", found.lost)):
+        shown = side_by_side(
+            dataset, (folders[0], folders[1]), queries[: options.queries], options.top
+        )
+        if shown:
+            texts = None if options.share else dataset
+            parts.append(f"-- most {title} by {names[0]}\n\n{render_queries(shown, names, texts)}")
+    return "\n\n".join(["", *parts])

@@ -12,7 +12,11 @@ from harness.compare.comparison import Comparison, Group, Options
 from harness.compare.scored import Block, ScoredRun
 from harness.compare.table import table
 from harness.errors import UsageError, near
+from harness.retrievers.extras import need
 from harness.statistics.corrections import CORRECTIONS
+
+TESTS = ("t", "wilcoxon")
+"""Tests on request, beside the randomisation test."""
 
 
 def compare(
@@ -109,6 +113,13 @@ def _check(options: Options) -> None:
         raise UsageError(f"unknown correction {options.correction!r}{known}")
     if options.over not in ("auto", "haystacks", "queries"):
         raise UsageError(f"resample over auto, haystacks or queries, not {options.over!r}")
+    for test in options.tests:
+        if test not in TESTS:
+            raise UsageError(f"unknown test {test!r}{near(test, list(TESTS))}")
+    if "wilcoxon" in options.tests:
+        need("Wilcoxon's test", "scipy")
+    if options.equivalence is not None and not options.equivalence > 0:
+        raise UsageError(f"the margin of equivalence must be above 0, not {options.equivalence}")
     if not (0 < options.level < 1 and 0 < options.power < 1 and options.resamples >= 1):
         raise UsageError(
             f"level {options.level} and power {options.power} must be between 0 and 1, and "

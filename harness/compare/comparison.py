@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.compare.comparable import Differing
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import PairedComparison
+from harness.statistics.paired_tests import Equivalence
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Options:
     power: float = 0.8
     resamples: int = 10_000
     seed: int = 0
+    tests: tuple[str, ...] = ()
+    equivalence: float | None = None
     anyway: bool = False
 
 
@@ -38,7 +41,8 @@ class Pair:
 
     `p` is corrected for the tests of `family`; `found.test.p` is not. `shown` says that p is at
     most 1 - level: only then is there a difference to speak of, and where it is False nothing is
-    shown, which is not the same as no difference.
+    shown, which is not the same as no difference. `others` are p values of the tests that were
+    asked for beside it, by name, not corrected.
     """
 
     a: int
@@ -47,6 +51,8 @@ class Pair:
     p: float
     family: str
     shown: bool
+    others: dict[str, float] = field(default_factory=dict)
+    equivalence: Equivalence | None = None
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 
 from harness.compare.comparison import Cell, Comparison, Group, Pair, Table
+from harness.statistics.paired_tests import Equivalence
 
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 SHOWN = ("recall@10", "ndcg@10", "mrr@10")
@@ -54,14 +56,20 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
         return f"{table.protocol}, {table.unit}: none of the metrics to show"
     pairs = len(cells[0].pairs)
     header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
-    header += ["pair", "difference", "95% interval", "p", "", "detectable", "won/lost/tied"]
+    header += ["pair", "difference", "95% interval", "p", "", "detectable", "effect size"]
+    header += ["won/lost/tied"]
+    asked = cells[0].pairs[0] if pairs else None
+    header += [f"p ({name})" for name in asked.others] if asked else []
+    if asked and asked.equivalence:
+        header.append(f"within {asked.equivalence.margin:g}")
+    width = len(header) - 3 - len(group.runs)
     rows = []
     for cell in cells:
         for i, pair in enumerate(cell.pairs or [None]):
             first = i == 0
             means = [_mean(cell, at) if first else "" for at in range(len(group.runs))]
             name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
-            rows.append([*name, *means, *(_pair(pair) if pair else [""] * 7)])
+            rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
     title = f"{table.protocol}, {table.unit}; independent: {table.units} {table.over}"
     return f"{title}\n\n{grid}\n\n{_foot(table, cells, pairs)}"
@@ -78,8 +86,13 @@ def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
         lines.append(f"p: randomisation test; {how} within each metric, {', '.join(scopes)}")
         lines.append(
             "*: a difference is shown. Without it none was shown, which is not the same as none: "
-            "`detectable` is the smallest that these queries could have shown at 80% power"
+            "`detectable` is the smallest that these queries could have shown at 80% power; effect "
+            "size is Cohen's d_z"
         )
+        if "wilcoxon" in cells[0].pairs[0].others and table.over == "haystacks":
+            lines.append("p (wilcoxon): takes queries for independent, which they are not here")
+        if cells[0].pairs[0].equivalence:
+            lines.append("within: two one-sided t tests that the difference is smaller than that")
     return "\n".join(lines)
 
 
@@ -92,9 +105,20 @@ def _pair(pair: Pair) -> list[str]:
         f"[{d.low:+.4f}, {d.high:+.4f}]",
         f"{pair.p:.4f}",
         "*" if pair.shown else "",
-        f"{found.power.detectable:.4f}",
+        _known(found.power.detectable),
+        _known(found.effect_size, 2),
         f"{found.won}/{found.lost}/{found.tied}",
+        *(_known(p) for p in pair.others.values()),
+        *([_equivalent(pair.equivalence)] if pair.equivalence else []),
     ]
+
+
+def _equivalent(found: Equivalence) -> str:
+    return f"{'shown' if found.equivalent else 'not shown'} (p {_known(found.p)})"
+
+
+def _known(value: float, digits: int = 4) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _mean(cell: Cell, run: int) -> str:
@@ -119,6 +143,10 @@ _CSV = (
         "won",
         "lost",
         "tied",
+        "effect_size",
+        "p_t",
+        "p_wilcoxon",
+        "p_equivalence",
     ),
 )
 
@@ -143,5 +171,7 @@ def _csv_pair(group: Group, pair: Pair) -> tuple[object, ...]:
     return (
         *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
         *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
-        *(found.won, found.lost, found.tied),
+        *(found.won, found.lost, found.tied, found.effect_size),
+        *(pair.others.get("t"), pair.others.get("wilcoxon")),
+        pair.equivalence.p if pair.equivalence else None,
     )

@@ -14,8 +14,10 @@ from harness.schema import Ability
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.statistics.paired import PairedComparison, compare_paired
+from harness.statistics.paired_tests import Equivalence, equivalence, paired_t, wilcoxon
 
 Flags = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float64]
 Places = tuple[int, int]
 
 
@@ -52,7 +54,11 @@ def table(
         )
         for a, b in pairs
     }
-    cells, families = _cells(wanted, means, found, options)
+    others = {
+        places: _others(matrices[places[0]], matrices[places[1]], clusters, options)
+        for places in pairs
+    }
+    cells, families = _cells(wanted, means, found, others, options)
     return Table(
         protocol=f"{block[0]}/{runs[0].blocks[block]['version']}",
         unit=block[1],
@@ -139,10 +145,33 @@ def _clusters(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
     return haystacks
 
 
+Others = tuple[dict[str, float], Equivalence | None]
+"""p values of further tests by name, and the equivalence test."""
+
+
+def _others(
+    a: Values, b: Values, clusters: Sequence[str] | None, options: Options
+) -> Sequence[Others]:
+    """The tests that were asked for beside the randomisation test; one a column."""
+    columns = range(a.shape[1])
+    p: list[dict[str, float]] = [{} for _ in columns]
+    if "t" in options.tests:
+        for at, result in enumerate(paired_t(a, b, clusters)):
+            p[at]["t"] = result.p
+    if "wilcoxon" in options.tests:
+        for at, result in enumerate(wilcoxon(a, b)):
+            p[at]["wilcoxon"] = result.p
+    if options.equivalence is None:
+        return [(values, None) for values in p]
+    shown = equivalence(a, b, options.equivalence, clusters, alpha=1 - options.level)
+    return list(zip(p, shown, strict=True))
+
+
 def _cells(
     wanted: Sequence[tuple[str, str]],
     means: Sequence[Sequence[Interval]],
     found: Mapping[Places, Sequence[PairedComparison]],
+    others: Mapping[Places, Sequence[Others]],
     options: Options,
 ) -> tuple[tuple[Cell, ...], tuple[Family, ...]]:
     """Cells with p corrected by family: a metric over all queries, and the same by slice."""
@@ -161,7 +190,8 @@ def _cells(
         for places, comparisons in found.items():
             value, family = corrected[at, places]
             shown = value <= 1 - options.level  # False for NaN
-            compared.append(Pair(*places, comparisons[at], value, family, shown))
+            more = others[places][at]
+            compared.append(Pair(*places, comparisons[at], value, family, shown, *more))
         cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(compared)))
     families = (
         Family(name, len(members), options.correction) for name, members in tests.items() if members

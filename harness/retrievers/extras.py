@@ -19,6 +19,7 @@ EXTRAS = {
     "neo4j": "neo4j",
     "qdrant_client": "qdrant",
     "safetensors": "minilm",
+    "scipy": "stats",
     "sentence_transformers": "dense",
     "tantivy": "tantivy",
     "threadpoolctl": "minilm",

@@ -1,0 +1,114 @@
+"""harness analyze: what a person reads, what a program gets, and what is left out to be shared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Harness
+
+from harness.dataset.prepare import open_dataset
+
+
+@pytest.fixture
+def run(harness: Harness, tmp_path: Path) -> Path:
+    """BM25 over the sample, by turn."""
+    made = ["run", "--dataset", "sample", "--retriever", "bm25", "--out", "results", "--quiet"]
+    assert harness(*made).status == 0
+    (folder,) = (tmp_path / "results").iterdir()
+    return folder
+
+
+def test_causes_by_ability_places_worst_queries_and_examples_are_printed(
+    run: Path, harness: Harness
+) -> None:
+    said = harness("analyze", run)
+    assert said.status == 0
+    assert "47 of 119 pieces of evidence are not in the top 10, in 31 of 65 queries" in said.out
+    table = [line.split() for line in said.out.splitlines()]
+    (head,) = (line for line in table if line[:4] == ["missed", "at", "k", "="])
+    assert head[5:] == ["lookup", "multi-hop", "temporal", "knowledge-update", "all", "share"]
+    assert ["missed", "6", "18", "7", "16", "47", "100%"] in table
+    assert "where they stood: 24 at rank 11-20" in said.out
+    assert said.out.count("\nexample: ") == 3
+    assert "signature of recall@10, all: recall@10|protocol:memory/1|" in said.out
+
+
+def test_another_k_counts_what_is_missed_there(run: Path, harness: Harness) -> None:
+    deep = json.loads(harness("analyze", run, "--k", 20, "--json").out)
+    assert (deep["k"], deep["missed"]) == (20, 47 - 24)
+    told = harness("analyze", run, "--k", 0)
+    assert (told.status, told.err.count("\n")) == (2, 1)
+
+
+def test_json_holds_every_missed_piece_with_its_texts(run: Path, harness: Harness) -> None:
+    found = json.loads(harness("analyze", run, "--json").out)
+    pieces = [piece for query in found["queries"] for piece in query["missed"]]
+    assert len(pieces) == found["missed"] == 47
+    assert sum(n for of in found["causes"].values() for n in of.values()) == 47
+    known = {(document.id, document.content) for document in open_dataset("sample").documents}
+    for piece in pieces:
+        assert any((name, piece["text"]) in known for name in piece["documents"])
+        assert [above["rank"] for above in piece["above"]] == [*range(1, len(piece["above"]) + 1)]
+
+
+def texts(value: Any) -> set[str]:
+    """Every text somewhere in a JSON value."""
+    if isinstance(value, str):
+        return {value}
+    inside = value.values() if isinstance(value, dict) else value
+    return set().union(*map(texts, inside)) if isinstance(value, dict | list) else set()
+
+
+def test_what_is_to_be_shared_holds_no_text_of_the_dataset(run: Path, harness: Harness) -> None:
+    dataset = open_dataset("sample")
+    sentences = set(dataset.query_table["text"].to_pylist()) | set(dataset.documents.contents())
+    whole = json.loads(harness("analyze", run, "--json").out)
+    assert texts(whole) & sentences
+    shared = json.loads(harness("analyze", run, "--json", "--share").out)
+    assert not texts(shared) & sentences
+    assert shared["missed"] == whole["missed"]
+    first = harness("analyze", run, "--share", "--examples", 20).out
+    assert first.count("\nexample: ") == 20
+    assert not any(sentence[:40] in first for sentence in sentences if len(sentence) > 12)
+
+
+def test_errata_are_shown_beside_the_key(run: Path, harness: Harness, tmp_path: Path) -> None:
+    (tmp_path / "errata.jsonl").write_text(
+        '{"query": "mira-02", "kind": "wrong citation", "evidence": ["s01_0"]}\n'
+        '{"query": "mira-04", "kind": "ambiguous", "evidence": null}\n'
+    )
+    said = harness("analyze", run, "--errata", "errata.jsonl")
+    assert said.status == 0
+    assert "name 2 of these queries: 1 wrong citation, 1 ambiguous" in said.out
+    rows = [line.split() for line in said.out.splitlines()]
+    (row,) = (row for row in rows if row[:2] == ["all", "65"])
+    assert (row[2], row[4]) == ("0.6282", "64")
+    assert ["label", "doubtful", "0", "3", "0", "3", "6", "13%"] in rows
+    assert said.out.count("\nsignature of ") == 2
+    told = harness("analyze", run, "--errata", "none.jsonl")
+    assert (told.status, told.err.count("\n")) == (2, 1)
+
+
+def test_the_rules_are_printed_without_a_run_and_a_run_is_needed_for_the_rest(
+    harness: Harness, tmp_path: Path
+) -> None:
+    rules = harness("analyze", "--rules")
+    assert rules.status == 0
+    assert "| cut by a tie " in rules.out
+    assert harness("analyze").status == 2
+    (tmp_path / "run.trec").write_text("q Q0 d 1 1 x\n")
+    for wrong in ("run.trec", "nowhere", "."):
+        told = harness("analyze", wrong)
+        assert (told.status, told.err.count("\n")) == (2, 1)
+
+
+def test_a_run_in_which_nothing_is_missed_says_so(harness: Harness, tmp_path: Path) -> None:
+    made = ["run", "--dataset", "sample", "--retriever", "oracle", "--out", "best", "--quiet"]
+    assert harness(*made).status == 0
+    (folder,) = (tmp_path / "best").iterdir()
+    said = harness("analyze", folder)
+    assert said.status == 0
+    assert "0 of 119 pieces of evidence are not in the top 10" in said.out
