@@ -145,7 +145,9 @@ def _both_keys(both: BothKeys, k: int) -> str:
     )
     rows = []
     keys = (both.by_original, both.by_corrected)
-    for name in [*map(str, Ability), "answerable", "all"]:
+    # Without scored abstention queries `answerable` is the same row as `all`.
+    answerable = ["answerable"] if str(Ability.ABSTENTION) in both.by_original else []
+    for name in [*map(str, Ability), *answerable, "all"]:
         parts = [key.get(name, {}) for key in keys]
         if any(parts):
             rows.append([name])

@@ -5,18 +5,13 @@ All abilities and normalised evidence; equal scores as they were returned.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.matching.found import Matching
-from harness.matching.hits import read_hits, unmeasurable
 from harness.rankings import read_rankings
 from harness.results.folder import RunFolder
-from harness.results.scored import _answered, _said
-from harness.scoring.answered import Answered
+from harness.results.scored import answered
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.resolve import cleaned, resolve
@@ -71,13 +66,3 @@ class ScoredAt:
         """How many of the queries that were asked are not scored, by reason."""
         reasons = self.scores.left_out[PROTOCOL].items()
         return {name: len(ids) for name, ids in reasons if not name.startswith("not asked")}
-
-
-def answered(run: RunFolder, dataset: Dataset) -> Answered:
-    """What became of each query; of systems that return texts, which cannot be measured."""
-    known = _answered(run, dataset)
-    if not run.hits.is_file():
-        return known
-    lost = unmeasurable(read_hits(dataset, run.hits), dataset.n_queries)
-    matching = Matching(**run.record["hits"]["matching"])
-    return replace(known, unmeasurable=lost, match=_said(matching))

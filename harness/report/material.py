@@ -12,11 +12,10 @@ import numpy.typing as npt
 
 from harness.compare.scored import Block, ScoredRun
 from harness.dataset.reader import Dataset
-from harness.matching.found import Matching
 from harness.matching.hits import Hit, read_hits
 from harness.rankings import Rankings, read_rankings
 from harness.results.folder import RunFolder
-from harness.results.scored import _answered, _said, _with_hits
+from harness.results.scored import answered
 from harness.scoring.answered import Answered
 from harness.scoring.arrays import Ints, Values
 from harness.scoring.qrels import from_dataset
@@ -47,15 +46,11 @@ class Material:
         """Raises UsageError for a folder that is no run, or was not scored."""
         run = ScoredRun.read(folder)
         files = RunFolder(folder)
-        answered = _answered(files, dataset)
-        hits: list[Hit] = []
-        if files.hits.is_file():
-            hits = read_hits(dataset, files.hits)
-            said = _said(Matching(**run.record["hits"]["matching"]))
-            answered = _with_hits(answered, hits, dataset, run.scores["depth"], said)
+        hits = read_hits(dataset, files.hits) if files.hits.is_file() else []
         rankings, _ = cleaned(read_rankings(files.rankings), dataset)
         ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
-        return cls(run, dataset, rankings, resolve(rankings, dataset), ranked, answered, hits)
+        found = resolve(rankings, dataset)
+        return cls(run, dataset, rankings, found, ranked, answered(files, dataset), hits)
 
     @property
     def depth(self) -> int:

@@ -29,13 +29,14 @@ def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) ->
     run = RunFolder(folder)
     record = run.record
     depth = record["settings"]["k"]
-    answered = _answered(run, dataset)
-    hits = read_hits(dataset, run.hits) if run.hits.is_file() else None
-    if hits is not None:
-        matching = Matching(**record["hits"]["matching"])
-        answered = _with_hits(answered, hits, dataset, depth, _said(matching))
-    scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=answered)
-    if hits is not None:
+    scores = score(
+        dataset,
+        read_rankings(run.rankings),
+        choices,
+        depth=depth,
+        answered=answered(run, dataset),
+    )
+    if "hits" in record:
         scores.summary["hits"] = record["hits"]
     buffer = io.BytesIO()
     pq.write_table(scores.per_query, buffer)
@@ -46,21 +47,24 @@ def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) ->
     return scores
 
 
-def _with_hits(
-    answered: Answered, hits: list[Hit], dataset: Dataset, k: int, match: str
-) -> Answered:
-    """What texts of a system's own change: queries that cannot be measured, and prompt costs."""
+def answered(run: RunFolder, dataset: Dataset) -> Answered:
+    """What became of each query of a run, and what is known of texts that its system returned."""
+    known = _asked(run, dataset)
+    if not run.hits.is_file():
+        return known
+    record = run.record
+    hits, k = read_hits(dataset, run.hits), record["settings"]["k"]
     rows = [row for _, mine in by_query(hits) for row in expand(mine, k)[0]]
     costs = text_tokens([row.hit.text if row.first else "" for row in rows])
     # A hit without a text costs what its documents do.
     plain = np.array([-1 if row.hit.text else row.document for row in rows], np.int32)
     costs += token_counts(dataset, plain)
     return replace(
-        answered,
+        known,
         unmeasurable=unmeasurable(hits, dataset.n_queries),
         places_unresolved=sum(row.document < 0 for row in rows),
         tokens=costs,
-        match=match,
+        match=_said(Matching(**record["hits"]["matching"])),
         texts=_texts(hits, dataset),
     )
 
@@ -81,7 +85,7 @@ def _said(matching: Matching) -> str:
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
-def _answered(run: RunFolder, dataset: Dataset) -> Answered:
+def _asked(run: RunFolder, dataset: Dataset) -> Answered:
     """What queries.parquet says; a run from elsewhere was asked everything."""
     if not (run.path / "queries.parquet").is_file():
         return Answered.everything(dataset.n_queries)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Harness
 
 from harness.dataset.prepare import open_dataset
 
 
 @pytest.fixture
-def run(harness: Harness, tmp_path: Path) -> Path:
+def run(harness: Callable[..., Any], tmp_path: Path) -> Path:
     """BM25 over the sample, by turn."""
     made = ["run", "--dataset", "sample", "--retriever", "bm25", "--out", "results", "--quiet"]
     assert harness(*made).status == 0
@@ -22,7 +22,7 @@ def run(harness: Harness, tmp_path: Path) -> Path:
 
 
 def test_causes_by_ability_places_worst_queries_and_examples_are_printed(
-    run: Path, harness: Harness
+    run: Path, harness: Callable[..., Any]
 ) -> None:
     said = harness("analyze", run)
     assert said.status == 0
@@ -36,14 +36,16 @@ def test_causes_by_ability_places_worst_queries_and_examples_are_printed(
     assert "signature of recall@10, all: recall@10|protocol:memory/1|" in said.out
 
 
-def test_another_k_counts_what_is_missed_there(run: Path, harness: Harness) -> None:
+def test_another_k_counts_what_is_missed_there(run: Path, harness: Callable[..., Any]) -> None:
     deep = json.loads(harness("analyze", run, "--k", 20, "--json").out)
     assert (deep["k"], deep["missed"]) == (20, 47 - 24)
     told = harness("analyze", run, "--k", 0)
     assert (told.status, told.err.count("\n")) == (2, 1)
 
 
-def test_json_holds_every_missed_piece_with_its_texts(run: Path, harness: Harness) -> None:
+def test_json_holds_every_missed_piece_with_its_texts(
+    run: Path, harness: Callable[..., Any]
+) -> None:
     found = json.loads(harness("analyze", run, "--json").out)
     pieces = [piece for query in found["queries"] for piece in query["missed"]]
     assert len(pieces) == found["missed"] == 47
@@ -62,7 +64,9 @@ def texts(value: Any) -> set[str]:
     return set().union(*map(texts, inside)) if isinstance(value, dict | list) else set()
 
 
-def test_what_is_to_be_shared_holds_no_text_of_the_dataset(run: Path, harness: Harness) -> None:
+def test_what_is_to_be_shared_holds_no_text_of_the_dataset(
+    run: Path, harness: Callable[..., Any]
+) -> None:
     dataset = open_dataset("sample")
     sentences = set(dataset.query_table["text"].to_pylist()) | set(dataset.documents.contents())
     whole = json.loads(harness("analyze", run, "--json").out)
@@ -75,7 +79,9 @@ def test_what_is_to_be_shared_holds_no_text_of_the_dataset(run: Path, harness: H
     assert not any(sentence[:40] in first for sentence in sentences if len(sentence) > 12)
 
 
-def test_errata_are_shown_beside_the_key(run: Path, harness: Harness, tmp_path: Path) -> None:
+def test_errata_are_shown_beside_the_key(
+    run: Path, harness: Callable[..., Any], tmp_path: Path
+) -> None:
     (tmp_path / "errata.jsonl").write_text(
         '{"query": "mira-02", "kind": "wrong citation", "evidence": ["s01_0"]}\n'
         '{"query": "mira-04", "kind": "ambiguous", "evidence": null}\n'
@@ -93,7 +99,7 @@ def test_errata_are_shown_beside_the_key(run: Path, harness: Harness, tmp_path: 
 
 
 def test_the_rules_are_printed_without_a_run_and_a_run_is_needed_for_the_rest(
-    harness: Harness, tmp_path: Path
+    harness: Callable[..., Any], tmp_path: Path
 ) -> None:
     rules = harness("analyze", "--rules")
     assert rules.status == 0
@@ -105,10 +111,23 @@ def test_the_rules_are_printed_without_a_run_and_a_run_is_needed_for_the_rest(
         assert (told.status, told.err.count("\n")) == (2, 1)
 
 
-def test_a_run_in_which_nothing_is_missed_says_so(harness: Harness, tmp_path: Path) -> None:
+def test_a_run_in_which_nothing_is_missed_says_so(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
     made = ["run", "--dataset", "sample", "--retriever", "oracle", "--out", "best", "--quiet"]
     assert harness(*made).status == 0
     (folder,) = (tmp_path / "best").iterdir()
     said = harness("analyze", folder)
     assert said.status == 0
     assert "0 of 119 pieces of evidence are not in the top 10" in said.out
+
+
+@pytest.mark.usefixtures("weights")
+def test_similarity_by_a_model_is_a_cause_only_where_it_is_asked_for(
+    run: Path, harness: Callable[..., Any]
+) -> None:
+    plain = harness("analyze", run)
+    asked = harness("analyze", run, "--semantic")
+    assert (plain.status, asked.status) == (0, 0)
+    assert "low similarity" not in plain.out
+    assert "low similarity" in asked.out

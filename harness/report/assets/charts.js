@@ -76,7 +76,9 @@ const FAMILY = { recall: "recall", precision: "precision", f1: "F1", hit: "hit",
 /** Recall and one other metric against k, for every run, with the chosen k marked. */
 function depthChart(width, runs, slice, other, k) {
   const xs = runs[0].ks, deep = xs.at(-1) > 100, last = xs.at(-1);
+  const right = k > (deep ? Math.sqrt(last) : last / 2);
   const marks = [Plot.ruleY([0], { stroke: "var(--line)" }), Plot.ruleX([k], { stroke: "var(--ink)", strokeWidth: 1.5 })];
+  marks.push(Plot.text([[k, 1]], { text: () => `k = ${k}`, dx: right ? -8 : 8, dy: -2, textAnchor: right ? "end" : "start", fontWeight: 600, fontSize: 13, fill: "var(--ink)", stroke: "var(--raised)", strokeWidth: 5 }));
   const ends = [];
   runs.forEach((one, run) => {
     const families = one.slices[slice].families;
@@ -160,16 +162,18 @@ function riskChart(width, runs) {
 
 /** How long queries took: shares by bins of equal width on a log scale. */
 function latencyChart(width, latency) {
-  const edges = latency.edges_ms, marks = [], top = Math.max(...latency.runs.filter(Boolean).flatMap((one) => one.share));
+  const edges = latency.edges_ms, several = latency.runs.length > 1, marks = [];
+  const middle = Math.sqrt(edges[0] * edges.at(-1)), top = Math.max(...latency.runs.filter(Boolean).flatMap((one) => one.share));
   latency.runs.forEach((one, run) => {
     if (!one) return;
     const bins = one.share.map((share, at) => ({ x1: edges[at], x2: edges[at + 1], share }));
-    marks.push(Plot.rect(bins.filter((bin) => bin.share), { x1: "x1", x2: "x2", y1: 0, y2: "share", fill: COLOURS[run], fillOpacity: latency.runs.length > 1 ? 0.45 : 0.6, inset: 0.5 }));
-    const high = latency.runs.length > 1 && run === 1 ? 1.06 : 1.16;
-    for (const name of latency.runs.length > 1 ? ["p50"] : ["p50", "p95", "p99"]) {
+    marks.push(Plot.rect(bins.filter((bin) => bin.share), { x1: "x1", x2: "x2", y1: 0, y2: "share", fill: COLOURS[run], fillOpacity: several ? 0.45 : 0.6, inset: 0.5 }));
+    // Each label stands on a line of its own, so that near percentiles do not hide each other.
+    const said = several ? [["p50", run === 0 ? 1.24 : 1.08]] : [["p50", 1.32], ["p95", 1.2], ["p99", 1.08]];
+    for (const [name, high] of said) {
       marks.push(
-        Plot.ruleX([one[name]], { stroke: COLOURS[run], strokeWidth: 1.5, y1: 0, y2: top * (name === "p95" ? 1.04 : high) }),
-        Plot.text([[one[name], top * (name === "p95" ? 1.08 : high + 0.04)]], { text: () => `${latency.runs.length > 1 ? `${LETTERS[run]} ` : ""}${name} ${duration(one[name])}`, textAnchor: one[name] > Math.sqrt(edges[0] * edges.at(-1)) ? "end" : "start", fill: COLOURS[run], fontWeight: 600 }),
+        Plot.ruleX([one[name]], { stroke: COLOURS[run], strokeWidth: 1.5, y1: 0, y2: top * high }),
+        Plot.text([[one[name], top * high]], { text: () => `${several ? `${LETTERS[run]} ` : ""}${name} ${duration(one[name])}`, dx: one[name] > middle ? -6 : 6, textAnchor: one[name] > middle ? "end" : "start", fill: COLOURS[run], fontWeight: 600, stroke: "var(--raised)", strokeWidth: 4 }),
       );
     }
   });
@@ -177,7 +181,7 @@ function latencyChart(width, latency) {
   return Plot.plot({
     width, height: 300, style: STYLE, marginLeft: 44, marginRight: 28, marginBottom: 42,
     x: { type: "log", domain: [edges[0], edges.at(-1)], label: "time of one query, log scale", labelAnchor: "center", labelArrow: "none", ticks: 4, tickFormat: duration },
-    y: { domain: [0, top * 1.25], label: null, grid: true, ticks: 4, tickFormat: (t) => `${Math.round(t * 100)}%` },
+    y: { domain: [0, top * 1.38], label: null, grid: true, ticks: 4, tickFormat: (t) => `${Math.round(t * 100)}%` },
     marks,
   });
 }

@@ -30,8 +30,8 @@ const span = (low, high, show = plain) => `${show(low)} to ${show(high)}`;
 /** Milliseconds as people say them. */
 function duration(ms) {
   if (ms === null || ms === undefined) return NONE;
-  if (ms >= 1000) return `${(ms / 1000).toPrecision(3)} s`;
-  return ms >= 0.1 ? `${Number(ms.toPrecision(2))} ms` : `${Number((ms * 1000).toPrecision(2))} µs`;
+  if (ms >= 1000) return `${Number((ms / 1000).toPrecision(3))} s`;
+  return ms >= 1 ? `${Number(ms.toPrecision(3))} ms` : `${Number((ms * 1000).toPrecision(2))} µs`;
 }
 
 const parameters = (params) =>
