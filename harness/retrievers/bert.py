@@ -10,22 +10,18 @@ the environment variable OPENBLAS_CORETYPE=SkylakeX makes the matrix products tw
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.models import Model
-
-TOKENS_A_BATCH = 512
+from harness.retrievers.pooling import batches, head, model_file, tokenizer
 
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: for x >= 0 and
 # t = 1 / (1 + p x), erfc(x) = (a1 t + ... + a5 t^5) exp(-x^2) to 1.5e-7. NumPy has no erf.
@@ -81,10 +77,9 @@ class Bert:
     def __init__(self, model: Model) -> None:
         """Read weights and tokenizer. Raises UsageError for a model that is not of this kind."""
         from safetensors.numpy import load_file
-        from tokenizers import Tokenizer
 
         config = model.config("config.json")
-        self._pool, self._normalise = _head(model)
+        self._pool, self._normalise = head(model)
         kind = [
             config.get("model_type"),
             config.get("hidden_act", "gelu"),
@@ -95,7 +90,7 @@ class Bert:
                 f"{model.name}: the NumPy encoder reads BERT with GELU and absolute positions, not "
                 f"{', '.join(map(str, kind))}; use --retriever dense"
             )
-        weights = load_file(_file(model, "model.safetensors"))
+        weights = load_file(model_file(model, "model.safetensors"))
         self._heads = int(config["num_attention_heads"])
         try:
             self._read(
@@ -105,10 +100,7 @@ class Bert:
             raise UsageError(
                 f"{model.name}: has no weights {error}; use --retriever dense"
             ) from None
-        self._tokenizer = Tokenizer.from_file(str(_file(model, "tokenizer.json")))
-        self._tokenizer.no_padding()
-        longest = model.config("sentence_bert_config.json").get("max_seq_length")
-        self._tokenizer.enable_truncation(int(longest or config["max_position_embeddings"]))
+        self._tokenizer = tokenizer(model)
 
     def _read(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
         def linear(*names: str) -> _Linear:
@@ -154,7 +146,7 @@ class Bert:
         # A thread a core, each with a BLAS of one thread: also the rest of the work runs on all.
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as threads:
-            list(threads.map(run, _batches([len(t) for t in tokens])))
+            list(threads.map(run, batches([len(t) for t in tokens])))
         return vectors
 
     def _forward(self, tokens: list[npt.NDArray[np.int64]]) -> Vectors:
@@ -218,68 +210,3 @@ def _gelu(x: Vectors) -> Vectors:
     np.maximum(x, 0, out=x)
     x -= erfc
     return x
-
-
-Pool = Callable[[Vectors, npt.NDArray[np.int64], npt.NDArray[np.int64]], Vectors]
-"""From the tokens' vectors, with where each text starts and its length, to one vector a text."""
-
-
-def _mean(x: Vectors, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Vectors:
-    sums: Vectors = np.add.reduceat(x, starts)
-    sums /= lengths[:, None].astype(np.float32)
-    return sums
-
-
-def _first(x: Vectors, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Vectors:
-    return x[starts]
-
-
-def _head(model: Model) -> tuple[Pool, bool]:
-    """Pooling, and whether vectors are scaled to length 1, by the model's own modules.
-
-    Raises UsageError for modules that are not known here.
-    """
-    path = model.folder / "modules.json"
-    modules = read_json(path) if path.is_file() else []
-    kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-    if kinds not in ([], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise UsageError(
-            f"{model.name}: the NumPy encoder does not know its modules ({', '.join(kinds)}); use "
-            "--retriever dense"
-        )
-    config = model.config(f"{modules[1]['path']}/config.json") if modules else {}
-    # Newer configurations name the ways, older ones have a flag a way; without any it is the mean.
-    ways = config.get("pooling_mode") or [
-        name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-        for name, on in config.items()
-        if name.startswith("pooling_mode_") and on
-    ]
-    way = ways if isinstance(ways, str) else "+".join(ways) or "mean"
-    known: dict[str, Pool] = {"mean": _mean, "cls": _first}
-    if way not in known or not config.get("include_prompt", True):
-        raise UsageError(
-            f"{model.name}: the NumPy encoder pools by mean or cls over prompt and text, not by "
-            f"{config}; use --retriever dense"
-        )
-    return known[way], "Normalize" in kinds
-
-
-def _batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Texts in the order of their length, longest first, in batches of about as many tokens."""
-    batch: list[int] = []
-    tokens = 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and tokens + lengths[i] > TOKENS_A_BATCH:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(i)
-        tokens += lengths[i]
-    if batch:
-        yield batch
-
-
-def _file(model: Model, name: str) -> Path:
-    path = model.folder / name
-    if not path.is_file():
-        raise UsageError(f"{path}: not there, and the NumPy encoder reads nothing else")
-    return path

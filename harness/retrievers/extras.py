@@ -17,6 +17,7 @@ EXTRAS = {
     "llama_index": "llamaindex",
     "mem0": "mem0",
     "neo4j": "neo4j",
+    "onnxruntime": "onnx",
     "qdrant_client": "qdrant",
     "safetensors": "minilm",
     "scipy": "stats",

@@ -21,7 +21,8 @@ class MiniLM(VectorRetriever):
     """Dense ranking on a small BERT encoder in NumPy, offline; vectors as sentence-transformers'.
 
     `model`: an installed package that carries a model, a folder, or a name of the hub; BERT with
-    mean or CLS pooling. Texts are cut at the model's own length (256 word pieces).
+    mean or CLS pooling. Texts are cut at the model's own length (256 word pieces). `runtime`:
+    numpy, or onnx for models that carry an ONNX file, which the package does not.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("safetensors", "tokenizers", "threadpoolctl")
@@ -33,9 +34,14 @@ class MiniLM(VectorRetriever):
         query_prompt: str = "",
         passage_prompt: str = "",
         similarity: str = "cosine",
+        runtime: str = "numpy",
     ) -> None:
         need_minilm("retriever 'minilm'", model)
-        encoder = NumpyEncoder(model, revision)
+        if runtime == "onnx":
+            need("retriever 'minilm' with runtime=onnx", "onnxruntime")
+        elif runtime != "numpy":
+            raise ValueError(f"runtime must be numpy or onnx, not {runtime!r}")
+        encoder = LightEncoder(model, revision, runtime)
         super().__init__(encoder, query_prompt, passage_prompt, similarity)
 
 
@@ -50,22 +56,30 @@ def need_minilm(what: str, model: str = PACKAGED) -> None:
         )
 
 
-class NumpyEncoder:
-    """A BERT encoder that is read when it is first called."""
+class LightEncoder:
+    """A BERT encoder without torch that is read when it is first called."""
 
     at_once = 128
 
-    def __init__(self, name: str, revision: str = "") -> None:
-        self._model = locate(name, revision)
+    def __init__(self, name: str, revision: str = "", runtime: str = "numpy") -> None:
+        self._onnx = runtime == "onnx"
+        self._model = locate(name, revision, also=("onnx/model.onnx",) if self._onnx else ())
+        if self._onnx and not (self._model.folder / "onnx" / "model.onnx").is_file():
+            raise UsageError(f"model {name!r} carries no onnx/model.onnx; leave runtime=onnx out")
         self.model = self._model.name
-        self.revision = f"{self._model.revision[:12]}-np"
+        self.revision = f"{self._model.revision[:12]}-{'ort' if self._onnx else 'np'}"
 
     def __call__(self, texts: list[str], prompt: str) -> Vectors:
         """Vectors of shape (texts, dimension)."""
-        from harness.retrievers.bert import Bert
-
         if not hasattr(self, "_bert"):
-            self._bert = Bert(self._model)
+            if self._onnx:
+                from harness.retrievers.onnx_bert import OnnxBert
+
+                self._bert: Callable[[list[str]], Vectors] = OnnxBert(self._model)
+            else:
+                from harness.retrievers.bert import Bert
+
+                self._bert = Bert(self._model)
         return self._bert([prompt + text for text in texts])
 
 
@@ -75,5 +89,5 @@ def unit_vectors(what: str) -> Callable[[Sequence[str]], Vectors]:
     Raises UsageError, beginning with `what` needs it, where it is missing.
     """
     need_minilm(what)
-    embed = Embedder(NumpyEncoder(PACKAGED))
+    embed = Embedder(LightEncoder(PACKAGED))
     return lambda texts: unit(embed(list(texts)))

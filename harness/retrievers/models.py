@@ -30,11 +30,12 @@ class Model:
         return dict(read_json(path)) if path.is_file() else {}
 
 
-def locate(name: str, revision: str = "") -> Model:
+def locate(name: str, revision: str = "", also: tuple[str, ...] = ()) -> Model:
     """The model called `name`: a folder, an installed package that carries it, or one of the hub.
 
     Models of the hub are downloaded once, into the hub's own cache; HF_ENDPOINT, HF_TOKEN and
-    offline mode are honoured. `revision` is the hub's branch, tag or commit.
+    offline mode are honoured. `revision` is the hub's branch, tag or commit; `also` names files
+    that are wanted beside the usual ones.
     Raises UsageError for a name that cannot be, RunError when the hub does not give it.
     """
     folder = Path(name).expanduser()
@@ -43,7 +44,7 @@ def locate(name: str, revision: str = "") -> Model:
     carried = packaged(name)
     if carried is not None:
         return Model(name, carried, _digest(carried))
-    return _from_hub(name, revision)
+    return _from_hub(name, revision, also)
 
 
 def packaged(name: str) -> Path | None:
@@ -66,7 +67,7 @@ def _digest(folder: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _from_hub(name: str, revision: str) -> Model:
+def _from_hub(name: str, revision: str, also: tuple[str, ...]) -> Model:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]
@@ -78,9 +79,9 @@ def _from_hub(name: str, revision: str) -> Model:
     repository = name if "/" in name else f"sentence-transformers/{name}"
 
     def fetch(kinds: tuple[str, ...]) -> Path:
-        wanted = [f"*{kind}" for kind in kinds]
+        wanted = [*(f"*{kind}" for kind in kinds), *also]
         # Other tools' copies of the same weights.
-        other = ["onnx/*", "openvino/*"]
+        other = ["openvino/*"] if also else ["onnx/*", "openvino/*"]
         return Path(
             snapshot_download(
                 repository, revision=revision or None, allow_patterns=wanted, ignore_patterns=other

@@ -15,7 +15,7 @@ from notes import ask, corpus
 
 from harness.retrievers.bert import Bert
 from harness.retrievers.dense import Dense
-from harness.retrievers.minilm import PACKAGED, NumpyEncoder
+from harness.retrievers.minilm import PACKAGED, LightEncoder
 from harness.retrievers.models import locate
 from harness.retrievers.rerank import Rerank
 
@@ -42,7 +42,7 @@ def test_minilm_has_the_vectors_of_dense_and_ranks_alike() -> None:
     notes = ["A boat left the harbour.", "She drinks green tea.", "word " * 400, "", "東京 é"]
     dense = Dense(PACKAGED, device="cpu", batch_size=2)
     dense.index(corpus(notes))
-    vectors = NumpyEncoder(PACKAGED)([*notes, "Which ship sailed?"], "")
+    vectors = LightEncoder(PACKAGED)([*notes, "Which ship sailed?"], "")
     found = ask(dense, "Which ship sailed?")
     expected = vectors[:5] @ vectors[5]
     assert list(found.ids) == np.argsort(-expected).tolist()
@@ -120,3 +120,37 @@ def _run(out: Path, *params: str) -> dict[str, Any]:
     said, torch = done.stdout.strip().splitlines()
     run: dict[str, Any] = json.loads(said)["run"]
     return run | {"torch": torch == "True"}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_an_onnx_file_gives_the_vectors_of_the_same_model(tmp_path: Path, pooling: str) -> None:
+    import torch
+    from transformers import BertModel
+
+    folder = tiny_bert.write(tmp_path / "model", pooling)
+    (folder / "onnx").mkdir()
+
+    class Hidden(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bert = BertModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+        def forward(self, ids: Any, mask: Any, kinds: Any) -> Any:
+            found = self.bert(input_ids=ids, attention_mask=mask, token_type_ids=kinds)
+            return found.last_hidden_state
+
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    ids = torch.tensor([[2, 4, 5, 3], [2, 6, 3, 0]])
+    torch.onnx.export(
+        Hidden(),
+        (ids, (ids > 0).long(), torch.zeros_like(ids)),
+        str(folder / "onnx" / "model.onnx"),
+        input_names=names,
+        output_names=["last_hidden_state"],
+        dynamic_axes={name: {0: "texts", 1: "tokens"} for name in [*names, "last_hidden_state"]},
+        dynamo=False,
+    )
+    expected = LightEncoder(str(folder))(TEXTS, "")
+    by_onnx = LightEncoder(str(folder), runtime="onnx")
+    assert by_onnx(TEXTS, "") == pytest.approx(expected, abs=1e-5)
+    assert by_onnx.revision.endswith("-ort")

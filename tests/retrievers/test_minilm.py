@@ -17,7 +17,7 @@ from notes import ask, corpus
 
 from harness.errors import UsageError
 from harness.retrievers.bert import Bert
-from harness.retrievers.minilm import PACKAGED, MiniLM, NumpyEncoder
+from harness.retrievers.minilm import PACKAGED, LightEncoder, MiniLM
 from harness.retrievers.models import locate
 
 # SentenceTransformer.encode of sentence-transformers 6.2.0 on torch 2.13.0 (CPU) with the weights
@@ -40,7 +40,7 @@ PRODUCTS = [1.0, 0.0306345, 0.1065210, 0.1079105]
 
 @pytest.mark.usefixtures("weights")
 def test_vectors_are_those_of_sentence_transformers() -> None:
-    vectors = NumpyEncoder(PACKAGED)(list(EXPECTED), "")
+    vectors = LightEncoder(PACKAGED)(list(EXPECTED), "")
     assert vectors.shape == (4, 384)
     assert vectors.dtype == np.float32
     assert vectors[:, :5] == pytest.approx(np.array(list(EXPECTED.values())), abs=1e-6)
@@ -50,7 +50,7 @@ def test_vectors_are_those_of_sentence_transformers() -> None:
 @pytest.mark.usefixtures("weights")
 def test_a_vector_does_not_depend_on_its_batch() -> None:
     texts = [f"note {i}: " + "one more word " * (i * 7 % 61) for i in range(24)]
-    encoder = NumpyEncoder(PACKAGED)
+    encoder = LightEncoder(PACKAGED)
     alone = np.concatenate([encoder([text], "") for text in texts[:10]])
     assert encoder(texts, "")[:10] == pytest.approx(alone, abs=1e-6)
 
@@ -137,7 +137,7 @@ def test_a_folder_without_a_model_is_said(tmp_path: Path) -> None:
 def test_prompts_and_similarity_reach_the_vectors(tmp_path: Path) -> None:
     model = str(tiny_bert.write(tmp_path / "model", normalise=False))
     notes = corpus(["ab cd", "abc", "j i h"])
-    encoder = NumpyEncoder(model)
+    encoder = LightEncoder(model)
     asked = encoder(["cd"], "ab ")[0]
     documents = encoder(notes.contents, "j ")
     retriever = MiniLM(model, query_prompt="ab ", passage_prompt="j ", similarity="dot")
@@ -171,3 +171,11 @@ def _run(
         "reported": said["run"]["reported_by_the_system"][0],
         "recall@10": block["slices"]["all"]["metrics"]["recall@10"]["value"],
     }
+
+
+@pytest.mark.usefixtures("home", "weights")
+def test_a_model_without_an_onnx_file_says_so(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"carries no onnx/model.onnx|onnxruntime"):
+        MiniLM(runtime="onnx")
+    with pytest.raises(ValueError, match="numpy or onnx, not 'torch'"):
+        MiniLM(runtime="torch")
