@@ -12,7 +12,7 @@ from typing import Any
 from harness.board.entries import read_entry
 from harness.board.ranks import rank_ranges
 from harness.errors import UsageError
-from harness.files import disk_errors, write_json
+from harness.files import disk_errors, write_bytes
 
 SCHEMA_VERSION = 2
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
@@ -45,8 +45,24 @@ def write_board(results: Path, out: Path) -> dict[str, Any]:
     """
     built = build(results)
     with disk_errors(out.parent, "name another file with --out"):
-        write_json(out, built)
+        write_bytes(out, _lines(built))
     return built
+
+
+def _lines(built: dict[str, Any]) -> bytes:
+    """JSON with an entry a line: small, and a new run is a new line for whoever compares files."""
+    import orjson
+
+    def plain(value: Any) -> bytes:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+    boards = []
+    for board in built["boards"]:
+        head = plain({name: value for name, value in board.items() if name != "entries"})
+        entries = b",\n".join(plain(entry) for entry in board["entries"])
+        boards.append(head[:-1] + b',"entries":[\n' + entries + b"\n]}")
+    start = b'{"schema_version":%d,"boards":[\n' % built["schema_version"]
+    return start + b",\n".join(boards) + b"\n]}\n"
 
 
 def unscored(results: Path) -> list[str]:
