@@ -10,12 +10,15 @@ _LEADING = {
 }
 
 
-def table(boards: dict[str, Any]) -> str:
-    """One table a board, best first by its leading metric; ranks are ranges."""
-    return "\n\n".join(_board(board) for board in boards["boards"])
+def table(boards: dict[str, Any], style: str = "terminal") -> str:
+    """One table a board, best first by its leading metric; ranks are ranges.
+
+    `style`: terminal, or markdown, which leaves parameters out.
+    """
+    return "\n\n".join(_board(board, style) for board in boards["boards"])
 
 
-def _board(board: dict[str, Any]) -> str:
+def _board(board: dict[str, Any], style: str) -> str:
     from tabulate import tabulate
 
     cells = [(entry, _leading(entry)) for entry in board["entries"]]
@@ -35,8 +38,15 @@ def _board(board: dict[str, Any]) -> str:
         for entry, found in cells
     ]
     headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "failed"]
+    chance = cells[0][1].get(first, {}).get("chance")
+    foot = "" if chance is None else f"chance of {first}: {chance:.4f}"
+    if style == "markdown":  # for pages, where parameters would take all the room
+        headers.pop(2)
+        lines = [[*line[:2], *line[3:]] for line in lines]
+        grid = tabulate(lines, headers, tablefmt="pipe", disable_numparse=True)
+        return f"## {title(board)}\n\n{grid}\n\n{foot}".rstrip()
     grid = tabulate(lines, headers, maxcolwidths=[None, None, 40], disable_numparse=True)
-    return f"{title(board)}\n{grid}"
+    return f"{title(board)}\n{grid}\n{foot}".rstrip()
 
 
 def title(board: dict[str, Any]) -> str:

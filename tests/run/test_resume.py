@@ -134,7 +134,7 @@ def test_other_settings_do_not_go_on_with_it(
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path)
     again = Stops()
-    run(notes, again, Settings(k=2), out=tmp_path, resume=True)
+    run(notes, again, Settings(k=2), out=tmp_path, resume=True, quiet=False)
     assert len(again.asked) == 36
     assert "no interrupted run with these settings" in capsys.readouterr().err
     # What belongs to the first is still there for it, and is refused once it was tampered with.
@@ -149,7 +149,7 @@ def test_a_finished_run_is_kept_by_resume(
 ) -> None:
     folder = run(notes, Stops(), out=tmp_path)
     before, again = (folder / "run.json").read_bytes(), Stops()
-    assert run(notes, again, out=tmp_path, resume=True) == folder
+    assert run(notes, again, out=tmp_path, resume=True, quiet=False) == folder
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
     assert "is finished already and is kept" in capsys.readouterr().err
