@@ -39,9 +39,9 @@ def texts(name: str) -> list[str]:
 
 def numpy_way() -> Callable[[list[str]], Any]:
     """The encoder of `minilm`."""
-    from harness.retrievers.minilm import PACKAGED, NumpyEncoder
+    from harness.retrievers.minilm import PACKAGED, LightEncoder
 
-    encoder = NumpyEncoder(PACKAGED)
+    encoder = LightEncoder(PACKAGED)
     return lambda portion: encoder(portion, "")
 
 
