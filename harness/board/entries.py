@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from harness.board.costs import embedders
 from harness.compare.scored import ScoredRun
 from harness.errors import UsageError
 from harness.schema import Ability
@@ -68,6 +69,7 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
             "ingestion": measured.get("ingestion"),
             "search_ms": measured.get("search_ms"),
             "peak_memory_bytes": measured.get("peak_memory_bytes"),
+            "embeddings": _embeddings(record.get("reported_by_the_system", [])),
         },
         "provenance": {
             "finished": record["finished"],
@@ -79,6 +81,15 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
             "submitted": bool(record.get("submitted", False)),
         },
     }
+
+
+def _embeddings(reported: Any) -> dict[str, Any] | None:
+    """How many texts were embedded and how many came from the cache, whose times are no cost."""
+    found = embedders(reported)
+    if not found:
+        return None
+    names = ("texts_asked", "texts_embedded", "embedding_seconds")
+    return {name: sum(one.get(name, 0) for one in found) for name in names}
 
 
 def _protocol(block: dict[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,8 @@ def _order(head: dict[str, Any]) -> tuple[str, ...]:
 def _rank(entries: list[dict[str, Any]]) -> None:
     """Give every cell its `rank`, [best, worst], among the cells that it compares with.
 
-    Systems that were shown the answer key have no rank, nor have cells without an interval.
+    Systems that were shown the answer key have no rank, nor have cells without an interval, nor
+    such of fewer queries than others: who fails on the hard ones must not rise by it.
     """
     cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for entry in entries:
@@ -98,7 +99,9 @@ def _rank(entries: list[dict[str, Any]]) -> None:
                 for metric, cell in metrics.items():
                     if "interval" in cell:
                         cells.setdefault((*same, name, metric), []).append(cell)
-    for group in cells.values():
+    for whole in cells.values():
+        most = max(cell["n"] for cell in whole)
+        group = [cell for cell in whole if cell["n"] == most]
         intervals = [(cell["interval"]["low"], cell["interval"]["high"]) for cell in group]
         for cell, ranks in zip(group, rank_ranges(intervals), strict=True):
             cell["rank"] = list(ranks)

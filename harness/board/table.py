@@ -24,7 +24,12 @@ def _board(board: dict[str, Any], style: str) -> str:
     cells = [(entry, _leading(entry)) for entry in board["entries"]]
     metrics = list(dict.fromkeys(metric for _, found in cells for metric in found))
     first = metrics[0] if metrics else ""
-    cells.sort(key=lambda pair: -(pair[1].get(first, {}).get("value") or 0))
+    cells.sort(
+        key=lambda pair: (
+            "rank" not in pair[1].get(first, {}) and not pair[0]["sees_answer_key"],
+            -(pair[1].get(first, {}).get("value") or 0),
+        )
+    )
     lines = [
         [
             _ranks(found.get(first, {}).get("rank")),
@@ -33,11 +38,11 @@ def _board(board: dict[str, Any], style: str) -> str:
             found.get(first, {}).get("n", "-"),
             *(_plain(found.get(metric, {}).get("value")) for metric in metrics),
             _range(found.get(first, {}).get("interval")),
-            entry["queries"]["failed"],
+            _lost(entry["queries"]),
         ]
         for entry, found in cells
     ]
-    headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "failed"]
+    headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "not measured"]
     chance = cells[0][1].get(first, {}).get("chance")
     foot = "" if chance is None else f"chance of {first}: {chance:.4f}"
     if style == "markdown":  # for pages, where parameters would take all the room
@@ -76,6 +81,14 @@ def _ranks(ranks: list[int] | None) -> str:
         return "-"
     best, worst = ranks
     return str(best) if best == worst else f"{best}-{worst}"
+
+
+def _lost(queries: dict[str, int]) -> str:
+    """Queries that are in no mean: those that failed, and those whose texts were not resolved."""
+    said = [f"{queries['failed']} failed"] if queries["failed"] else []
+    if queries["not_measurable"]:
+        said.append(f"{queries['not_measurable']} unresolved")
+    return ", ".join(said) or "-"
 
 
 def _range(interval: dict[str, Any] | None) -> str:

@@ -15,9 +15,11 @@ from harness.cli import (
     explain,
     gate,
     leaderboard,
+    report,
     retrievers,
     run,
     score,
+    serve,
     sweep,
 )
 
@@ -40,7 +42,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb in (
-        *(run, score, compare, analyze, leaderboard, sweep, gate),
+        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate),
         *(datasets, retrievers, check, explain, cache),
     ):
         verb.add(verbs)

@@ -14,8 +14,11 @@ def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "leaderboard",
-        help="gather run folders into leaderboard.json",
-        description="One row a run, abilities x metrics with n; building it again gives no diff.",
+        help="gather run folders into leaderboard.json and a page",
+        description=(
+            "One row a run, abilities x metrics with n; building it again gives no diff. The same "
+            "as a page, leaderboard.html, is written beside it."
+        ),
         allow_abbrev=False,
     )
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
@@ -23,6 +26,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
     parser.add_argument("--results", metavar="FOLDER", default="results", help="the run folders")
     parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
+    parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
     add_output(parser)
     parser.set_defaults(call=call)
 
@@ -30,7 +34,9 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
     from harness.board.leaderboard import unscored, write_board
+    from harness.board.page import board_page
     from harness.board.table import table
+    from harness.files import disk_errors, write_bytes
 
     results = Path(options.results)
     if options.verb == "add":
@@ -44,6 +50,8 @@ def call(options: argparse.Namespace) -> int:
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
     board = write_board(results, out)
+    with disk_errors(out.parent, "name another file with --out"):
+        write_bytes(out.with_suffix(".html"), board_page(board))
     if without := unscored(results):
         print(
             f"note: {len(without)} runs have no scores and are left out: {', '.join(without)}; "
@@ -53,7 +61,8 @@ def call(options: argparse.Namespace) -> int:
     if options.json:
         print(out.read_text(), end="")
     elif not options.quiet:
-        print(table(board))
+        print(table(board, options.format))
         entries = sum(len(one["entries"]) for one in board["boards"])
-        print(f"\n{entries} runs on {len(board['boards'])} boards in {out}")
+        page = out.with_suffix(".html").name
+        print(f"\n{entries} runs on {len(board['boards'])} boards in {out} and, as a page, {page}")
     return 0

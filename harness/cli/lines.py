@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.board.costs import embedders
+
 Line = tuple[str, str]
 """A title, and what is said."""
 
@@ -103,7 +105,7 @@ def _embeddings(record: dict[str, Any]) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
     from harness.cli.tables import size
 
-    reported = [one for one in record.get("reported_by_the_system", ()) if "texts_asked" in one]
+    reported = embedders(record.get("reported_by_the_system", []))
     asked = sum(one["texts_asked"] for one in reported)
     if not asked:
         return None
@@ -124,8 +126,13 @@ def _hits(summary: dict[str, Any]) -> Line | None:
     if not found:
         return None
     n = found["returned"]
-    ways = ", ".join(f"{count / n:.1%} {way}" for way, count in found["by_way"].items())
-    text = f"{n} texts returned; resolved by {ways}" if n else "no text was returned"
+    by_way = {way: count for way, count in found["by_way"].items() if way != "none"}
+    ways = ", ".join(f"{count / n:.1%} by {way}" for way, count in by_way.items())
+    text = f"{n} texts returned; resolved {ways or 'none'}" if n else "no text was returned"
+    if lost := found["by_way"].get("none"):
+        text += f"; {lost / n:.1%} could not be"
+    if found["queries_not_measurable"]:
+        text += f"; {found['queries_not_measurable']} questions not measurable"
     if found["matched_by_text"]:
         said = found["token_f1_at_least"].items()
         text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)

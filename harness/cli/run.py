@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
     Verbs,
@@ -21,6 +21,9 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.retrievers.registry import RetrieverSpec
 
 
 def add(verbs: Verbs) -> None:
@@ -80,6 +83,13 @@ def call(options: argparse.Namespace) -> int:
             f"see {folder / 'errors.jsonl'}",
             file=sys.stderr,
         )
+    lost = record.get("hits", {}).get("queries_not_measurable", 0)
+    if lost and lost == record["queries"]["asked"]:
+        print(
+            "harness: not one text was resolved to a document, so nothing is measured",
+            file=sys.stderr,
+        )
+        return 1
     return 1 if failed else 0
 
 
@@ -91,6 +101,7 @@ def _suite(options: argparse.Namespace, known: set[str]) -> int:
     runs = expand(options, options.config, known)
     for run in runs:
         _check(run)
+        _known(run)
     done = run_all(runs, _run_one)
     for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
         write_board(out, out / "leaderboard.json")
@@ -115,6 +126,25 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
 
 
+def _known(options: argparse.Namespace) -> None:
+    """Raises UsageError for a dataset, a view of it, or a retriever that there is not."""
+    from harness.dataset.catalogue import find
+    from harness.dataset.prepare import choose_view
+
+    view = view_arguments(options)
+    _, variant, name = find(options.dataset)
+    choose_view(variant, view["granularity"], view["text"], view["split"], name)
+    _spec(options).check()
+    scoring_choices(options)
+
+
+def _spec(options: argparse.Namespace) -> RetrieverSpec:
+    from harness.retrievers.registry import RetrieverSpec
+
+    params = {**options.params, **parameters(options.param)}
+    return RetrieverSpec(options.retriever, params, tuple(options.plugin or ()))
+
+
 def _asked(options: argparse.Namespace) -> list[str]:
     return [str(metric) for metric in scoring_choices(options).metrics]
 
@@ -124,18 +154,13 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
     from harness.dataset.prepare import open_dataset
     from harness.results.folder import RunFolder
     from harness.results.scored import score_run
-    from harness.retrievers.registry import RetrieverSpec
     from harness.runs.runner import Settings, run
     from harness.scoring.protocols import fitting
 
     if options.quiet or options.json:
         os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
     choices = scoring_choices(options)
-    spec = RetrieverSpec(
-        options.retriever,
-        {**options.params, **parameters(options.param)},
-        tuple(options.plugin or ()),
-    )
+    spec = _spec(options)
     spec.check()  # a wrong name is said before a long preparation
     settings = Settings(
         k=options.k or 0,

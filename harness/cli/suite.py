@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import copy
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,9 +92,11 @@ def run_all(
         print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
-        except HarnessError as error:
+        except Exception as error:  # the rest of the list goes on
+            why = str(error).splitlines()[0] if isinstance(error, HarnessError) else repr(error)
+            if not isinstance(error, HarnessError):
+                traceback.print_exc()
             print(f"harness: {title}: {error}", file=sys.stderr, flush=True)
-            why = str(error).splitlines()[0]
             done.append(Done(options.dataset, name, None, None, None, why))
             continue
         done.append(Done(options.dataset, name, folder, summary, record))

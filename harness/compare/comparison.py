@@ -79,7 +79,9 @@ class Table:
     """One protocol: cells in order of slice and metric.
 
     `over` is what was taken for independent (`haystacks` or `queries`) and `units` how many of
-    those there are. `left_out` names metrics that not every run has, with the reason.
+    those there are. `left_out` names metrics that not every run has, with the reason. `dropped` is,
+    for each run, how many of its queries are in no mean here because another run has no value for
+    them: it failed there, or could not be measured.
     """
 
     protocol: str
@@ -89,6 +91,7 @@ class Table:
     cells: tuple[Cell, ...]
     families: tuple[Family, ...]
     left_out: dict[str, str]
+    dropped: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

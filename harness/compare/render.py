@@ -72,7 +72,14 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
     title = f"{table.protocol}, {table.unit}; independent: {table.units} {table.over}"
-    return f"{title}\n\n{grid}\n\n{_foot(table, cells, pairs)}"
+    foot = _foot(table, cells, pairs)
+    for run, n in enumerate(table.dropped):
+        if n:
+            foot += (
+                f"\n{n} queries of {_letter(run)} are in no mean here, as another run has no value "
+                "for them: everything is over the queries in common"
+            )
+    return f"{title}\n\n{grid}\n\n{foot}"
 
 
 def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:

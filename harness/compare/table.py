@@ -42,6 +42,11 @@ def table(
     clusters = _clusters(labels, options.over)
     independent = np.array(first.queries if clusters is None else labels)[scored]
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
+    # Means over other queries do not compare: what one run lacks is left out of all.
+    lacking = np.logical_or.reduce([np.isnan(matrix) for matrix in matrices])
+    dropped = tuple(_dropped(matrix, lacking) for matrix in matrices)
+    for matrix in matrices:
+        matrix[lacking] = np.nan
     arguments: dict[str, Any] = {
         "level": options.level,
         "resamples": options.resamples,
@@ -67,7 +72,13 @@ def table(
         cells=cells,
         families=families,
         left_out=left_out,
+        dropped=dropped,
     )
+
+
+def _dropped(matrix: Values, lacking: Flags) -> int:
+    """Queries that this run has a value for and another lacks."""
+    return int((~np.isnan(matrix) & lacking).any(axis=1).sum())
 
 
 def slice_masks(rows: BlockRows, *, by_category: bool) -> dict[str, Flags]:

@@ -65,7 +65,7 @@ def by_k(material: Material, block: Block) -> dict[str, Any]:
         "slices": {
             name: {
                 "n": max(cell["n"] for cell in cells.values()),
-                "best_f1": max(ks, key=lambda k: cells[f"f1@{k}"]["value"]),  # noqa: B023
+                "best_f1": max(ks, key=lambda k: cells[f"f1@{k}"]["value"]),
                 "families": {
                     family: _series([cells[f"{family}@{k}"] for k in ks]) for family in FAMILIES
                 },

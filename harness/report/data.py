@@ -8,7 +8,7 @@ from typing import Any
 
 import harness
 from harness.compare.compare import compare
-from harness.compare.comparison import Comparison, Options, Pair
+from harness.compare.comparison import Comparison, Options, Pair, Table
 from harness.compare.scored import Block, ScoredRun
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
@@ -24,6 +24,7 @@ SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""
 
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
+_FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
 
 
@@ -72,7 +73,9 @@ def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
 
     `memory` where there are several abilities, else `trec`, as in the table of a run.
     """
-    own = {name: (name, unit) for name, unit in blocks if unit == run.scores["dataset"]["granularity"]}
+    own = {
+        name: (name, unit) for name, unit in blocks if unit == run.scores["dataset"]["granularity"]
+    }
     memory = own.get("memory")
     if memory and "trec" in own:
         abilities = [s for s in run.blocks[memory]["slices"] if s in set(Ability)]
@@ -125,8 +128,9 @@ def _block(
         names.remove("answerable")
     if len(names) == 2:  # one ability: the same queries twice
         names = ["all"]
-    metrics = [m for m in found[0]["slices"]["all"]["metrics"]] if names else []
-    metrics = [m for m in metrics if all(m in one["slices"]["all"]["metrics"] for one in found)]
+    known = [one["slices"]["all"]["metrics"] if names else {} for one in found]
+    metrics = [m for m in known[0] if all(m in other for other in known)]
+    metrics.sort(key=_place)
     lead = _LEADING.get(block[0], "")
     return {
         "protocol": f"{block[0]}/{found[0]['version']}",
@@ -142,6 +146,7 @@ def _block(
             for one in found
         ],
         "pairs": _pairs(block, compared),
+        "dropped": _dropped(block, compared),
     }
 
 
@@ -149,22 +154,36 @@ def _same_n(block: dict[str, Any], *names: str) -> bool:
     return len({block["slices"][name]["n"] for name in names}) == 1
 
 
+def _place(metric: str) -> tuple[int, int]:
+    """Where a metric stands in a list: by family, those of page and table first, then by k."""
+    family, _, k = metric.partition("@")
+    return (_FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES), int(k or 0))
+
+
 def _first_at_10(metrics: Sequence[str]) -> str:
     return next((m for m in metrics if m.endswith("@10")), metrics[0] if metrics else "")
 
 
-def _pairs(block: Block, compared: Comparison | None) -> dict[str, dict[str, Any]]:
-    """The paired comparison of two runs by slice and metric."""
-    if compared is None:
-        return {}
-    tables = [
+def _tables(block: Block, compared: Comparison | None) -> list[Table]:
+    """What was compared under a protocol."""
+    groups = compared.groups if compared is not None else ()
+    return [
         table
-        for group in compared.groups
+        for group in groups
         for table in group.tables
         if (table.protocol.partition("/")[0], table.unit) == block
     ]
+
+
+def _dropped(block: Block, compared: Comparison | None) -> list[int]:
+    """How many queries of each run are not compared, as the other has no value for them."""
+    return [n for table in _tables(block, compared) for n in table.dropped]
+
+
+def _pairs(block: Block, compared: Comparison | None) -> dict[str, dict[str, Any]]:
+    """The paired comparison of two runs by slice and metric."""
     found: dict[str, dict[str, Any]] = {}
-    for table in tables:
+    for table in _tables(block, compared):
         for cell in table.cells:
             found.setdefault(cell.slice, {})[cell.metric] = _pair(cell.pairs[0])
     return found

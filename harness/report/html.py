@@ -59,6 +59,7 @@ def page(
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         '<meta name="referrer" content="no-referrer">',
         '<meta name="color-scheme" content="light dark">',
+        '<link rel="icon" href="data:,">',
         f"<title>{escape(title)}</title>",
         f"<style>{style}</style>",
         "</head>",

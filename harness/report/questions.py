@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from harness.files import read_json
+from harness.jsonl_file import read_lines
 from harness.matching.hits import by_query
 from harness.report.material import Material
 from harness.report.texts import Shelf, Texts, moment
@@ -57,7 +59,7 @@ def _starts(query: Any, asked: Any) -> tuple[Any, list[int]]:
     `query` is ascending, as `asked` is.
     """
     mine = np.isin(query, asked)
-    return mine, np.searchsorted(query[mine], asked).tolist() + [int(mine.sum())]
+    return mine, [*np.searchsorted(query[mine], asked).tolist(), int(mine.sum())]
 
 
 def _evidence(materials: Sequence[Material], asked: Any, shelf: Shelf) -> dict[str, Any]:
@@ -74,7 +76,7 @@ def _evidence(materials: Sequence[Material], asked: Any, shelf: Shelf) -> dict[s
         haystack = int(dataset.query_haystack[judged.query[at]])
         documents.append(shelf.place(haystack, row) if row >= 0 else shelf.unknown(names[at]))
     return {
-        "start": np.searchsorted(query, asked).tolist() + [len(query)],
+        "start": [*np.searchsorted(query, asked).tolist(), len(query)],
         "document": documents,
         "grade": judged.grade[mine].tolist(),
         "missing": (judged.document[mine] < 0).astype(int).tolist(),
@@ -152,14 +154,10 @@ def _first(material: Material) -> Any:
 
 def _errors(material: Material, place: dict[int, int], texts: Texts) -> dict[str, int]:
     """The trace of each failed query, by its place in the table."""
-    from harness.jsonl_file import read_lines
-
     path = material.run.folder / "errors.jsonl"
     if not path.is_file():
         return {}
-    import orjson
-
-    records = [orjson.loads(line) for line in read_lines(path)]
+    records = [orjson.loads(line) for line in read_lines(path) if line]
     return {
         str(place[material.row_of[record["query"]]]): texts.number(record["error"][-600:])
         for record in records

@@ -51,7 +51,8 @@ class Command:
 
     def index(self, corpus: Corpus) -> None:
         """Reset, then send the documents in their order; starts the command where it is not up."""
-        if self._process is None or self._process.poll() is not None:
+        # A process that was killed may not be known to be gone yet.
+        if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
         self._exchange(wire.reset(corpus))
         for message in wire.batches(corpus, self._documents):

@@ -79,6 +79,8 @@ def as_result(found: Found) -> Result:
         return Result([item[0] for item in items], [float(item[1]) for item in items])
     if items and all(isinstance(item, Hit) for item in items):
         return Result(hits=items)
+    if any(isinstance(item, Hit) for item in items):
+        raise TypeError("an answer is all hits or all ids, not some of each")
     return Result(items)
 
 

@@ -36,7 +36,7 @@ class Embedder:
         self._encoder = encoder
         self._store = Store(encoder.model, encoder.revision)
         self._asked = self._embedded = 0
-        self._seconds = 0.0
+        self._seconds = self._waited = 0.0
 
     def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
         """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
@@ -47,8 +47,7 @@ class Embedder:
         missing = np.flatnonzero(~self._store.fill(keys, vectors))
         self._asked += len(keys)
         if len(missing):
-            with self._store.alone():
-                self._embed(keys, distinct, prompt, vectors, missing)
+            self._embed(keys, distinct, prompt, vectors, missing)
         if len(keys) == len(texts):
             return vectors
         return vectors[[row[key(text, prompt)] for text in texts]]
@@ -61,6 +60,7 @@ class Embedder:
             "texts_asked": self._asked,
             "texts_embedded": self._embedded,
             "embedding_seconds": self._seconds,
+            "waited_seconds": self._waited,  # for other processes that embedded
             "cache_bytes": self._store.bytes(),
         }
         if self._asked:
@@ -82,31 +82,58 @@ class Embedder:
         vectors: Vectors,
         missing: npt.NDArray[np.int64],
     ) -> None:
-        """Embed the missing rows in portions, each kept as soon as it is there."""
-        # Another process may have embedded them while this one waited for the lock.
-        waiting = np.empty((len(missing), vectors.shape[1]), np.float32)
-        brought = self._store.fill([keys[i] for i in missing], waiting)
-        vectors[missing[brought]] = waiting[brought]
-        missing = missing[~brought]
+        """Embed the missing rows in portions, each kept as soon as it is there.
+
+        One process embeds at a time, a portion each in turn, so that no two embed the same text.
+        """
         # Portions of one size in the given order: a run that was stopped goes on with the very
         # batches it would have had, and so with the very same vectors.
         size = self._encoder.at_once
         with _progress(len(missing), self._encoder.model) as bar:
             for start in range(0, len(missing), size):
                 portion = missing[start : start + size]
-                started = perf_counter()
-                vectors[portion] = self._encoder([texts[i] for i in portion], prompt)
-                self._seconds += perf_counter() - started
-                self._store.add([keys[i] for i in portion], vectors[portion])
-                self._embedded += len(portion)
+                began = perf_counter()
+                with self._store.alone():
+                    self._waited += perf_counter() - began
+                    self._portion(keys, texts, prompt, vectors, portion)
                 bar.update(len(portion))
+
+    def _portion(
+        self,
+        keys: list[bytes],
+        texts: list[str],
+        prompt: str,
+        vectors: Vectors,
+        portion: npt.NDArray[np.int64],
+    ) -> None:
+        """Embed and keep one portion, less what another process has brought meanwhile."""
+        there = np.empty((len(portion), vectors.shape[1]), np.float32)
+        brought = self._store.fill([keys[i] for i in portion], there)
+        vectors[portion[brought]] = there[brought]
+        portion = portion[~brought]
+        if not len(portion):
+            return
+        started = perf_counter()
+        vectors[portion] = self._encoder([texts[i] for i in portion], prompt)
+        self._seconds += perf_counter() - started
+        self._store.add([keys[i] for i in portion], vectors[portion])
+        self._embedded += len(portion)
 
 
 def _progress(total: int, model: str) -> Any:
-    """Rate and time left, on a terminal, where it takes a while; TQDM_DISABLE silences it."""
+    """Rate and time left where it takes a while: a bar, or in a log a line now and then.
+
+    TQDM_DISABLE silences it.
+    """
     from tqdm import tqdm
 
-    hidden = not sys.stderr.isatty() or bool(os.environ.get("TQDM_DISABLE"))
+    log = not sys.stderr.isatty()
     return tqdm(
-        total=total, unit="text", desc=f"embed with {model}", disable=hidden, delay=1, leave=False
+        total=total,
+        unit="text",
+        desc=f"embed with {model}",
+        disable=bool(os.environ.get("TQDM_DISABLE")),
+        delay=20 if log else 1,
+        mininterval=30 if log else 0.1,
+        leave=False,
     )

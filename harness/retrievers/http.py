@@ -42,8 +42,11 @@ class Http:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must begin with http:// or https://, not {url!r}")
-        if parts.username or parts.password:
-            raise ValueError(f"url is written into results: give the secret as {TOKEN} instead")
+        if parts.username or parts.password or parts.query:
+            raise ValueError(
+                "url is written into results and must hold no user, password or ?query: give a "
+                f"secret as {TOKEN}"
+            )
         for name, number in (("documents", documents), ("questions", questions)):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
@@ -55,7 +58,7 @@ class Http:
         self._documents, self._questions, self._concurrency = documents, questions, concurrency
         self.batch_size = questions * concurrency
         self._usage = wire.Usage()
-        self._reached = False
+        self._reached = self._gone = False
         again = urllib3.Retry(
             retries,
             status_forcelist=(429, 502, 503, 504),
@@ -73,6 +76,7 @@ class Http:
 
     def index(self, corpus: Corpus) -> None:
         """Reset, then send the documents in their order."""
+        self._gone = False
         self._post(wire.reset(corpus))
         for message in wire.batches(corpus, self._documents):
             self._post(message)
@@ -104,6 +108,8 @@ class Http:
         import urllib3
 
         place = f"{self._url}/{message['type']}"
+        if self._gone:
+            raise ConnectionError(f"{place}: the service was gone before, see there")
         try:
             reply = self._pool.request("POST", place, body=orjson.dumps(message))
         except urllib3.exceptions.HTTPError as error:
@@ -112,6 +118,9 @@ class Http:
                     f"retriever 'http': nothing answers at {place}: {_reason(error)}; "
                     "start the service, or mend the url"
                 ) from None
+            # What is gone is not asked again, with all retries, for every question of a haystack.
+            reason = getattr(error, "reason", None)
+            self._gone = isinstance(reason, urllib3.exceptions.NewConnectionError)
             raise
         self._reached = True
         try:

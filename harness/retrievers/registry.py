@@ -88,10 +88,18 @@ class RetrieverSpec:
             return FunctionRetriever(factory, params)
         if "seed" in inspect.signature(factory).parameters and "seed" not in params:
             params["seed"] = seed
+        lacking = [
+            p.name
+            for p in parameters(factory)
+            if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD and p.name not in params
+        ]
+        if lacking:
+            raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...")
         try:
             built = factory(**params)
         except (TypeError, ValueError) as error:
-            raise UsageError(f"retriever {self.name!r}: {error}") from error
+            said = str(error) if self.name in BUILT_IN else _said(error)
+            raise UsageError(f"retriever {self.name!r}: {said}") from error
         except HarnessError:
             raise
         except Exception as error:

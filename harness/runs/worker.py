@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,9 @@ from harness.retrievers.contract import Hit, Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.view import View
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+FAILURES = (Exception, SystemExit)
+"""What somebody else's code may raise without ending the run; Ctrl-C still does."""
 _LARGEST = np.finfo(np.float64).max
 
 COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
@@ -134,13 +138,16 @@ class Worker:
             bench.retriever.index(bench.view.corpus)
         except HarnessError:
             raise
-        except Exception:
+        except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
-            bench.index_error = "index failed:\n" + traceback.format_exc()
+            bench.index_error = "index failed:\n" + _trace()
         outcome.index_seconds = perf_counter() - start
         after = _counts(bench.retriever)
         if after:
-            outcome.ingested = {name: n - before.get(name, 0) for name, n in after.items()}
+            rose = {name: n - before.get(name, 0) for name, n in after.items()}
+            # To wait for another process is no work of this system.
+            outcome.index_seconds -= rose.pop("waited_seconds", 0)
+            outcome.ingested = rose
 
     def _search(self, bench: _Bench, queries: list[int]) -> list[Answer]:
         retriever = bench.retriever
@@ -155,11 +162,11 @@ class Worker:
                 raise ValueError(f"{len(questions)} questions, but {len(found)} results")
         except HarnessError:
             raise
-        except Exception:
+        except FAILURES:
             if len(queries) > 1:
                 # One bad question must not cost the others: ask one by one.
                 return [answer for query in queries for answer in self._search(bench, [query])]
-            return [Answer(queries[0], error=traceback.format_exc())]
+            return [Answer(queries[0], error=_trace())]
         # In a batch each question is charged its share.
         seconds = (perf_counter() - start) / len(queries)
         own_ids = bool(getattr(retriever, "own_ids", False))
@@ -179,8 +186,8 @@ class Worker:
             scores = _scores(result, len(positions))
             answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
             answer.confidence = _confidence(result)
-        except Exception:  # a result may run the retriever's code: a generator, an array of its own
-            return Answer(query, error=traceback.format_exc(), seconds=seconds)
+        except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
+            return Answer(query, error=_trace(), seconds=seconds)
         if scores is not None and len(scores) > 1 and (scores[1:] > scores[:-1]).any():
             order = np.argsort(-scores, kind="stable")
             positions, scores, answer.reordered = positions[order], scores[order], True
@@ -247,7 +254,7 @@ def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]
     if not isinstance(hit.text, str):
         raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
     score = None if hit.score is None else float(hit.score)
-    return {"text": hit.text, "rows": rows, "unknown": unknown, "score": score}
+    return {"text": well_formed(hit.text), "rows": rows, "unknown": unknown, "score": score}
 
 
 def close(retriever: Retriever) -> None:
@@ -256,11 +263,21 @@ def close(retriever: Retriever) -> None:
         retriever.close()  # type: ignore[attr-defined]
 
 
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for lone surrogates (half a character), which no file can hold."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def _trace() -> str:
+    return well_formed(traceback.format_exc())
+
+
 def _counts(retriever: Retriever) -> dict[str, float]:
     """The counts in a system's report; empty where it has none or fails to give it."""
     report = getattr(retriever, "report", None)
     said = _reported(report) if callable(report) else {}
-    return {name: said[name] for name in COUNTS if isinstance(said.get(name), int | float)}
+    names = (*COUNTS, "waited_seconds")
+    return {name: said[name] for name in names if isinstance(said.get(name), int | float)}
 
 
 def _reported(report: Callable[[], Any]) -> dict[str, Any]:
@@ -271,8 +288,8 @@ def _reported(report: Callable[[], Any]) -> dict[str, Any]:
     try:
         plain = orjson.loads(orjson.dumps(dict(report()), default=str, option=options))
         return cast(dict[str, Any], plain)
-    except Exception:
-        return {"error": traceback.format_exc()}
+    except FAILURES:
+        return {"error": _trace()}
 
 
 def _confidence(result: Result) -> float | None:

@@ -11,6 +11,7 @@ import orjson
 import pytest
 from corpora import cell, labelled, ranked
 
+from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.results.folder import RunFolder
@@ -230,3 +231,39 @@ def test_two_processes_do_not_work_at_one_run(notes: Dataset, failing: str, tmp_
     ):
         run(notes, failing + "Base", out=tmp_path / "out")
     assert run(notes, failing + "Base", out=tmp_path / "out") == folder
+
+
+ODD = '''
+from harness.retrievers.contract import Hit
+
+class Cut:
+    """Its answers and its errors hold half a character, as cut JSON of a model does."""
+    def index(self, corpus):
+        self.texts = corpus.contents
+
+    def search(self, queries, k):
+        if "3" in queries[0].text:
+            raise RuntimeError("bad \\\\ud83d text")
+        return [[Hit(self.texts[0] + " \\\\ud83d")] for q in queries]
+
+class Quits(Cut):
+    def search(self, queries, k):
+        raise SystemExit(0)
+
+class Mixed(Cut):
+    def search(self, queries, k):
+        return [[Hit(self.texts[0]), 1]]
+'''
+
+
+def test_half_a_character_and_an_exit_cost_their_question_only(home: Path, tmp_path: Path) -> None:
+    dataset = open_dataset("sample")
+    (tmp_path / "odd.py").write_text(ODD)
+    folder = run(dataset, RetrieverSpec(f"{tmp_path / 'odd.py'}:Cut"), out=tmp_path / "runs")
+    score_run(folder, dataset)
+    queries = RunFolder(folder).record["queries"]
+    assert queries["asked"] == 80
+    assert 0 < queries["failed"] < 80
+    for name in ("Quits", "Mixed"):
+        with pytest.raises(RunError, match="every one of the 80 queries failed"):
+            run(dataset, RetrieverSpec(f"{tmp_path / 'odd.py'}:{name}"), out=tmp_path / "runs")

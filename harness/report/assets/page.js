@@ -5,10 +5,13 @@ function el(tag, attributes = {}, ...children) {
   const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
-    if (name === "on") for (const [kind, call] of Object.entries(value)) node.addEventListener(kind, call);
+    if (name === "on")
+      for (const [kind, call] of Object.entries(value)) node.addEventListener(kind, call);
     else node.setAttribute(name, value === true ? "" : value);
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(
+    ...children.flat().filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return node;
 }
 
@@ -22,9 +25,14 @@ async function load() {
 }
 
 const NONE = "–";
-const plain = (value, digits = 3) => (value === null || value === undefined ? NONE : value.toFixed(digits));
-const signed = (value) => (value === null || value === undefined ? NONE : (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(3));
-const count = (value) => (value === null || value === undefined ? NONE : value.toLocaleString("en"));
+const plain = (value, digits = 3) =>
+  value === null || value === undefined ? NONE : value.toFixed(digits);
+const signed = (value) =>
+  value === null || value === undefined
+    ? NONE
+    : (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(3);
+const count = (value) =>
+  value === null || value === undefined ? NONE : value.toLocaleString("en");
 const span = (low, high, show = plain) => `${show(low)} to ${show(high)}`;
 
 /** Milliseconds as people say them. */
@@ -35,7 +43,9 @@ function duration(ms) {
 }
 
 const parameters = (params) =>
-  Object.entries(params).map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`).join(", ");
+  Object.entries(params)
+    .map(([name, value]) => `${name}=${typeof value === "string" ? value : JSON.stringify(value)}`)
+    .join(", ");
 
 /** How the interval of a cell was made. */
 function intervalSaid(interval) {
@@ -47,24 +57,36 @@ function intervalSaid(interval) {
 
 /** A labelled select; `options` are [value, text]. */
 function select(label, options, value, change, attributes = {}) {
-  const box = el("select", { ...attributes, on: { change: () => change(box.value) } },
-    options.map(([name, text]) => el("option", { value: name, selected: String(name) === String(value) }, text)));
+  const box = el(
+    "select",
+    { ...attributes, on: { change: () => change(box.value) } },
+    options.map(([name, text]) =>
+      el("option", { value: name, selected: String(name) === String(value) }, text),
+    ),
+  );
   return el("label", { class: "field" }, label, box);
 }
 
 /** Terms and what they are, without those of which nothing is known. */
 function facts(pairs) {
-  return el("dl", { class: "facts" }, pairs
-    .filter(([, value]) => value !== null && value !== undefined && value !== "")
-    .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
+  return el(
+    "dl",
+    { class: "facts" },
+    pairs
+      .filter(([, value]) => value !== null && value !== undefined && value !== "")
+      .map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+  );
 }
 
 /** The button that changes between light and dark; at first the system's choice holds. */
 function themeSwitch(changed = () => {}) {
-  const dark = () => (document.documentElement.dataset.theme ??
-    (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const dark = () =>
+    (document.documentElement.dataset.theme ??
+      (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
   const button = el("button", { type: "button", id: "theme" });
-  const say = () => { button.textContent = dark() ? "Light colours" : "Dark colours"; };
+  const say = () => {
+    button.textContent = dark() ? "Light colours" : "Dark colours";
+  };
   button.addEventListener("click", () => {
     document.documentElement.dataset.theme = dark() ? "light" : "dark";
     say();
@@ -76,6 +98,9 @@ function themeSwitch(changed = () => {}) {
 
 /** A header cell that sorts; `sorted` is "ascending", "descending" or "none". */
 function sortHeader(text, sorted, click, attributes = {}) {
-  return el("th", { scope: "col", "aria-sort": sorted, ...attributes },
-    el("button", { type: "button", class: "sort", on: { click } }, text));
+  return el(
+    "th",
+    { scope: "col", "aria-sort": sorted, ...attributes },
+    el("button", { type: "button", class: "sort", on: { click } }, text),
+  );
 }

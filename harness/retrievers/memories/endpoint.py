@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.errors import UsageError
+from harness.retrievers.stores.server import check_address
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -82,6 +83,8 @@ class Endpoint:
         self.timeout = timeout
         self.retries = retries
         self.meter = Meter()
+        if base_url:  # a parameter, which results record
+            check_address("base_url", base_url)
         if urlsplit(self.base_url).scheme not in ("http", "https"):
             raise UsageError(f"base_url {self.base_url!r} is no address; it begins with http://")
 

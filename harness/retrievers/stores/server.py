@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 
 def check_address(what: str, url: str) -> None:
-    """Raises UsageError for a user or a password in the address: parameters stand in results."""
+    """Raises UsageError for an address that may hold a secret: parameters stand in results."""
     parts = urlsplit(url)
-    if parts.username or parts.password:
+    if parts.username or parts.password or parts.query:
         raise UsageError(
-            f"{what}: the address must not hold a user or a password, since results record it; "
-            "give them by the environment"
+            f"{what}: the address must not hold a user or a password, nor a ?query, since results "
+            "record it; give secrets by the environment"
         )
 
 

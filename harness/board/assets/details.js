@@ -1,0 +1,174 @@
+// What is known of one entry of a board beside its numbers.
+
+/** Everything about an entry, in parts; `view` is what the board shows now. */
+function entryDetails(entry, cells, view, live) {
+  const { cost, provenance } = entry;
+  const part = (name, content, whole = false) =>
+    content?.hasChildNodes()
+      ? el("div", { class: whole ? "whole" : null }, el("h3", {}, name), content)
+      : null;
+  const git = provenance.git;
+  return el(
+    "div",
+    { class: "detail-grid" },
+    [
+      part(
+        "System",
+        facts([
+          ["Version", entry.version],
+          ["Parameters", parameters(entry.params)],
+          ["Revision", entry.revision],
+          ["Run by", entry.by],
+          [
+            "Taken in from elsewhere",
+            provenance.submitted ? "yes, and scored here from its rankings" : null,
+          ],
+          [
+            "Folder",
+            live
+              ? el("a", { href: `runs/${encodeURIComponent(entry.run)}/` }, `${entry.run}: report`)
+              : entry.run,
+          ],
+        ]),
+      ),
+      part(
+        "Failures",
+        facts([
+          ["Queries that failed", count(entry.queries.failed)],
+          ["Without a ranking", count(entry.queries.without_ranking)],
+          [
+            "Not measurable",
+            entry.queries.not_measurable ? count(entry.queries.not_measurable) : null,
+          ],
+        ]),
+      ),
+      part(`By ability: ${view.metric}`, abilityTable(cells, view.metric)),
+      part("Cost and time", facts(costs(entry))),
+      part("Without an answer, and updated facts", facts(sections(entry))),
+      part(
+        "Where the numbers are from",
+        facts([
+          ["Finished", provenance.finished.slice(0, 16).replace("T", " ")],
+          [
+            "Code",
+            git?.commit
+              ? `${String(git.commit).slice(0, 12)}${git.dirty ? ", with changes" : ""}`
+              : null,
+          ],
+          ["Machine", provenance.machine ? flat(provenance.machine) : null],
+          ["Versions", provenance.versions ? flat(provenance.versions) : null],
+          ["Files", provenance.files ? flat(provenance.files) : null],
+          ["Rankings from", provenance.rankings_from ? flat(provenance.rankings_from) : null],
+        ]),
+        true,
+      ),
+      entry.repeat
+        ? part("Do it again", el("code", { class: "repeat" }, entry.repeat), true)
+        : null,
+    ].filter(Boolean),
+  );
+}
+
+const flat = (values) =>
+  Object.entries(values)
+    .filter(([, value]) => value !== null && typeof value !== "object")
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ");
+
+function abilityTable(cells, metric) {
+  const rows = Object.entries(cells).filter(([, metrics]) => metrics[metric]);
+  if (!rows.length) return null;
+  return el(
+    "table",
+    {},
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        ["Slice", "n", "Value", "95% interval"].map((name, at) =>
+          el("th", { scope: "col", class: at ? "number" : null }, name),
+        ),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      rows.map(([name, { [metric]: cell }]) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, name),
+          el("td", { class: "number" }, count(cell.n)),
+          el("td", { class: "number" }, plain(cell.value)),
+          el(
+            "td",
+            { class: "number" },
+            cell.interval ? span(cell.interval.low, cell.interval.high) : NONE,
+          ),
+        ),
+      ),
+    ),
+  );
+}
+
+function costs({ cost, tokens }) {
+  const search = cost.search_ms,
+    memory = cost.peak_memory_bytes;
+  return [
+    ["A query, p50", search ? duration(search.p50) : null],
+    ["p95", search ? duration(search.p95) : null],
+    ["p99", search ? duration(search.p99) : null],
+    [
+      "Indexing",
+      cost.index
+        ? `${duration(1000 * cost.index.seconds)} for ${count(cost.index.documents)} documents`
+        : null,
+    ],
+    ...Object.entries(cost.ingestion ?? {}).map(([name, value]) => [
+      `Taking in: ${name.replaceAll("_", " ")}`,
+      count(value),
+    ]),
+    [
+      "Texts embedded",
+      cost.embeddings
+        ? `${count(cost.embeddings.texts_embedded)} of ${count(cost.embeddings.texts_asked)}; the others came from the cache, and cost no time`
+        : null,
+    ],
+    [
+      "Peak memory",
+      memory
+        ? Object.entries(memory)
+            .map(([name, bytes]) => `${name} ${count(Math.round(bytes / 1e6))} MB`)
+            .join(", ")
+        : null,
+    ],
+    [
+      "Tokens in the top 10, mean",
+      tokens?.retrieved_a_query_top_10?.mean != null
+        ? count(Math.round(tokens.retrieved_a_query_top_10.mean))
+        : null,
+    ],
+    ...Object.entries(tokens?.recall_within_budget ?? {}).map(([budget, found]) => [
+      `Recall in ${count(Number(budget))} tokens`,
+      plain(found.recall),
+    ]),
+  ];
+}
+
+function sections({ abstention, knowledge_update: updates }) {
+  const pairs = [];
+  if (abstention) {
+    pairs.push(["False evidence", plain(abstention.false_evidence_rate)]);
+    if (abstention.confidence)
+      pairs.push(
+        ["AUROC", plain(abstention.confidence.auroc)],
+        ["F1 of abstaining", plain(abstention.confidence.at_threshold.f1)],
+        ["AURC", plain(abstention.confidence.aurc)],
+      );
+  }
+  for (const [name, value] of Object.entries(updates ?? {}))
+    if (name !== "n") pairs.push([name.replaceAll("_", " "), plain(value)]);
+  return pairs;
+}

@@ -1,0 +1,239 @@
+"""The report in a real browser: nothing from a network, nothing executed, everything reachable."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from chromium import Page, opened
+from conftest import Ran
+
+from harness.__main__ import main
+from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = "</script><script>hit()</script><img src=https://example.org/x onerror=hit()>"
+
+
+def report(*runs: Path, out: Path, share: bool = False) -> Path:
+    more = ["--share"] if share else []
+    assert main(["report", *map(str, runs), "--out", str(out), "--quiet", *more]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def page_of_one(bm25: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return report(bm25, out=tmp_path_factory.mktemp("one") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def page_of_two(bm25: Path, tfidf: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return report(bm25, tfidf, out=tmp_path_factory.mktemp("two") / "report.html")
+
+
+def rows(page: Page) -> list[str]:
+    texts: list[str] = page.locator(".rows tbody tr[data-at]").all_inner_texts()
+    return texts
+
+
+def choice(page: Page, name: str) -> Page:
+    return page.get_by_role("combobox", name=name, exact=True)
+
+
+def said(page: Page) -> int:
+    """How many questions the page says that it shows."""
+    return int(page.locator("#questions-count").inner_text().split()[0].replace(",", ""))
+
+
+def labelled(folder: Path, queries: int) -> Dataset:
+    """A dataset of our own with hostile texts and as many queries as asked for."""
+    folder.mkdir()
+    corpus = [f'{{"_id": "d{i}", "text": "{HOSTILE} word{i}"}}' for i in range(50)]
+    asked = [f'{{"_id": "q{i}", "text": "{HOSTILE} word{i % 50} {i}"}}' for i in range(queries)]
+    (folder / "corpus.jsonl").write_text("\n".join(corpus))
+    (folder / "queries.jsonl").write_text("\n".join(asked))
+    (folder / "qrels").mkdir()
+    judged = [f"q{i}\td{i % 50}\t1" for i in range(queries)]
+    (folder / "qrels" / "test.tsv").write_text("\n".join(["query-id\tcorpus-id\tscore", *judged]))
+    return open_dataset("labelled", source=folder)
+
+
+def test_every_part_is_drawn_and_a_table_stands_behind_each_drawing(page_of_one: Path) -> None:
+    with opened(page_of_one) as page:
+        assert page.title() == "bm25 on sample"
+        for part in ("abilities", "depth", "prompt", "risk", "latency"):
+            assert page.locator(f"#{part} svg[role=img][aria-label]").count() == 1
+        page.get_by_text("These numbers as a table").first.click()
+        assert "0.628" in page.locator("#abilities-table").inner_text()
+        assert page.locator("#figure .value").inner_text() == "0.628"
+
+
+def test_protocol_metric_slice_and_k_change_what_is_shown(page_of_one: Path) -> None:
+    with opened(page_of_one) as page:
+        choice(page, "Metric").select_option("hit@5")
+        assert "hit@5" in page.locator("#abilities-figure").inner_text()
+        assert "hit@5" in page.locator(".rows thead").inner_text()
+        choice(page, "Protocol").select_option(label="trec/1, turn")
+        assert "trec/1" in page.locator("#figure").inner_text()
+        page.locator("#k").focus()
+        page.keyboard.press("ArrowRight")
+        assert "At k = 11:" in page.locator("#depth-reading").inner_text()
+        choice(page, "Questions").select_option("temporal")
+        assert "temporal" in page.locator("#prompt-how").inner_text()
+
+
+def test_questions_are_searched_filtered_and_sorted(page_of_one: Path, sample: Dataset) -> None:
+    with opened(page_of_one) as page:
+        assert said(page) == 80
+        choice(page, "Ability").select_option("temporal")
+        assert said(page) == 15
+        choice(page, "Result").select_option("zero")
+        assert 0 < said(page) < 15
+        assert all("0.000" in row for row in rows(page))
+        choice(page, "Ability").select_option("all")
+        choice(page, "Result").select_option("out")
+        assert said(page) == 15
+        assert all("not scored" in row for row in rows(page))
+        choice(page, "Result").select_option("any")
+        page.get_by_label("Search").fill(sample.query(3).text)
+        assert said(page) == 1
+        page.get_by_label("Search").fill("")
+        header = page.get_by_role("columnheader", name="recall@10")
+        header.get_by_role("button").click()
+        assert header.get_attribute("aria-sort") == "ascending"
+        assert "0.000" in rows(page)[0]
+        page.get_by_role("columnheader", name="recall@10").get_by_role("button").click()
+        assert "1.000" in rows(page)[0]
+
+
+def test_a_question_opens_by_keyboard_with_evidence_ranking_and_what_was_missed(
+    page_of_one: Path, sample: Dataset
+) -> None:
+    with opened(page_of_one) as page:
+        choice(page, "Result").select_option("zero")
+        choice(page, "Result").focus()
+        for _ in range(8):  # over the buttons that sort
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.classList.contains('open')"):
+                break
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        panel = page.locator("#question")
+        asked = panel.locator("h3").inner_text()
+        assert asked in [sample.query(i).text for i in range(sample.n_queries)]
+        assert "missed" in panel.inner_text()
+        assert panel.locator("ol li").count() == 10
+        assert page.evaluate("document.activeElement.id") == "question"
+        page.keyboard.press("Escape")
+        assert not panel.is_visible()
+        assert page.evaluate("document.activeElement.textContent") == asked
+
+
+def test_two_runs_are_side_by_side_with_won_lost_and_tied(page_of_two: Path) -> None:
+    with opened(page_of_two) as page:
+        words = page.locator("#figure .verdict").inner_text()
+        won, lost, tied = map(int, re.search(r"won (\d+), lost (\d+), tied (\d+)", words).groups())
+        for value, n in (("won", won), ("lost", lost), ("tied", tied)):
+            choice(page, "A against B").select_option(value)
+            assert said(page) == n
+        choice(page, "A against B").select_option("won")
+        assert all("+" in row for row in rows(page))
+        page.locator(".rows button.open").first.click()
+        assert page.locator("#question ol").count() == 2
+        assert "params.b" in page.locator("#notes").inner_text()
+
+
+def test_ten_thousand_questions_scroll_with_few_rows_in_the_document(
+    ran: Ran, tmp_path: Path
+) -> None:
+    many = labelled(tmp_path / "many", 10_000)
+    with opened(report(ran(many, "bm25", k=10), out=tmp_path / "r.html")) as page:
+        assert said(page) == 10_000
+        most = 0
+        page.locator(".rows").scroll_into_view_if_needed()
+        for share in (0.0, 0.13, 0.5, 0.77, 1.0):
+            page.locator(".rows").evaluate("(box, share) => { box.scrollTop = share * 1e7 }", share)
+            page.wait_for_function(
+                "at => { const box = document.querySelector('.rows').getBoundingClientRect();"
+                "const row = document.elementFromPoint(box.x + 40, box.bottom - 60);"
+                "return row.closest('tr[data-at]') !== null }"
+            )
+            most = max(most, page.locator(".rows tbody tr").count())
+        assert most < 60
+        assert rows(page)[-1].startswith(f"{HOSTILE} word49 9999")
+        page.locator(".rows button.open").first.focus()
+        page.keyboard.press("Home")
+        assert page.evaluate("document.activeElement.textContent").endswith("word0 0")
+        page.keyboard.press("End")
+        assert page.evaluate("document.activeElement.textContent").endswith("word49 9999")
+
+
+def test_hostile_texts_are_shown_as_texts(ran: Ran, tmp_path: Path) -> None:
+    few = labelled(tmp_path / "few", 60)
+    with opened(report(ran(few, "bm25", k=10), out=tmp_path / "r.html")) as page:
+        page.locator(".rows button.open").first.click()
+        panel = page.locator("#question")
+        assert HOSTILE in panel.locator("h3").inner_text()
+        assert HOSTILE in panel.locator("ol li .said").first.inner_text()
+        assert page.locator("img").count() == 0
+
+
+def test_a_shared_report_shows_ids_instead_of_texts(
+    bm25: Path, tmp_path: Path, sample: Dataset
+) -> None:
+    with opened(report(bm25, out=tmp_path / "r.html", share=True)) as page:
+        assert "without the texts" in page.locator("#eyebrow").inner_text()
+        assert rows(page)[0].startswith(sample.query_ids[0])
+        page.locator(".rows button.open").first.click()
+        assert page.locator("#question .said").count() == 0
+        assert page.locator("#question ol li").count() == 10
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast_in_light_and_dark_and_the_switch_changes_them(
+    page_of_two: Path, scheme: str
+) -> None:
+    with opened(page_of_two, color_scheme=scheme) as page:
+        first = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        for _ in range(2):
+            for name in ("--ink", "--muted", "--a", "--b", "--bad", "--gold-ink"):
+                ground = "--gold-ground" if name == "--gold-ink" else "--raised"
+                assert contrast(page, name, ground) >= 4.5, name
+            page.locator("#theme").click()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == first
+        page.locator("#theme").click()
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") != first
+
+
+def contrast(page: Page, one: str, other: str) -> float:
+    """WCAG's contrast of two colours of the page."""
+    style = "name => getComputedStyle(document.documentElement).getPropertyValue(name).trim()"
+    lights = []
+    for name in (one, other):
+        text = page.evaluate(style, name)
+        while text.startswith("var("):
+            text = page.evaluate(style, text[4:-1])
+        shares = [int(text[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+        lights.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2])
+    return (max(lights) + 0.05) / (min(lights) + 0.05)
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_no_width_makes_the_page_scroll_sideways(page_of_two: Path, width: int) -> None:
+    with opened(page_of_two, width=width) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.locator(".rows button.open").first.click()
+        assert page.locator("#question").is_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_report_of_locomo_is_small(data: Path, ran: Ran, tmp_path: Path) -> None:
+    locomo = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
+    out = report(ran(locomo, "bm25"), out=tmp_path / "locomo.html")
+    assert out.stat().st_size < 3_000_000
+    with opened(out) as page:
+        assert said(page) == 1986
