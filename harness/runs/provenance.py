@@ -93,13 +93,15 @@ def repeat_command(
 ) -> str | None:
     """The command that makes the same run again; None for an object that a program built.
 
-    Where the raw files were a local copy, its `--source` is left to whoever repeats it.
+    Where the raw files are not the published ones, SOURCE stands for the place where they are.
     """
     if not isinstance(retriever, RetrieverSpec):
         return None
     m = dataset.manifest
     view = {"dataset": m.name, "granularity": m.granularity, "text": m.text, "split": m.split}
     words = ["harness", "run"]
+    if m.published is False or m.name == "labelled":
+        view["source"] = "SOURCE"  # files of one's own: their fingerprint tells whether it is them
     for option, value in {**view, "retriever": retriever.name, "k": k}.items():
         words += [f"--{option}", str(value)]
     for name, value in retriever.params.items():
