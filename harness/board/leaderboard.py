@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.board.entries import read_entry
+from harness.board.page import board_page
 from harness.board.ranks import rank_ranges
 from harness.errors import UsageError
 from harness.files import disk_errors, write_bytes
@@ -39,13 +40,14 @@ def build(results: Path) -> dict[str, Any]:
 
 
 def write_board(results: Path, out: Path) -> dict[str, Any]:
-    """Build the boards of the runs below `results` and write them to `out`; returns them.
+    """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
 
     Raises UsageError as `build` does, and where `out` cannot be written.
     """
     built = build(results)
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, _lines(built))
+        write_bytes(out.with_suffix(".html"), board_page(built))
     return built
 
 

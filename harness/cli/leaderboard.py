@@ -34,9 +34,7 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
     from harness.board.leaderboard import unscored, write_board
-    from harness.board.page import board_page
     from harness.board.table import table
-    from harness.files import disk_errors, write_bytes
 
     results = Path(options.results)
     if options.verb == "add":
@@ -50,8 +48,6 @@ def call(options: argparse.Namespace) -> int:
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
     board = write_board(results, out)
-    with disk_errors(out.parent, "name another file with --out"):
-        write_bytes(out.with_suffix(".html"), board_page(board))
     if without := unscored(results):
         print(
             f"note: {len(without)} runs have no scores and are left out: {', '.join(without)}; "

@@ -15,6 +15,7 @@ EXTRAS = {
     "lancedb": "lancedb",
     "langchain_core": "langchain",
     "llama_index": "llamaindex",
+    "matplotlib": "plots",
     "mem0": "mem0",
     "neo4j": "neo4j",
     "onnxruntime": "onnx",
