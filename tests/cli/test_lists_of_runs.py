@@ -96,6 +96,9 @@ def test_every_pair_is_run_and_the_board_holds_those_that_went_well(
         ("colour = 3", "unknown key 'colour'"),
         ('only = ["locomo"]', "must list datasets of this file: labelled, sample"),
         ("k = 0", "--k must be 1 or more"),
+        ("params = {kk = 1}", "has no parameter 'kk'"),
+        ('[[datasets]]\ndataset = "sampel"', "unknown dataset 'sampel'; did you mean sample"),
+        ('[[retriever]]\nretriever = "bm25"', r"a list of them is \[\[retrievers\]\]"),
         ("", r"set the variable of the environment in '\$MY_FILES/mine'"),
     ],
 )

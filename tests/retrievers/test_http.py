@@ -19,7 +19,7 @@ from jsonschema import Draft202012Validator
 from notes import corpus
 
 from harness.dataset.prepare import open_dataset
-from harness.errors import RunError
+from harness.errors import RunError, UsageError
 from harness.rankings import read_rankings
 from harness.results.folder import RunFolder
 from harness.retrievers.contract import Corpus, Question, Result
@@ -233,3 +233,21 @@ def test_what_a_service_says_its_replies_cost_is_in_the_record(home: Path, tmp_p
     record = RunFolder(folder).record
     taken_in = record["measured"]["index"]["documents"]
     assert record["measured"]["ingestion"] == {"calls": taken_in, "prompt_tokens": 7 * taken_in}
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
+def test_an_address_that_may_hold_a_secret_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match=TOKEN) as error:
+        RetrieverSpec("http", {"url": url}).build()
+    assert "secret@" not in str(error.value)
+
+
+def test_a_service_that_went_away_is_not_asked_again_for_every_question() -> None:
+    with serving(first) as (url, _):
+        service = Http(url, retries=0)
+        service.index(corpus(["a", "b"]))
+        service.close()  # the connection; the service goes with this block
+    with pytest.raises(Exception, match="refused"):
+        service.search([Question("which?")], 5)
+    with pytest.raises(ConnectionError, match="was gone before"):
+        service.search([Question("which?")], 5)
