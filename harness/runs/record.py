@@ -16,7 +16,8 @@ from harness.matching.hits import Hit
 from harness.results.folder import RUN_VERSION, dataset_record, write_rankings
 from harness.results.ranked import Ranking, as_rankings
 from harness.runs.provenance import git_state, machine, peak_memory, versions
-from harness.runs.worker import COUNTS, Answer, Outcome
+from harness.runs.reports import COUNTS
+from harness.runs.worker import Answer, Outcome
 
 if TYPE_CHECKING:
     from harness.matching.found import Matching

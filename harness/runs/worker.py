@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,15 +16,10 @@ from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
 from harness.retrievers.contract import Hit, Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.reports import FAILURES, counts, reported, trace, well_formed
 from harness.runs.view import View
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-FAILURES = (Exception, SystemExit)
-"""What somebody else's code may raise without ending the run; Ctrl-C still does."""
 _LARGEST = np.finfo(np.float64).max
-
-COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
-"""What a system's `report()` may count since its start; see Retriever."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +113,7 @@ class Worker:
             outcome.answers += self._search(bench, unit.queries[start : start + size])
         report = getattr(bench.retriever, "report", None)
         if callable(report):
-            outcome.reported = _reported(report)
+            outcome.reported = reported(report)
         return outcome
 
     def close(self) -> None:
@@ -132,7 +125,7 @@ class Worker:
         bench.haystack, bench.index_error = haystack, None
         bench.view = View(bench.dataset, haystack, self._seed)
         outcome.documents = len(bench.view.rows)
-        before = _counts(bench.retriever)
+        before = counts(bench.retriever)
         start = perf_counter()
         try:
             bench.retriever.index(bench.view.corpus)
@@ -140,9 +133,9 @@ class Worker:
             raise
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
-            bench.index_error = "index failed:\n" + _trace()
+            bench.index_error = "index failed:\n" + trace()
         outcome.index_seconds = perf_counter() - start
-        after = _counts(bench.retriever)
+        after = counts(bench.retriever)
         if after:
             rose = {name: n - before.get(name, 0) for name, n in after.items()}
             # To wait for another process is no work of this system.
@@ -166,7 +159,7 @@ class Worker:
             if len(queries) > 1:
                 # One bad question must not cost the others: ask one by one.
                 return [answer for query in queries for answer in self._search(bench, [query])]
-            return [Answer(queries[0], error=_trace())]
+            return [Answer(queries[0], error=trace())]
         # In a batch each question is charged its share.
         seconds = (perf_counter() - start) / len(queries)
         own_ids = bool(getattr(retriever, "own_ids", False))
@@ -187,7 +180,7 @@ class Worker:
             answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
             answer.confidence = _confidence(result)
         except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
-            return Answer(query, error=_trace(), seconds=seconds)
+            return Answer(query, error=trace(), seconds=seconds)
         if scores is not None and len(scores) > 1 and (scores[1:] > scores[:-1]).any():
             order = np.argsort(-scores, kind="stable")
             positions, scores, answer.reordered = positions[order], scores[order], True
@@ -261,35 +254,6 @@ def close(retriever: Retriever) -> None:
     """Call its `close`, where it has one."""
     if callable(getattr(retriever, "close", None)):
         retriever.close()  # type: ignore[attr-defined]
-
-
-def well_formed(text: str) -> str:
-    """The text with U+FFFD for lone surrogates (half a character), which no file can hold."""
-    return _SURROGATE.sub("\ufffd", text)
-
-
-def _trace() -> str:
-    return well_formed(traceback.format_exc())
-
-
-def _counts(retriever: Retriever) -> dict[str, float]:
-    """The counts in a system's report; empty where it has none or fails to give it."""
-    report = getattr(retriever, "report", None)
-    said = _reported(report) if callable(report) else {}
-    names = (*COUNTS, "waited_seconds")
-    return {name: said[name] for name in names if isinstance(said.get(name), int | float)}
-
-
-def _reported(report: Callable[[], Any]) -> dict[str, Any]:
-    """What the system says of itself as plain JSON values, or the trace of its failure to."""
-    import orjson
-
-    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    try:
-        plain = orjson.loads(orjson.dumps(dict(report()), default=str, option=options))
-        return cast(dict[str, Any], plain)
-    except FAILURES:
-        return {"error": _trace()}
 
 
 def _confidence(result: Result) -> float | None:

@@ -1,0 +1,47 @@
+"""What somebody else's code says: its errors, and what it reports of itself."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable
+from typing import Any, cast
+
+from harness.retrievers.contract import Retriever
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+FAILURES = (Exception, SystemExit)
+"""What somebody else's code may raise without ending the run; Ctrl-C still does."""
+
+COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
+"""What a system's `report()` may count since its start; see Retriever."""
+
+
+def well_formed(text: str) -> str:
+    """The text with U+FFFD for lone surrogates (half a character), which no file can hold."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def trace() -> str:
+    """The trace of the error that is being handled, as text that files can hold."""
+    return well_formed(traceback.format_exc())
+
+
+def counts(retriever: Retriever) -> dict[str, float]:
+    """The counts in a system's report; empty where it has none or fails to give it."""
+    report = getattr(retriever, "report", None)
+    said = reported(report) if callable(report) else {}
+    names = (*COUNTS, "waited_seconds")
+    return {name: said[name] for name in names if isinstance(said.get(name), int | float)}
+
+
+def reported(report: Callable[[], Any]) -> dict[str, Any]:
+    """What the system says of itself as plain JSON values, or the trace of its failure to."""
+    import orjson
+
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    try:
+        plain = orjson.loads(orjson.dumps(dict(report()), default=str, option=options))
+        return cast(dict[str, Any], plain)
+    except FAILURES:
+        return {"error": trace()}
