@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Ability": "harness.schema",
+    "Hit": "harness.retrievers.contract",
     "Metric": "harness.scoring.metrics",
     "Result": "harness.retrievers.contract",
     "RetrieverSpec": "harness.retrievers.registry",
@@ -28,6 +29,7 @@ _HOME = {
 
 __all__ = [
     "Ability",
+    "Hit",
     "Metric",
     "Result",
     "RetrieverSpec",
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from harness.dataset.prepare import open_dataset
     from harness.rankings import read_rankings
     from harness.results.scored import score_run
-    from harness.retrievers.contract import Result
+    from harness.retrievers.contract import Hit, Result
     from harness.retrievers.registry import RetrieverSpec, register_retriever
     from harness.runs.runner import Settings, run
     from harness.schema import Ability
