@@ -42,7 +42,8 @@ def apply_table(
             continue
         if name not in known:
             raise UsageError(f"--config {file}: unknown key {key!r}{near(key, sorted(known))}")
-        if name in ("dataset", "retriever") and isinstance(value, list):
+        tables = isinstance(value, list) and all(isinstance(one, dict) for one in value)
+        if name in ("dataset", "retriever") and tables:
             raise UsageError(f"--config {file}: a list of them is [[{name}s]], not [[{name}]]")
         value = _value(file, name, value)
         given = getattr(options, name)
