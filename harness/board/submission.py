@@ -22,6 +22,7 @@ from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json, write_json
+from harness.rankings import best_first, read_rankings
 from harness.results.imported import import_rankings
 from harness.results.scored import score_run
 
@@ -131,7 +132,22 @@ def _rankings(folder: Path, dataset: Dataset, aside: Path) -> Path:
     found = [folder / name for name in _RANKINGS if (folder / name).is_file()]
     if not found:
         raise UsageError(f"{folder}: holds no rankings; one of {', '.join(_RANKINGS)} is needed")
+    for other in found[1:]:
+        if not _same(found[0], other):
+            raise UsageError(f"{folder}: {found[0].name} and {other.name} hold other rankings")
     return found[0]
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same rankings, whatever their scores look like."""
+    a, b = best_first(read_rankings(one)), best_first(read_rankings(other))
+    by_query = []
+    for found in (a, b):
+        parts = zip(found.query_ids, found.starts[:-1], found.starts[1:], strict=True)
+        by_query.append(
+            {q: found.document.slice(i, j - i).to_pylist() for q, i, j in parts if j > i}
+        )
+    return by_query[0] == by_query[1]
 
 
 def _as_lines(hits: Path, out: Path) -> Path:
@@ -191,8 +207,8 @@ def _hold(submission: Submission, ours: dict[str, Any]) -> None:
             )
 
 
-Value = tuple[float | None, int]
-"""A mean, None where it is not known, and how many queries it is over."""
+Value = tuple[float | None, int, float, float]
+"""A mean, None where it is not known, how many queries it is over, and its interval."""
 
 
 def _values(summary: dict[str, Any]) -> dict[tuple[str, str, str, str], Value]:
@@ -200,6 +216,7 @@ def _values(summary: dict[str, Any]) -> dict[tuple[str, str, str, str], Value]:
         (f"{block['protocol']}/{block['version']}", block["unit"], part, metric): (
             cell["value"],
             cell["n"],
+            *(cell.get("interval", {}).get(end, 0.0) for end in ("low", "high")),
         )
         for block in summary["protocols"]
         for part, slice_ in block["slices"].items()
@@ -210,10 +227,11 @@ def _values(summary: dict[str, Any]) -> dict[tuple[str, str, str, str], Value]:
 def _close(one: Value, other: Value | None) -> bool:
     if other is None or one[1] != other[1] or one[0] is None or other[0] is None:
         return False
-    return abs(one[0] - other[0]) <= _TOLERANCE
+    ends = zip(one[2:], other[2:], strict=True)
+    return abs(one[0] - other[0]) <= _TOLERANCE and all(abs(a - b) <= 1e-6 for a, b in ends)
 
 
 def _said(value: Value | None) -> str:
     if value is None or value[0] is None:
         return "nothing"
-    return f"{value[0]:.6f} (n {value[1]})"
+    return f"{value[0]:.6f} (n {value[1]}, 95% {value[2]:.4f} to {value[3]:.4f})"

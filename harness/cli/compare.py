@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from harness.cli.options import Verbs
+from harness.errors import UsageError
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
@@ -65,6 +67,10 @@ def call(options: argparse.Namespace) -> int:
         protocol(name)
     metrics = tuple(map(str, parse_metrics(options.metrics))) if options.metrics else ()
     folders = [Path(run) for run in options.runs]
+    if options.queries and (len(folders) != 2 or options.format not in ("terminal", "json")):
+        raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UsageError("one run stands there twice; a run does not compare with itself")
     unit = None
     protocols = tuple(options.protocol or ())
     if not protocols and not metrics and options.format not in ("csv", "json"):
@@ -92,40 +98,53 @@ def call(options: argparse.Namespace) -> int:
     if options.format == "json":
         import orjson
 
-        print(orjson.dumps(comparison.as_dict(), option=orjson.OPT_NON_STR_KEYS).decode())
-    else:
-        print(render(comparison, options.format, metrics, unit))
+        found = comparison.as_dict()
+        if options.queries:
+            found["queries"] = _queries(options, folders)
+        plain = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_DATACLASS
+        print(orjson.dumps(found, option=plain, default=sorted).decode())
+        return 0
+    print(render(comparison, options.format, metrics, unit))
     if options.queries:
-        print(_queries(options, folders))
+        print(_shown_queries(options, folders))
     return 0
 
 
-def _queries(options: argparse.Namespace, folders: list[Path]) -> str:
+def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
     """The queries that tell two runs apart most, with evidence and both rankings."""
     from harness.cli.tables import main_block
     from harness.compare.queries import won_lost_tied
-    from harness.compare.side_by_side import render_queries, side_by_side
-    from harness.errors import UsageError
+    from harness.compare.side_by_side import side_by_side
     from harness.files import read_json
     from harness.results.dataset_of_run import dataset_of_run
 
-    if len(folders) != 2:
-        raise UsageError("--queries lays two runs beside each other; name two")
     main = main_block(read_json(folders[0] / "scores.json")["protocols"])
     metric = (options.metrics or "recall@10").split(",")[0]
     block = ((options.protocol or [main["protocol"]])[0], main["unit"])
     found = won_lost_tied(folders[0], folders[1], block, metric)
     dataset = dataset_of_run(folders[0], source=options.source)
+    pair = (folders[0], folders[1])
+    return {
+        "metric": metric,
+        "protocol": block[0],
+        "unit": block[1],
+        "counts": {part: len(getattr(found, part)) for part in ("won", "lost", "tied")},
+        "won": side_by_side(dataset, pair, found.won[: options.queries], options.top),
+        "lost": side_by_side(dataset, pair, found.lost[: options.queries], options.top),
+    }
+
+
+def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
+    from harness.compare.side_by_side import render_queries
+    from harness.results.dataset_of_run import dataset_of_run
+
+    found = _queries(options, folders)
+    dataset = None if options.share else dataset_of_run(folders[0], source=options.source)
     names = (folders[0].resolve().name, folders[1].resolve().name)
-    parts = [
-        f"{metric} of {' '.join(block)}: {names[0]} won {len(found.won)}, lost {len(found.lost)}, "
-        f"tied {len(found.tied)}"
-    ]
-    for title, queries in (("won", found.won), ("lost", found.lost)):
-        shown = side_by_side(
-            dataset, (folders[0], folders[1]), queries[: options.queries], options.top
-        )
-        if shown:
-            texts = None if options.share else dataset
-            parts.append(f"-- most {title} by {names[0]}\n\n{render_queries(shown, names, texts)}")
+    counts = ", ".join(f"{part} {n}" for part, n in found["counts"].items())
+    parts = [f"{found['metric']} of {found['protocol']} {found['unit']}: {names[0]} {counts}"]
+    for title in ("won", "lost"):
+        if found[title]:
+            shown = render_queries(found[title], names, dataset)
+            parts.append(f"-- most {title} by {names[0]}\n\n{shown}")
     return "\n\n".join(["", *parts])

@@ -157,9 +157,12 @@ def _held_out(found: Sweep, chosen: Chosen) -> str:
         f"held out: {said(best.setting)}: {best.metric} {held.value:.4f}, 95% {_range(held)}, "
         f"n {held.n}; {held.how}{f' (rough: {held.note})' if held.rough else ''}"
     )
-    if (against := chosen.against_first) is not None:
+    if chosen.tied:
+        line += f"\n  {chosen.tied} other settings were as good on the development part"
+    if (against := chosen.difference) is not None and chosen.against is not None:
+        other = said(found.tried[chosen.against].setting)
         line += (
-            f"\n  against the first setting: {against.difference.value:+.4f}, 95% "
+            f"\n  against {other}: {against.difference.value:+.4f}, 95% "
             f"{_range(against.difference, '+')}, p {against.test.p:.4f}; could have shown "
             f"{against.power.detectable:.4f} at 80% power"
         )

@@ -46,7 +46,7 @@ def compare(
         names = " / ".join(labels)
         raise UsageError(
             f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
-            "--anyway shows them apart"
+            "`harness compare --anyway` shows them apart"
         )
     groups: dict[tuple[Any, ...], list[int]] = {}
     for at, found in enumerate(required):

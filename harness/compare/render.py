@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Sequence
 
 from harness.compare.comparison import Cell, Comparison, Group, Pair, Table
+from harness.statistics.intervals import Interval
 from harness.statistics.paired_tests import Equivalence
 
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
@@ -32,7 +34,18 @@ def render(
         parts.append(_head(group))
         tables = [table for table in group.tables if unit in (None, table.unit)]
         parts += [_table(group, table, style, metrics) for table in tables]
-    return "\n\n".join(parts)
+    text = "\n\n".join(parts)
+    return _commented(text) if style == "latex" else text
+
+
+def _commented(text: str) -> str:
+    """LaTeX that compiles: everything but the tables is a comment."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        inside = inside or line.startswith("\\begin{tabular}")
+        lines.append(line if inside or not line else f"% {line}")
+        inside = inside and not line.startswith("\\end{tabular}")
+    return "\n".join(lines)
 
 
 def _head(group: Group) -> str:
@@ -56,7 +69,8 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
         return f"{table.protocol}, {table.unit}: none of the metrics to show"
     pairs = len(cells[0].pairs)
     header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
-    header += ["pair", "difference", "95% interval", "p", "", "detectable", "effect size"]
+    how = f"p ({table.families[0].correction})" if pairs else "p"
+    header += ["pair", "difference", "95% interval", how, "", "detectable", "effect size"]
     header += ["won/lost/tied"]
     asked = cells[0].pairs[0] if pairs else None
     header += [f"p ({name})" for name in asked.others] if asked else []
@@ -83,8 +97,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
 
 
 def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
-    interval = cells[0].means[0]
-    lines = [f"intervals: {interval.how}" + (f"; rough: {interval.note}" if interval.rough else "")]
+    lines = _intervals(cells)
     if pairs:
         scopes = dict.fromkeys(
             f"{family.name.rpartition(', ')[2]} ({family.tests} tests)" for family in table.families
@@ -93,14 +106,33 @@ def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
         lines.append(f"p: randomisation test; {how} within each metric, {', '.join(scopes)}")
         lines.append(
             "*: a difference is shown. Without it none was shown, which is not the same as none: "
-            "`detectable` is the smallest that these queries could have shown at 80% power; effect "
-            "size is Cohen's d_z"
+            "`detectable` is the smallest that one t test could have shown at 80% power, before "
+            "that correction; effect size is Cohen's d_z"
         )
+        least = min(pair.found.test.smallest for cell in cells for pair in cell.pairs)
+        if least > 1 - cells[0].means[0].level:
+            lines.append(
+                f"no difference can be shown here: {table.units} {table.over} allow no p below "
+                f"{least:.3g}; take more data, or --over queries if questions to one haystack are "
+                "independent"
+            )
+        if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
+            lines.append("the p of other tests are not corrected")
         if "wilcoxon" in cells[0].pairs[0].others and table.over == "haystacks":
             lines.append("p (wilcoxon): takes queries for independent, which they are not here")
         if cells[0].pairs[0].equivalence:
             lines.append("within: two one-sided t tests that the difference is smaller than that")
     return "\n".join(lines)
+
+
+def _intervals(cells: Sequence[Cell]) -> list[str]:
+    """How the intervals were made, means and differences; each way once."""
+    every = [mean for cell in cells for mean in cell.means]
+    every += [pair.found.difference for cell in cells for pair in cell.pairs]
+    ways = dict.fromkeys(re.sub(r"over \d+", "over", i.how) for i in every if i.method != "none")
+    notes = dict.fromkeys(i.note for i in every if i.rough and i.method != "none")
+    rough = f"; rough where {'; '.join([*notes][:3])}" if notes else ""
+    return [f"intervals: {'; '.join(ways)}{rough}"]
 
 
 def _pair(pair: Pair) -> list[str]:
@@ -109,19 +141,25 @@ def _pair(pair: Pair) -> list[str]:
     return [
         f"{_letter(pair.a)} - {_letter(pair.b)}",
         f"{d.value:+.4f}",
-        f"[{d.low:+.4f}, {d.high:+.4f}]",
-        f"{pair.p:.4f}",
+        "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
+        _p(pair.p),
         "*" if pair.shown else "",
-        _known(found.power.detectable),
+        "-" if found.test.smallest > 1 - d.level else _known(found.power.detectable),
         _known(found.effect_size, 2),
         f"{found.won}/{found.lost}/{found.tied}",
-        *(_known(p) for p in pair.others.values()),
+        *(_p(p) for p in pair.others.values()),
         *([_equivalent(pair.equivalence)] if pair.equivalence else []),
     ]
 
 
 def _equivalent(found: Equivalence) -> str:
-    return f"{'shown' if found.equivalent else 'not shown'} (p {_known(found.p)})"
+    if math.isnan(found.p):
+        return "cannot tell"
+    return f"{'shown' if found.equivalent else 'not shown'} (p {_p(found.p)})"
+
+
+def _p(value: float) -> str:
+    return "<0.0001" if value < 0.0001 else _known(value)
 
 
 def _known(value: float, digits: int = 4) -> str:
@@ -139,6 +177,7 @@ def _letter(i: int) -> str:
 
 _CSV = (
     *("group", "protocol", "unit", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
+    *("low_a", "high_a", "low_b", "high_b", "rough"),
     *(
         "difference",
         "low",
@@ -168,15 +207,18 @@ def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
                 if not metrics or cell.metric in metrics:
                     for pair in cell.pairs:
                         about = (number, table.protocol, table.unit, cell.slice, cell.metric)
-                        writer.writerow((*about, *_csv_pair(group, pair)))
+                        means = (cell.means[pair.a], cell.means[pair.b])
+                        writer.writerow((*about, *_csv_pair(group, pair, means)))
     return out.getvalue().rstrip("\n")
 
 
-def _csv_pair(group: Group, pair: Pair) -> tuple[object, ...]:
+def _csv_pair(group: Group, pair: Pair, means: tuple[Interval, Interval]) -> tuple[object, ...]:
     found = pair.found
     d = found.difference
     return (
         *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
+        *(end for mean in means for end in (mean.low, mean.high)),
+        d.note,
         *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
         *(found.won, found.lost, found.tied, found.effect_size),
         *(pair.others.get("t"), pair.others.get("wilcoxon")),

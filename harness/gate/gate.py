@@ -71,7 +71,8 @@ def _cell(run: ScoredRun, rule: Threshold) -> dict[str, Any]:
         raise UsageError(f"{run.folder}: was not scored by {wanted}; it has {', '.join(known)}")
     slices = [name for block in blocks for name in block["slices"]]
     if rule.slice not in slices:
-        raise UsageError(f"{run.folder}: no slice {rule.slice!r}{near(rule.slice, slices)}")
+        known = list(dict.fromkeys(slices))
+        raise UsageError(f"{run.folder}: no slice {rule.slice!r}{near(rule.slice, known)}")
     for block in blocks:
         metrics = block["slices"].get(rule.slice, {}).get("metrics", {})
         if rule.metric in metrics:
@@ -129,11 +130,14 @@ def _no_drop(
         f"{-fell:+.4f}, p {pair.p:.4f} ({pair.family}); "
         f"could have shown {found.power.detectable:.4f}"
     )
-    if found.test.smallest > alpha and fell > rule.by:
+    families = {family.name: family.tests for table in tables for family in table.families}
+    # Holm multiplies the least of m by m.
+    if found.test.smallest * families[pair.family] > alpha and fell > rule.by:
         # A gate that nothing can close is none.
         raise UsageError(
             f"{_name(rule)} fell by {fell:.4f}, which {found.power.units} units can never show to "
-            f"be significant (least p {found.test.smallest:.3g}): take more data, or over = "
+            f"be significant (least p {found.test.smallest:.3g}, {families[pair.family]} tests "
+            "corrected together): take more data, fewer rules, or over = "
             '"queries" if questions to one haystack are independent'
         )
     return Check(f"{_name(rule)} not below {baseline.name} by {rule.by:g}", passed, said)

@@ -87,12 +87,17 @@ def equivalence(
     """Two one-sided paired t tests (Schuirmann 1987): is the difference smaller than `margin`?
 
     One result a metric. `margin` is the difference that would not matter, chosen beforehand; raises
-    ValueError where it is not above 0. Nothing is shown by fewer than two units.
+    ValueError where it is not above 0. Nothing is shown by fewer than two units, nor by differences
+    that are all equal: without a spread nobody knows how sure that is (p NaN).
     """
     if not margin > 0 or not 0 < alpha < 0.5:
         raise ValueError(f"margin {margin} must be above 0 and alpha {alpha} below 0.5")
     results = []
     for difference, error, df in _spread(a, b, clusters):
+        if not error > 0:
+            unknown = math.nan
+            results.append(Equivalence(difference, unknown, unknown, margin, alpha, unknown, False))
+            continue
         reach = quantile(1 - alpha, df) * error
         p = max(1 - cdf(t, df) for t in _distances(difference, error, margin))
         results.append(

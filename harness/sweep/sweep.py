@@ -41,13 +41,16 @@ class Tried:
 class Chosen:
     """The best setting of one metric; `place` is among those that were tried.
 
-    `held_out` is its value on the held-out part, `against_first` its difference from the metric's
-    first setting there (None where it is the first). Both are None where there is no other part.
+    `held_out` is its value on the held-out part. `difference` is that from the setting `against`:
+    the metric's first one, or where that is the best, the second best. All are None where there is
+    no other part. `tied` counts other settings that were as good on the development part.
     """
 
     place: int
+    tied: int = 0
     held_out: Interval | None = None
-    against_first: PairedComparison | None = None
+    against: int | None = None
+    difference: PairedComparison | None = None
 
 
 @dataclass(frozen=True)
@@ -111,12 +114,15 @@ def sweep(
     by_metric: dict[str, list[int]] = {}
     for place, this in enumerate(tried):
         by_metric.setdefault(this.metric, []).append(place)
-    best = {
-        max(places, key=lambda place: tried[place].development.value): places[0]
-        for places in by_metric.values()
-    }
+    best, tied = {}, {}
+    for places in by_metric.values():
+        ordered = sorted(places, key=lambda place: -tried[place].development.value)
+        place = ordered[0]
+        best[place] = places[0] if place != places[0] else (ordered[1:] or [place])[0]
+        top = tried[place].development.value
+        tied[place] = sum(abs(tried[i].development.value - top) < 1e-12 for i in ordered[1:])
     if part.share is None and part.dataset is None:
-        alone = tuple(Chosen(place) for place in best)
+        alone = tuple(Chosen(place, tied[place]) for place in best)
         return Sweep(tuple(tried), alone, True, "the test itself", runner.indexed)
     kept, named = ~chosen, f"{int(chosen.sum())} of {dataset.n_queries} queries"
     held = {place: found[place][1] for pair in best.items() for place in pair}
@@ -124,23 +130,23 @@ def sweep(
         kept, named = np.ones(dataset.n_queries, bool), f"split {part.dataset.manifest.split}"
         held = {i: runner.values(dataset, settings[i], metrics[i])[1] for i in held}
     reported = tuple(
-        _reported(dataset, place, held[place], None if place == first else held[first], kept)
-        for place, first in best.items()
+        _reported(dataset, place, other, tied[place], held, kept) for place, other in best.items()
     )
     return Sweep(tuple(tried), reported, False, named, runner.indexed)
 
 
 def _reported(
-    dataset: Dataset, place: int, mine: Values, first: Values | None, kept: Flags
+    dataset: Dataset, place: int, other: int, tied: int, held: dict[int, Values], kept: Flags
 ) -> Chosen:
+    mine, first = held[place], held[other]
     (held_out,) = _intervals(dataset, mine, kept)
-    if first is None:
-        return Chosen(place, held_out)
+    if place == other:
+        return Chosen(place, tied, held_out)
     clusters = independent(dataset)
     (difference,) = compare_paired(
         mine[kept], first[kept], None if clusters is None else clusters[kept], bounds=(-1, 1)
     )
-    return Chosen(place, held_out, difference)
+    return Chosen(place, tied, held_out, other, difference)
 
 
 class _Runner:

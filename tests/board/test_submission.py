@@ -129,6 +129,18 @@ def _rankings(change: Callable[[list[str]], list[str]]) -> Edit:
     return edit
 
 
+def _interval(folder: Path) -> None:
+    scores = read_json(folder / "scores.json")
+    cell = scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]
+    cell["interval"]["low"] = cell["value"]
+    (folder / "scores.json").write_bytes(orjson.dumps(scores))
+
+
+def _two_minds(folder: Path) -> None:
+    lines = (folder / "rankings.trec").read_text().splitlines()
+    (folder / "rankings.trec").write_text("\n".join(lines[1:]) + "\n")
+
+
 def _failed(folder: Path) -> None:
     table = pq.read_table(folder / "queries.parquet")
     at = table.column_names.index("failed")
@@ -140,6 +152,8 @@ def _failed(folder: Path) -> None:
     ("edit", "said"),
     [
         (_scores, "claims recall@10 0.638"),
+        (_interval, "95% 0.6282 to"),
+        (_two_minds, "rankings.parquet and rankings.trec hold other rankings"),
         (_record(dataset__fingerprint="0" * 64), "the data differ"),
         (_record(settings__k=5), "more than --k 5"),
         (_record(settings={}), "does not say k"),

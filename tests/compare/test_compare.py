@@ -106,7 +106,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(bench: Bench)
     assert "queries asked 80 (#" in said
     assert "/ 20 (#" in said
     assert "fingerprint" not in said
-    assert said.endswith("--anyway shows them apart")
+    assert said.endswith("`harness compare --anyway` shows them apart")
     with pytest.raises(UsageError, match=r"data fingerprint .* text official / dated"):
         compare([deep, dated])
     session = Bench(bench.results, open_dataset("sample", granularity="session")).bm25()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 from scipy import stats
 
@@ -17,6 +18,7 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.results.scored import score_run
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.runner import run
 
 BLOCK = ("memory", "turn")
@@ -66,6 +68,13 @@ def test_the_command_shows_them_and_share_leaves_texts_out(
     text = sample.query(sample.query_ids.index(first)).text
     assert first in said
     assert text[:40] in said
+    assert main(["compare", *names, "--queries", "2", "--format", "json"]) == 0
+    found = orjson.loads(capsys.readouterr().out)["queries"]
+    assert found["won"][0]["difference"]["query"] == first
+    assert found["won"][0]["evidence"]
+    assert main(["compare", *names, "--queries", "2", "--format", "csv"]) == 2
+    assert main(["compare", names[0], names[0]]) == 2
+    capsys.readouterr()
     assert main(["compare", *names, "--queries", "2", "--share"]) == 0
     said = capsys.readouterr().out
     assert first in said
@@ -96,3 +105,24 @@ def test_other_tests_are_scipys_and_stand_beside_the_randomisation_test(
         compare(pair, Options(tests=("anova",)))
     with pytest.raises(UsageError, match="must be above 0"):
         compare(pair, Options(equivalence=0.0))
+
+
+def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
+    pair: tuple[Path, Path], sample: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = run(sample, RetrieverSpec("bm25", {"k1": 1.2000001}), out=tmp_path)
+    score_run(same, sample)
+    assert main(["compare", *map(str, pair)]) == 0
+    said = capsys.readouterr().out
+    assert "no difference can be shown here: 3 haystacks allow no p below 0.25" in said
+    names = [str(pair[0]), str(same)]
+    assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
+    said = capsys.readouterr().out
+    assert "cannot tell" in said
+    assert "shown (p" not in said
+    assert main(["compare", *names, "--format", "latex"]) == 0
+    inside = False
+    for line in capsys.readouterr().out.splitlines():
+        inside = inside or line.startswith("\\begin{tabular}")
+        assert inside or not line or line.startswith("%")
+        inside = inside and not line.startswith("\\end{tabular}")

@@ -120,7 +120,7 @@ def test_a_gate_that_nothing_could_close_is_refused(
     config = rules(tmp_path, NO_DROP.format(0.01).replace("queries", "haystacks"))
     assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
     assert (
-        "which 3 units can never show to be significant (least p 0.25)" in capsys.readouterr().err
+        "which 3 units can never show to be significant (least p 0.25, " in capsys.readouterr().err
     )
 
 

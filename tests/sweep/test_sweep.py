@@ -58,9 +58,11 @@ def test_the_best_on_the_development_part_is_reported_on_the_rest(
     assert chosen.place == int(np.argmax([a for a, _ in means]))
     assert chosen.held_out is not None
     assert chosen.held_out.value == pytest.approx(means[chosen.place][1])
-    if chosen.against_first is not None:
-        difference = means[chosen.place][1] - means[0][1]
-        assert chosen.against_first.difference.value == pytest.approx(difference)
+    assert chosen.against is not None
+    assert chosen.difference is not None
+    difference = means[chosen.place][1] - means[chosen.against][1]
+    assert chosen.difference.difference.value == pytest.approx(difference)
+    assert chosen.against == 0 or chosen.place == 0
     assert not found.tuned_on_test
 
 
