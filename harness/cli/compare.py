@@ -48,6 +48,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--top", type=int, default=10, metavar="K", help="ranks to show there (10)")
     parser.add_argument("--share", action="store_true", help="show ids there and no texts")
     parser.add_argument("--source", metavar="PATH", help="raw files of the dataset, for --queries")
+    parser.add_argument(
+        "--unpaired", action="store_true", help="for two runs on different queries (split traffic)"
+    )
     parser.add_argument("--anyway", action="store_true", help="show them apart instead of refusing")
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
     parser.set_defaults(call=call)
@@ -71,6 +74,8 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UsageError("one run stands there twice; a run does not compare with itself")
+    if options.unpaired:
+        return _unpaired(options, folders, metrics)
     unit = None
     protocols = tuple(options.protocol or ())
     if not protocols and not metrics and options.format not in ("csv", "json"):
@@ -107,6 +112,28 @@ def call(options: argparse.Namespace) -> int:
     print(render(comparison, options.format, metrics, unit))
     if options.queries:
         print(_shown_queries(options, folders))
+    return 0
+
+
+def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[str, ...]) -> int:
+    """Groups of different queries against each other."""
+    from dataclasses import asdict
+
+    from harness.compare.render import SHOWN
+    from harness.compare.unpaired import WHY, compare_split, render_split
+
+    if len(folders) != 2:
+        raise UsageError("--unpaired compares two runs")
+    protocol = (options.protocol or [""])[0]
+    rows = compare_split((folders[0], folders[1]), metrics or SHOWN, protocol, options.seed)
+    if options.format == "json":
+        import orjson
+
+        print(orjson.dumps({"why": WHY, "rows": [asdict(row) for row in rows]}).decode())
+    else:
+        for letter, folder in zip("AB", folders, strict=True):
+            print(f"{letter}  {folder.resolve().name}")
+        print(f"\n{render_split(rows)}")
     return 0
 
 
