@@ -125,11 +125,9 @@ def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, wid
 
 
 def _texts(dataset: Dataset, haystack: int, ids: set[str]) -> dict[str, str]:
-    rows = dataset.haystack_rows(haystack)
-    names = dataset.documents.column("id", rows).to_pylist()
-    chosen = [(name, row) for name, row in zip(names, rows.tolist(), strict=True) if name in ids]
-    contents = dataset.documents.contents(np.array([row for _, row in chosen], np.int32))
-    return dict(zip((name for name, _ in chosen), contents, strict=True))
+    rows = {id_: row for id_, row in dataset.rows_by_id(haystack).items() if id_ in ids}
+    contents = dataset.documents.contents(np.array(list(rows.values()), np.int32))
+    return dict(zip(rows, contents, strict=True))
 
 
 def _cut(text: str, width: int) -> str:

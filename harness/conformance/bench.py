@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Documents
 from harness.matching.matcher import Matcher
-from harness.retrievers.contract import Corpus, Found, Question, Retriever, as_result
+from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever, as_result
 
 NOTES = (
     "The ferry to the island leaves at seven every morning.",
@@ -80,23 +80,24 @@ def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> li
             raise AnswerError(f"{len(part)} questions, but {len(answers)} results")
         found += answers
     place = {handle: i for i, handle in enumerate(notes.handles)}
-    return [_positions(one, notes, place, k) for one in found]
+    results = [as_result(one) for one in found]
+    tells = any(result.hits for result in results)
+    matcher = Matcher(notes.contents) if tells else None
+    return [_positions(result, matcher, place, k) for result in results]
 
 
-def _positions(found: Found, notes: Corpus, place: dict[str, int], k: int) -> list[int]:
-    result = as_result(found)
+def _positions(result: Result, matcher: Matcher | None, place: dict[str, int], k: int) -> list[int]:
     if result.hits is not None:
         if len(result.hits) > k:
             raise AnswerError(f"asked for {k}, returned {len(result.hits)} hits")
-        look: Callable[[str], list[int]] = lambda text: (  # noqa: E731
-            Matcher(notes.contents).find([text])[0].positions.tolist()
-        )
-        rows = [
-            [at for source in hit.sources if (at := _place(source, place)) is not None]
-            or look(hit.text)
-            for hit in result.hits
-        ]
-        return list(dict.fromkeys(row for several in rows for row in several))
+        rows: list[int] = []
+        for hit in result.hits:
+            named = [_place(source, place) for source in hit.sources]
+            known = [at for at in named if at is not None]
+            if not known and matcher is not None:
+                known = matcher.find([hit.text])[0].positions.tolist()
+            rows += known
+        return list(dict.fromkeys(rows))
     if len(result.ids) > k:
         raise AnswerError(f"asked for {k}, returned {len(result.ids)}")
     if result.scores is not None and len(result.scores) != len(result.ids):

@@ -168,6 +168,12 @@ class Dataset:
             return np.arange(len(self.documents), dtype=np.int32)
         return np.asarray(rows.values.to_numpy(), np.int32)
 
+    def rows_by_id(self, haystack: int) -> dict[str, int]:
+        """The document row of each id that a haystack holds."""
+        rows = self.haystack_rows(haystack)
+        ids = self.documents.column("id", rows).to_pylist()
+        return dict(zip(ids, rows.tolist(), strict=True))
+
     def haystack_size(self, haystack: int) -> int:
         """How many documents a haystack holds."""
         rows = self._haystacks["rows"][haystack]

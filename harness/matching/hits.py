@@ -144,9 +144,7 @@ def read_hits(dataset: Dataset, path: Path) -> list[Hit]:
     def rows(query: int, ids: list[str]) -> list[int]:
         haystack = int(dataset.query_haystack[query])
         if ids and haystack not in places:
-            held = dataset.haystack_rows(haystack)
-            names = dataset.documents.column("id", held).to_pylist()
-            places[haystack] = dict(zip(names, held.tolist(), strict=True))
+            places[haystack] = dataset.rows_by_id(haystack)
         return [places[haystack][name] for name in ids]
 
     hits = []

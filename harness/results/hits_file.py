@@ -53,9 +53,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
             file.queries[record["query"]] = None
             haystack = int(dataset.query_haystack[query])
             if haystack not in places:
-                rows = dataset.haystack_rows(haystack)
-                ids = dataset.documents.column("id", rows).to_pylist()
-                places[haystack] = dict(zip(ids, rows.tolist(), strict=True))
+                places[haystack] = dataset.rows_by_id(haystack)
             for place, one in enumerate(record["hits"], 1):
                 file.hits.append(_hit(query, place, one, places[haystack]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:

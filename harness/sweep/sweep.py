@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.compare.scored import ScoredRun
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.results.scored import score_run
@@ -181,18 +182,17 @@ class _Runner:
             merged = {**self._spec.params, **params}
             under_test = RetrieverSpec(self._spec.name, merged, self._spec.plugins)
         folder = run(dataset, under_test, self._options, out=self._out, resume=True)
-        scores = score_run(folder, dataset, Choices(metrics=(metric,)))
-        blocks = [b for b in scores.summary["protocols"] if b["unit"] != "turn>session"]
-        named = [b["protocol"] for b in blocks if self._protocol in ("", b["protocol"])]
-        for name in named:
-            rows = scores.per_query.to_pylist()
-            mine = [r for r in rows if r["protocol"] == name and r["unit"] != "turn>session"]
-            if mine and str(metric) in mine[0]:
+        score_run(folder, dataset, Choices(metrics=(metric,)))
+        scored = ScoredRun.read(folder)
+        for block, found in scored.blocks.items():
+            protocol, unit = block
+            if unit == "turn>session" or self._protocol not in ("", protocol):
+                continue
+            if str(metric) in found["slices"].get("all", {"metrics": {}})["metrics"]:
+                rows = scored.rows(block)
                 at = {query: i for i, query in enumerate(dataset.query_ids)}
                 values = np.full(dataset.n_queries, np.nan)
-                for row in mine:
-                    if row[str(metric)] is not None:
-                        values[at[row["query"]]] = row[str(metric)]
+                values[[at[query] for query in rows.queries]] = rows.values(str(metric))
                 return folder, values
         raise UsageError(f"{metric} is not scored by {self._protocol or 'any protocol'}")
 
