@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Ran
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
@@ -16,6 +16,8 @@ from harness.results.imported import import_rankings
 from harness.results.scored import score_run
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
+
+Ran = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from chromium import Page, opened
-from conftest import Ran
 
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
+
+Ran = Callable[..., Path]
 
 pytestmark = pytest.mark.browser
 
