@@ -9,7 +9,7 @@ Timestamps are ISO 8601 or whole seconds since 1970.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -43,7 +43,7 @@ _VARIANT = Variant(
 class Labelled:
     """The user's own files, by `--source`."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def variants(self) -> Iterable[Variant]:
         """The only one."""
@@ -68,8 +68,8 @@ class Labelled:
         for role, path in raw.files.items():
             if role.startswith("judgements"):
                 _read_judgements(path, key)
-        split = any("/" in role for role in raw.files)
-        haystacks = _write_queries(raw.files["queries"], key, out, split=split)
+        splits = {role.partition("/")[2] for role in raw.files} - {""}
+        haystacks = _write_queries(raw.files["queries"], key, out, splits)
         places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
         _write_judgements(key, haystacks, places, out)
 
@@ -153,9 +153,13 @@ def _read_judgements(path: Path, key: _Key) -> None:
 
 
 def _write_queries(
-    path: Path, key: _Key, out: DatasetWriter, *, split: bool
+    path: Path, key: _Key, out: DatasetWriter, splits: Collection[str]
 ) -> dict[str, str | None]:
-    """Write the queries; returns the haystack that each one names."""
+    """Write the queries; returns the haystack that each one names.
+
+    `splits` are those that were chosen, empty where there are none. A query that names its split
+    is left out of others, which matters for one that cannot be answered: it needs no judgement.
+    """
     file, judged = TextFile(path), key.queries
     lines: dict[str, int] = {}
     haystacks: dict[str, str | None] = {}
@@ -166,9 +170,11 @@ def _write_queries(
                 line, f"the query id {id_!r} stands on line {lines[id_]} already; rename one"
             )
         lines[id_] = line
+        if id_ not in judged and splits and record.get("split") not in (None, "", *splits):
+            continue
         ability = fields.ability(file, line, record)
         if id_ not in judged and ability is not Ability.ABSTENTION:
-            if split:
+            if splits:
                 out.repair("queries without a judgement in the split: left out", id_)
                 continue
             out.repair("queries without a judgement: kept, they cannot be scored", id_)

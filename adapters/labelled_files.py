@@ -3,7 +3,7 @@
 Records of every format have the same field names, so that what they mean is said once:
 
 * documents: id, text; title, timestamp, session, speaker, position, haystack
-* queries: id, text; haystack, ability, category, timestamp, answers
+* queries: id, text; haystack, ability, category, timestamp, answers, split
 * judgements: query, document; grade, unit, key, missing
 """
 
@@ -121,12 +121,18 @@ def _reader(role: str, name: str) -> Reader:
     return next(reader for pattern, reader in _READERS[role] if fnmatch(plain, pattern))
 
 
+def documents_name(folder: Path, name: str = "") -> str | None:
+    """The file of a folder that holds the documents; None where there is none.
+
+    With `name`, that file if its name is one of those accepted. Raises UsageError for several.
+    """
+    names = [name] if name else sorted(path.name for path in folder.iterdir() if path.is_file())
+    found = _fitting("documents", names)
+    return _only(folder, "documents", names) if found else None
+
+
 def _only(folder: Path, role: str, names: list[str]) -> str:
-    fitting = [
-        name
-        for name in names
-        if any(fnmatch(name.removesuffix(".gz"), pattern) for pattern, _ in _READERS[role])
-    ]
+    fitting = _fitting(role, names)
     if not fitting:
         raise UsageError(f"{folder}: no file with the {role}; accepted are {ACCEPTED}")
     if len(fitting) > 1:
@@ -134,6 +140,12 @@ def _only(folder: Path, role: str, names: list[str]) -> str:
             f"{folder}: several files could be the {role}: {', '.join(fitting)}; leave one"
         )
     return fitting[0]
+
+
+def _fitting(role: str, names: list[str]) -> list[str]:
+    """The names that a file in this role may have."""
+    patterns = [pattern for pattern, _ in _READERS[role]]
+    return [n for n in names if any(fnmatch(n.removesuffix(".gz"), p) for p in patterns)]
 
 
 def _splits(folder: Path, split: str) -> dict[str, Path]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "ABTest": "harness.abtest.ab_test",
     "Ability": "harness.schema",
     "Hit": "harness.retrievers.contract",
     "Metric": "harness.scoring.metrics",
+    "Monitor": "harness.monitor.monitor",
     "Result": "harness.retrievers.contract",
     "RetrieverSpec": "harness.retrievers.registry",
     "Settings": "harness.runs.runner",
@@ -28,9 +30,11 @@ _HOME = {
 }
 
 __all__ = [
+    "ABTest",
     "Ability",
     "Hit",
     "Metric",
+    "Monitor",
     "Result",
     "RetrieverSpec",
     "Settings",
@@ -45,8 +49,10 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from harness.abtest.ab_test import ABTest
     from harness.dataset.catalogue import register_adapter
     from harness.dataset.prepare import open_dataset
+    from harness.monitor.monitor import Monitor
     from harness.rankings import read_rankings
     from harness.results.scored import score_run
     from harness.retrievers.contract import Hit, Result

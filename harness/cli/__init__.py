@@ -7,6 +7,7 @@ from typing import NoReturn
 
 import harness
 from harness.cli import (
+    abtest,
     analyze,
     cache,
     check,
@@ -14,7 +15,9 @@ from harness.cli import (
     datasets,
     explain,
     gate,
+    label,
     leaderboard,
+    monitor,
     report,
     retrievers,
     run,
@@ -42,8 +45,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb in (
-        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate),
-        *(datasets, retrievers, check, explain, cache),
+        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
+        *(label, datasets, retrievers, check, explain, cache),
     ):
         verb.add(verbs)
     return top

@@ -16,6 +16,7 @@ from harness.cli.options import (
     scoring_choices,
     view_arguments,
 )
+from harness.cli.semantic import add_semantic, score_expected, threshold
 from harness.errors import UsageError
 
 
@@ -27,16 +28,19 @@ def add(verbs: Verbs) -> None:
         description=(
             "Score rankings that carry the dataset's own ids: a TREC run file, JSONL or Parquet "
             "(.gz too), or the folder of an earlier run. With --qrels instead of --dataset: "
-            "trec_eval's metrics on any qrels file."
+            "trec_eval's metrics on any qrels file. With --expected: texts against texts, where "
+            "there are no ids. With --log: recalls that a system logged."
         ),
         allow_abbrev=False,
     )
     parser.add_argument("run", metavar="RUNFILE", help="a run file, or a run folder")
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
+    add_log(parser)
     add_view(parser)
     add_matching(parser)
     add_scoring(parser)
+    add_semantic(parser)
     parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
@@ -56,7 +60,17 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
         raise UsageError("--qrels and --dataset exclude each other; name one")
+    if not options.log and (options.log_config or options.repeats or options.lenient):
+        raise UsageError("--log-config, --repeats and --lenient are for a log; say --log too")
+    if options.log and (options.qrels or options.expected):
+        raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
+    if options.log:
+        return _of_log(options, path)
+    if options.expected:
+        return score_expected(options, path)
     if options.qrels:
+        if options.semantic is not None:
+            raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
         return _by_qrels(options, path)
 
     from harness.cli.tables import show
@@ -68,7 +82,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.results.scored import score_run
     from harness.scoring.protocols import fitting
 
-    choices = scoring_choices(options)
+    choices, semantic = scoring_choices(options), threshold(options)
     arguments = view_arguments(options)
     if path.is_dir():
         dataset = dataset_of_run(path, name=options.dataset, **arguments)
@@ -89,9 +103,64 @@ def call(options: argparse.Namespace) -> int:
             strict=options.strict,
             matching=matching(options),
         )
-    scores = score_run(folder, dataset, choices)
+    scores = score_run(folder, dataset, choices, semantic=semantic)
     record = RunFolder(folder).record
     show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
+    return 0
+
+
+def add_log(parser: argparse.ArgumentParser) -> None:
+    """How a log of recalls is read."""
+    parser.add_argument(
+        "--log", action="store_true", help="the file or folder is a log: JSON lines, OpenTelemetry"
+    )
+    parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
+    parser.add_argument(
+        "--repeats", metavar="RULE", help="of queries asked again: latest (default), first, refuse"
+    )
+    parser.add_argument("--lenient", action="store_true", help="count lines that cannot be read")
+
+
+def _of_log(options: argparse.Namespace, path: Path) -> int:
+    """The scores of what a system logged."""
+    from harness.cli.tables import show
+    from harness.dataset.prepare import open_dataset
+    from harness.files import read_json
+    from harness.logs.mapping import Mapping
+    from harness.logs.said import log_lines
+    from harness.results.folder import RunFolder
+    from harness.results.from_log import LogChoices, import_log
+    from harness.results.scored import score_run
+    from harness.scoring.protocols import fitting
+
+    if not options.dataset:
+        raise UsageError("--dataset is missing, whose labels the log is held against")
+    config = options.log_config
+    how = LogChoices(
+        Mapping.read(Path(config)) if config else Mapping(),
+        options.repeats or "latest",
+        options.lenient,
+        options.missing == "zero",
+    )
+    choices, semantic = scoring_choices(options), threshold(options)
+    dataset = open_dataset(options.dataset, **view_arguments(options))
+    fitting(dataset.keys, options.protocol or ())
+    folder = import_log(
+        path,
+        dataset,
+        how,
+        out=Path(options.out or "results"),
+        name=options.name,
+        k=options.k,
+        strict=options.strict,
+        matching=matching(options),
+    )
+    scores = score_run(folder, dataset, choices, semantic=semantic)
+    record = RunFolder(folder).record
+    show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
+    if not (options.json or options.quiet):
+        feedback = folder / "feedback.json"
+        print("\n".join(log_lines(record, read_json(feedback) if feedback.is_file() else None)))
     return 0
 
 

@@ -34,6 +34,11 @@ def print_scores(
     if any(others):
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
+    if "semantic" in summary:
+        from harness.cli.semantic import semantic_table
+
+        print()
+        print(semantic_table(summary["semantic"]))
     extra = lines.below(summary, record)
     if extra:
         print()

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.compare.compare import compare
 from harness.compare.comparison import Cell, Options, Table
-from harness.compare.scored import ScoredRun
+from harness.compare.scored import Block, ScoredRun
 from harness.errors import UsageError, near
 from harness.gate.rules import NoDrop, Rules, Threshold
 
@@ -28,8 +28,8 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
     """Check a run folder. Raises UsageError for what cannot be checked: no such metric or slice, no
     baseline where one is needed, a baseline that does not compare."""
     run = ScoredRun.read(folder)
-    checks = [_failed(run, rules.failed)]
-    checks += [_threshold(run, threshold) for threshold in rules.thresholds]
+    checks = [failed_check(run, rules.failed)]
+    checks += [threshold_check(run, threshold) for threshold in rules.thresholds]
     if rules.no_drops:
         before = baseline or rules.baseline
         if before is None:
@@ -38,14 +38,16 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
     return checks
 
 
-def _failed(run: ScoredRun, allowed: int) -> Check:
+def failed_check(run: ScoredRun, allowed: int) -> Check:
+    """Whether no more queries failed than may."""
     failed = run.scores["queries"]["failed"]
     asked = run.scores["queries"]["asked"]
     return Check(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
 
 
-def _threshold(run: ScoredRun, rule: Threshold) -> Check:
-    cell = _cell(run, rule)
+def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
+    """Hold one number against its bound. Raises UsageError where the run does not have it."""
+    cell = cell_of(run, rule)[1]
     sign = ">=" if rule.above else "<="
     name = f"{_name(rule)} {sign} {rule.value:g}"
     value = cell["value"]
@@ -57,27 +59,27 @@ def _threshold(run: ScoredRun, rule: Threshold) -> Check:
     return Check(name, passed, f"{value:.4f}{between}, n {cell['n']}", cell["signature"])
 
 
-def _cell(run: ScoredRun, rule: Threshold) -> dict[str, Any]:
-    """The number of a rule; the first protocol at the run's granularity that has its metric."""
+def cell_of(run: ScoredRun, rule: Threshold) -> tuple[Block, dict[str, Any]]:
+    """The number of a rule and where it stands: the first protocol at the run's granularity that
+    has its metric. Raises UsageError where none does."""
     unit = rule.unit or run.scores["dataset"]["granularity"]
-    blocks = [
-        block
+    blocks = {
+        (protocol, found): block
         for (protocol, found), block in run.blocks.items()
         if protocol == (rule.protocol or protocol) and found == unit
-    ]
+    }
     if not blocks:
         known = sorted({f"{protocol} at {found}" for protocol, found in run.blocks})
         wanted = f"{rule.protocol or 'any protocol'} at {unit}"
         raise UsageError(f"{run.folder}: was not scored by {wanted}; it has {', '.join(known)}")
-    slices = [name for block in blocks for name in block["slices"]]
+    slices = [name for block in blocks.values() for name in block["slices"]]
     if rule.slice not in slices:
         known = list(dict.fromkeys(slices))
         raise UsageError(f"{run.folder}: no slice {rule.slice!r}{near(rule.slice, known)}")
-    for block in blocks:
+    for place, block in blocks.items():
         metrics = block["slices"].get(rule.slice, {}).get("metrics", {})
         if rule.metric in metrics:
-            cell: dict[str, Any] = metrics[rule.metric]
-            return cell
+            return place, metrics[rule.metric]
     raise UsageError(
         f"{run.folder}: was not scored by {rule.metric}; `harness score {run.folder} --metrics "
         f"{rule.metric}` adds it"
@@ -131,12 +133,14 @@ def _no_drop(
         f"could have shown {found.power.detectable:.4f}"
     )
     families = {family.name: family.tests for table in tables for family in table.families}
-    # Holm multiplies the least of m by m.
-    if found.test.smallest * families[pair.family] > alpha and fell > rule.by:
+    # The least p that so many units can have, if every one of them fell; Holm multiplies the least
+    # of m by m.
+    least = 2.0 ** (1 - found.power.units)
+    if least * families[pair.family] > alpha and fell > rule.by:
         # A gate that nothing can close is none.
         raise UsageError(
             f"{_name(rule)} fell by {fell:.4f}, which {found.power.units} units can never show to "
-            f"be significant (least p {found.test.smallest:.3g}, {families[pair.family]} tests "
+            f"be significant (least p {least:.3g}, {families[pair.family]} tests "
             "corrected together): take more data, fewer rules, or over = "
             '"queries" if questions to one haystack are independent'
         )

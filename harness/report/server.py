@@ -1,30 +1,29 @@
 """Boards and reports over HTTP, to this machine alone.
 
 A request names a run, never a path: names are looked up among the runs that there are, so nothing
-outside the folder can be asked for. Other sites cannot read the answers: a request whose Host is
-not this server's address is refused, which is what stops DNS rebinding.
+outside the folder can be asked for. Other sites cannot read the answers (see local_server).
 """
 
 from __future__ import annotations
 
 import hashlib
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import orjson
 
+from harness import local_server
 from harness.board.page import board_page, page_data
-from harness.errors import UsageError
+from harness.local_server import HTML, JSON, Answer, Request
+from harness.nightly.history import NAME
+from harness.nightly.page import history_page
 from harness.report.data import report_data
 from harness.report.page import report_page
 from harness.report.watch import Results
 from harness.results.dataset_of_run import dataset_of_run
-
-_HTML, _JSON, _TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 
 
 class Pages:
@@ -39,20 +38,23 @@ class Pages:
         """Type and body; None for an address that there is not. Raises UsageError as reports do."""
         with self._lock:  # one at a time: they share what is read
             if path == "/":
-                return _HTML, board_page(self._results.leaderboard(), live=True)
+                return HTML, board_page(self._results.leaderboard(), live=True)
             if path == "/state.json":
-                return _JSON, orjson.dumps(self._state())
+                return JSON, orjson.dumps(self._state())
             if path == "/board.json":
-                return _JSON, orjson.dumps(page_data(self._results.leaderboard()))
+                return JSON, orjson.dumps(page_data(self._results.leaderboard()))
             if path == "/leaderboard.json":
-                return _JSON, orjson.dumps(self._results.leaderboard())
+                return JSON, orjson.dumps(self._results.leaderboard())
+            if path == "/history/" and (self._results.folder / NAME).is_file():
+                return HTML, history_page(self._results.folder / NAME)
             if path.startswith("/runs/") and path.endswith("/"):
                 return self._report(unquote(path.removeprefix("/runs/").removesuffix("/")))
             return None
 
     def _state(self) -> dict[str, Any]:
         version = hashlib.sha256(repr(self._results.version()).encode()).hexdigest()[:16]
-        return {"version": version, "running": self._results.unfinished()}
+        history = (self._results.folder / NAME).is_file()
+        return {"version": version, "running": self._results.unfinished(), "history": history}
 
     def _report(self, name: str) -> tuple[str, bytes] | None:
         folder = self._results.runs().get(name)
@@ -62,7 +64,7 @@ class Pages:
         if name not in self._reports or self._reports[name][0] != state:
             page = report_page(report_data([folder], dataset_of_run(folder)))
             self._reports[name] = (state, page)
-        return _HTML, self._reports[name][1]
+        return HTML, self._reports[name][1]
 
 
 def server(results: Path, port: int) -> ThreadingHTTPServer:
@@ -72,42 +74,8 @@ def server(results: Path, port: int) -> ThreadingHTTPServer:
     """
     pages = Pages(results)
 
-    class Handler(BaseHTTPRequestHandler):
-        """Answers GET and HEAD."""
+    def answer(request: Request) -> Answer | None:
+        found = pages.get(request.path) if request.method == "GET" else None
+        return None if found is None else Answer(found[1], found[0])
 
-        def do_GET(self) -> None:
-            """Send what stands at the address."""
-            own = serving.server_port
-            if self.headers.get("Host") not in (f"127.0.0.1:{own}", f"localhost:{own}"):
-                self._send(HTTPStatus.FORBIDDEN, _TEXT, b"not asked for by this server's address\n")
-                return
-            try:
-                found = pages.get(urlsplit(self.path).path)
-            except UsageError as error:
-                self._send(HTTPStatus.CONFLICT, _TEXT, f"{error}\n".encode())
-                return
-            if found is None:
-                self._send(HTTPStatus.NOT_FOUND, _TEXT, b"no such page\n")
-            else:
-                self._send(HTTPStatus.OK, *found)
-
-        do_HEAD = do_GET  # noqa: N815
-
-        def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.send_header("Cache-Control", "no-store")
-            self.send_header("X-Content-Type-Options", "nosniff")
-            self.send_header("Cross-Origin-Resource-Policy", "same-origin")
-            self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing: the page asks every two seconds."""
-
-    serving = ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    serving.daemon_threads = True
-    return serving
+    return local_server.server(answer, port)

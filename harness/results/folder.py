@@ -10,7 +10,9 @@
 | errors.jsonl | query and trace, one line a failed query; only when there are any |
 | scores.json | protocols x slices x metrics, each with n, chance, ceiling and signature |
 | scores.parquet | one row a query and protocol |
+| semantic.parquet | one row a query: by similarity of texts, and by ids; only where asked for |
 | left_out.json | ids that a protocol did not score, by reason |
+| feedback.json | clicks and ratings, with what they cannot tell (runs from a log that has any) |
 """
 
 from __future__ import annotations

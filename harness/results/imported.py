@@ -42,8 +42,8 @@ def import_rankings(
     if is_hits_file(source):
         return _import_hits(source, dataset, out, name, k, strict, matching)
     rankings = read_rankings(source)
-    rankings, notes = _cleaned(rankings, dataset, source)
-    _say(source, notes, strict)
+    rankings, notes = known_queries(rankings, dataset, source)
+    say(source, notes, strict)
     deepest = int(np.diff(rankings.starts).max(initial=0))
     if k is not None and deepest > k:
         raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
@@ -57,7 +57,11 @@ def import_rankings(
     )
 
 
-def _cleaned(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
+def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
+    """The rankings as they are scored, and what is odd about them.
+
+    Raises UsageError where none of the queries, or none of the documents, is the dataset's.
+    """
     notes: list[str] = []
     known = set(dataset.query_ids)
     unknown = [query for query in rankings.query_ids if query not in known]
@@ -105,7 +109,7 @@ def _import_hits(
         notes.append(f"{len(file.unknown)} of its queries not in {dataset.name}, which are ignored")
     if lost := sum(hit.unknown for hit in file.hits):
         notes.append(f"{lost} of its sources are not in the haystack of their query")
-    _say(source, notes, strict)
+    say(source, notes, strict)
     depth = k or max((hit.place for hit in file.hits), default=1)
     about = {"file": source.name, "sha256": digest(source), "notes": notes}
     identity: dict[str, Any] = {"rankings": about["sha256"], "k": depth}
@@ -116,12 +120,13 @@ def _import_hits(
     with disk_errors(out, "name another folder with --out"), folder_aside(folder) as aside:
         ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
         write_queries(aside, dataset, ranked, list(file.queries), name)
-        record = _record(dataset, name, depth, about)
+        record = import_record(dataset, name, depth, about)
         write_json(aside / "run.json", {**record, "hits": resolved})
     return folder
 
 
-def _say(source: Path, notes: list[str], strict: bool) -> None:
+def say(source: Path, notes: list[str], strict: bool) -> None:
+    """Warn of what is odd about a file; raises UsageError instead when `strict`."""
     if strict and notes:
         raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
     for note in notes:
@@ -142,11 +147,12 @@ def _write(
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder) as aside:
         write_rankings(rankings, aside, name)
-        write_json(aside / "run.json", _record(dataset, name, k, source))
+        write_json(aside / "run.json", import_record(dataset, name, k, source))
     return folder
 
 
-def _record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
+def import_record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
+    """run.json of rankings from elsewhere; `source` says where they are from."""
     return {
         "run_version": RUN_VERSION,
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),

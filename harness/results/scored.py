@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.files import disk_errors, write_bytes, write_json
@@ -18,33 +19,49 @@ from harness.scoring.score import Answered, Choices, Scores, score
 from harness.scoring.tokens import text_tokens, token_counts
 
 
-def score_run(folder: Path, dataset: Dataset, choices: Choices | None = None) -> Scores:
+def score_run(
+    folder: Path,
+    dataset: Dataset,
+    choices: Choices | None = None,
+    *,
+    semantic: float | None = None,
+) -> Scores:
     """Score a run folder from its rankings, and write the scores into it.
 
-    Raises UsageError for what is no run folder, protocols that do not fit, and a folder that cannot
-    be written.
+    `semantic` is the cosine from which on texts are similar: given, accuracy by similarity of texts
+    is measured too (see harness/semantic). Raises UsageError for what is no run folder, protocols
+    that do not fit, a folder that cannot be written, and `semantic` without its model.
     """
-    import pyarrow.parquet as pq
-
     run = RunFolder(folder)
     record = run.record
     depth = record["settings"]["k"]
-    scores = score(
-        dataset,
-        read_rankings(run.rankings),
-        choices,
-        depth=depth,
-        answered=answered(run, dataset),
-    )
+    known = answered(run, dataset)
+    scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=known)
+    by_text = None
+    if semantic is not None:
+        from harness.semantic.of_run import semantic_of_run
+
+        about, by_text = semantic_of_run(run, dataset, known, choices or Choices(), semantic)
+        scores.summary["semantic"] = about
     if "hits" in record:
         scores.summary["hits"] = record["hits"]
-    buffer = io.BytesIO()
-    pq.write_table(scores.per_query, buffer)
     with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
-        write_bytes(folder / "scores.parquet", buffer.getvalue())
+        write_bytes(folder / "scores.parquet", _parquet(scores.per_query))
+        if by_text is None:
+            (folder / "semantic.parquet").unlink(missing_ok=True)  # of scores that are replaced
+        else:
+            write_bytes(folder / "semantic.parquet", _parquet(by_text))
         write_json(folder / "left_out.json", scores.left_out)
         write_json(folder / "scores.json", scores.summary)
     return scores
+
+
+def _parquet(table: pa.Table) -> bytes:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
 
 
 def answered(run: RunFolder, dataset: Dataset) -> Answered:

@@ -32,7 +32,8 @@ _MEANING = {
     "depth": "how many documents a ranking could hold",
     "missing": "what a query without a ranking counts: zero, or skip (left out)",
     "v": "version of the harness",
-    "match": "how texts of the system's own were resolved to documents, where it returned such",
+    "match": "how texts of the system's own were resolved to documents, where it returned such; of "
+    "semantic metrics the least cosine of similar texts, and the model",
 }
 
 _OTHER_METRICS = {
@@ -55,12 +56,21 @@ _OTHER_METRICS = {
     "rouge_l": "best of the top k texts: ROUGE-L F with an answer, as rouge_score without stemming",
     "bleu": "best of the top k texts: sentence BLEU with an answer, as sacrebleu, over 100",
     "bleu1": "best of the top k texts: BLEU of single words with an answer, 13a tokens, lower case",
+    "semantic_recall": "pieces of evidence that a text of the top k is similar to / pieces of "
+    "evidence; similar is a cosine of at least `match`",
+    "semantic_precision": "texts of the top k that are similar to a text of the evidence / k",
+    "semantic_precision_returned": "texts of the top k that are similar to a text of the evidence "
+    "/ texts returned there",
+    "soft_recall": "mean over pieces of evidence of the highest cosine with a text of the top k",
+    "soft_precision": "mean over the top k of the highest cosine with a text of the evidence",
     "aurc": "area under the risk-coverage curve: mean share of wrong answers among the surest 1..n",
 }
 _OTHER_PROTOCOLS = {
     "knowledge-update": "updates whose gold documents have different dates",
     "abstention": "queries without an answer, and those that have evidence",
     "answers": "returned texts against the reference answers; queries that have some",
+    "semantic": "similarity of texts; queries that have evidence with a text. No substitute for "
+    "the same metric by ids",
     "tokens": "answerable queries that have evidence; cost by the words+marks tokenizer",
 }
 

@@ -37,6 +37,19 @@ def add_intervals(
     `rough` tells why the true coverage may be off by more than a point or two, where it may. Cells
     without a value get none. `slices` are cells by slice and metric.
     """
+    add_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
+
+
+def add_intervals_over(
+    clusters: npt.NDArray[np.int32] | None,
+    n: int,
+    columns: Sequence[Column],
+    masks: Mapping[str, Flags],
+    slices: Mapping[str, Cells],
+    bounds: tuple[float, float] = (0, 1),
+) -> None:
+    """The same for n queries of any origin; `clusters` as `independent` gives them, `bounds` the
+    least and greatest value that a query can have."""
     by_name = {str(column.metric): column for column in columns}
     wanted = [
         (name, metric)
@@ -46,19 +59,18 @@ def add_intervals(
     ]
     if not wanted:
         return
-    matrix = np.full((dataset.n_queries, len(wanted)), np.nan)
+    matrix = np.full((n, len(wanted)), np.nan)
     for at, (name, metric) in enumerate(wanted):
         mask = masks[name]
         matrix[mask, at] = by_name[metric].values[mask]
     used = ~np.isnan(matrix).all(axis=1)
-    clusters = independent(dataset)
     found = mean_intervals(
         matrix[used],
         None if clusters is None else clusters[used],
         level=LEVEL,
         resamples=RESAMPLES,
         seed=SEED,
-        bounds=(0, 1),
+        bounds=bounds,
     )
     for (name, metric), interval in zip(wanted, found, strict=True):
         if interval.method == "none":

@@ -16,6 +16,7 @@ import yaml
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.files import read_json
+from harness.results.imported import import_rankings
 from harness.results.scored import score_run
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.runner import run
@@ -122,6 +123,30 @@ def test_a_gate_that_nothing_could_close_is_refused(
     assert (
         "which 3 units can never show to be significant (least p 0.25, " in capsys.readouterr().err
     )
+
+
+def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
+    good: Path, tmp_path: Path
+) -> None:
+    dataset = open_dataset("sample")
+    lines = (good / "rankings.trec").read_text().splitlines(keepends=True)
+    judged = dataset.judgements()
+    gold = {
+        (dataset.query_ids[query], document)
+        for query, document in zip(judged.query, judged.document_id.to_pylist(), strict=True)
+    }
+    rows = [tuple(line.split()) for line in lines]
+    lost = next(i for i, r in enumerate(rows) if (r[0], r[2]) in gold and int(r[3]) <= 10)
+    file = tmp_path / "less.trec"
+    file.write_text("".join(lines[:lost] + lines[lost + 1 :]))
+    less = import_rankings(file, dataset, out=tmp_path, name="less", k=100, strict=False)
+    score_run(less, dataset)
+    config = rules(tmp_path, NO_DROP.format(0.0))
+    before = import_rankings(
+        good / "rankings.trec", dataset, out=tmp_path, name="before", k=100, strict=False
+    )
+    score_run(before, dataset)
+    assert main(["gate", str(less), "--config", config, "--baseline", str(before)]) == 0
 
 
 @pytest.mark.parametrize(

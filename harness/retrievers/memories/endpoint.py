@@ -57,7 +57,10 @@ class Meter:
         except (ValueError, AttributeError):
             used = None  # not JSON, or no object: whoever asked raises
         used = used if isinstance(used, dict) else None
-        embedding = response.request.url.path.endswith("/embeddings")
+        self.add(used, embedding=response.request.url.path.endswith("/embeddings"))
+
+    def add(self, used: dict[str, Any] | None, *, embedding: bool = False) -> None:
+        """Count one answer by its `usage`, None where it does not say."""
         with self._lock:
             self.without_usage += used is None
             prompt = int((used or {}).get("prompt_tokens") or 0)

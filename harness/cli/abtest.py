@@ -1,0 +1,73 @@
+"""harness abtest: what a running or finished A/B test shows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "abtest",
+        help="the report of an A/B test from its journal",
+        description=(
+            "Print what an A/B test shows so far, from the journal that ABTest writes; the test "
+            "may be running. The test itself is made in Python: from harness import ABTest."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "journal", metavar="JOURNAL", help="a journal, or a folder with journals (*.jsonl)"
+    )
+    parser.add_argument(
+        "--wanted",
+        action="append",
+        metavar="METRIC=DIFFERENCE",
+        help="a difference to show: how many units that takes; may be repeated",
+    )
+    parser.add_argument("--level", type=float, default=0.95, help="of the intervals, 0.95")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of reports")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Print the report of each journal."""
+    from harness.abtest.ab_test import report
+    from harness.errors import UsageError
+
+    place = Path(options.journal)
+    journals = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
+    if not journals:
+        raise UsageError(f"{place}: no journal there (*.jsonl)")
+    wanted = _wanted(options.wanted) if options.wanted else None
+    reports = [report(journal, level=options.level, wanted=wanted) for journal in journals]
+    if options.json:
+        import orjson
+
+        rows = [
+            {"journal": str(journal), **found.as_dict()}
+            for journal, found in zip(journals, reports, strict=True)
+        ]
+        print(orjson.dumps(rows).decode())
+    else:
+        print("\n\n".join(map(str, reports)))
+    return 0
+
+
+def _wanted(given: list[str]) -> dict[str, float]:
+    """METRIC=DIFFERENCE as a mapping. Raises UsageError."""
+    from harness.errors import UsageError
+
+    wanted = {}
+    for text in given:
+        name, _, value = text.rpartition("=")
+        try:
+            wanted[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise UsageError(f"--wanted {text}: expected METRIC=DIFFERENCE, as click=0.02")
+    return wanted

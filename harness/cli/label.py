@@ -1,0 +1,280 @@
+"""harness label: judge a set of one's own, alone or together, until it is a dataset."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli import label_generate
+from harness.cli.label_work import add_work, check_port, work
+from harness.cli.options import Verbs, parameters
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.label.systems import System
+
+_PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
+_NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command and its own commands."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "label",
+        help="label a set of your own: pool systems, judge, agree, export",
+        description=(
+            "Pool the top k of several systems, judge the candidates in a browser or a terminal, "
+            "alone or together, and export a dataset for `--dataset labelled`."
+        ),
+        allow_abbrev=False,
+    )
+    subverbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_start(subverbs)
+    _add_open(subverbs)
+    _add_resolve(subverbs)
+    _add_status(subverbs)
+    _add_export(subverbs)
+    label_generate.add(subverbs)
+
+
+def _add_start(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "start",
+        help="pool systems for queries, and judge; again, to go on or to add more",
+        description=(
+            "Pool the top k of several systems and judge them. The same command goes on; with more "
+            "documents, queries or systems, or a larger k, it adds to the pool and keeps every "
+            "judgement."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "documents", metavar="DOCS", help="documents.jsonl or .csv, or a folder of .txt and .md"
+    )
+    parser.add_argument(
+        "queries", metavar="QUERIES", help=".jsonl, .csv or .tsv, or .txt with one query a line"
+    )
+    parser.add_argument(
+        "--retriever",
+        action="append",
+        default=[],
+        metavar="NAME[:KEY=VALUE,...]",
+        help="repeatable: bm25, bm25:k1=0.9,b=0.4, mine.py:Mine; see `harness retrievers`",
+    )
+    parser.add_argument(
+        "--plugin", action="append", default=[], metavar="FILE.py", help="registers retrievers"
+    )
+    parser.add_argument("--k", type=int, metavar="K", help="documents of each system (10)")
+    parser.add_argument("--out", default="labels", metavar="FOLDER", help="the project (labels)")
+    parser.add_argument("--seed", type=int, help="of every order and of seeded retrievers (0)")
+    parser.add_argument(
+        "--overlap",
+        type=float,
+        metavar="SHARE",
+        help="share of the queries that every annotator judges (1); the others are judged once",
+    )
+    add_work(parser, "first")
+    parser.add_argument("--pool-only", action="store_true", help="make the pool, and end")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    parser.set_defaults(call=call_start)
+
+
+def _add_open(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "open",
+        help="judge on, or as another annotator",
+        description=(
+            "Judge the candidates of a project. Each annotator has an order of their own and sees "
+            "no judgement of another."
+        ),
+        allow_abbrev=False,
+    )
+    _add_folder(parser)
+    add_work(parser, "first")
+    parser.set_defaults(call=call_open)
+
+
+def _add_resolve(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "resolve",
+        help="settle what annotators judged differently",
+        description="Settle conflicts: what each annotator said side by side, one answer to each.",
+        allow_abbrev=False,
+    )
+    _add_folder(parser)
+    add_work(parser, "resolver")
+    parser.set_defaults(call=call_resolve)
+
+
+def _add_status(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "status",
+        help="who judged what, agreement, and how many more judgements a precision needs",
+        description=(
+            "Who judged what, how far they agree, what the pooled systems score so far, and how "
+            "many more judgements a wanted precision needs."
+        ),
+        allow_abbrev=False,
+    )
+    _add_folder(parser)
+    parser.add_argument(
+        "--precision",
+        type=float,
+        default=0.05,
+        metavar="HALF",
+        help="wanted half-width of the 95%% interval (0.05)",
+    )
+    parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    parser.set_defaults(call=call_status)
+
+
+def _add_export(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "export",
+        help="write the dataset that `--dataset labelled` reads",
+        description="Write the judgements as a dataset, with a README of how they were made.",
+        allow_abbrev=False,
+    )
+    _add_folder(parser)
+    parser.add_argument("--out", metavar="FOLDER", help="(dataset in the project's folder)")
+    parser.add_argument(
+        "--conflicts",
+        default="refuse",
+        choices=("refuse", "lower", "higher"),
+        help="what open ones become; metrics under lower and higher are bounds (refuse)",
+    )
+    parser.add_argument(
+        "--unfinished", action="store_true", help="also queries that are not judged to the end"
+    )
+    parser.set_defaults(call=call_export)
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", nargs="?", default="labels", metavar="FOLDER", help="the project (labels)"
+    )
+
+
+def call_start(options: argparse.Namespace) -> int:
+    """Pool, then judge."""
+    from harness.files import disk_errors
+    from harness.label.folder import annotator_name
+    from harness.label.start import start
+    from harness.retrievers.registry import load_file
+
+    annotator_name(options.annotator)
+    check_port(options)
+    for plugin in options.plugin:
+        load_file(Path(plugin))
+    folder = Path(options.out).expanduser()
+    if folder.is_file():
+        raise UsageError(f"--out {folder}: is a file; name a folder")
+    with disk_errors(folder, "name another folder with --out"):
+        started = start(
+            folder,
+            Path(options.documents).expanduser(),
+            Path(options.queries).expanduser(),
+            [system(text, options.plugin) for text in options.retriever],
+            k=options.k,
+            seed=options.seed,
+            overlap=options.overlap,
+            quiet=options.quiet,
+        )
+    for warning in started.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    project = started.project
+    size = (
+        f"{len(project.queries)} queries, {len(project.pool)} candidates from the top {project.k} "
+        f"of {', '.join(project.systems)}"
+    )
+    added = [
+        f"{n} {words}"
+        for name, words in (
+            ("documents", "documents"),
+            ("queries", "queries"),
+            ("systems", "systems"),
+            ("candidates", "candidates"),
+        )
+        if (n := started.added.get(name))
+    ]
+    if started.new:
+        print(f"{folder}: {size}", flush=True)
+    else:
+        print(f"{folder} goes on: {size}; added {', '.join(added) or 'nothing'}", flush=True)
+    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
+
+
+def call_open(options: argparse.Namespace) -> int:
+    """Judge."""
+    from harness.label.annotating import Annotating
+
+    check_port(options)
+    return work(Annotating(Path(options.folder).expanduser(), options.annotator), options)
+
+
+def call_resolve(options: argparse.Namespace) -> int:
+    """Settle conflicts."""
+    from harness.label.resolving import Resolving
+
+    check_port(options)
+    return work(Resolving(Path(options.folder).expanduser(), options.annotator), options)
+
+
+def call_status(options: argparse.Namespace) -> int:
+    """Say how far it is."""
+    from harness.label.render import render_status
+    from harness.label.status import status
+
+    folder = Path(options.folder).expanduser()
+    found = status(folder, precision=options.precision, metric=options.metric)
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(found).decode())
+    else:
+        print(render_status(found))
+    return 0
+
+
+def call_export(options: argparse.Namespace) -> int:
+    """Write the dataset."""
+    from harness.files import disk_errors
+    from harness.label.export import export
+
+    folder = Path(options.folder).expanduser()
+    out = Path(options.out).expanduser() if options.out else folder / "dataset"
+    with disk_errors(out.parent, "name another folder with --out"):
+        made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
+    counts, left_out = made.manifest["counts"], made.manifest["left_out"]
+    print(f"{out}: {counts['queries']} queries, {counts['judgements']} judgements")
+    for words, n in (
+        ("queries that cannot be answered (ability abstention)", counts["unanswerable"]),
+        ("queries without a relevant document in the pool", counts["without_relevant"]),
+        ("queries not judged to the end", counts["unfinished"]),
+        ("left out, not judged to the end", left_out["queries_not_judged_to_the_end"]),
+        ("proposed documents that nobody judged", counts["proposals_not_judged"]),
+    ):
+        if n:
+            print(f"  {words}: {n}")
+    splits = made.manifest["splits"]
+    more = f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
+    print(f"next: harness run --dataset labelled --source {out} --retriever bm25{more}")
+    return 0
+
+
+def system(text: str, plugins: list[str]) -> System:
+    """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
+
+    The name ends at the first colon that a parameter follows; a comma that no parameter follows
+    belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
+    """
+    from harness.label.systems import System
+
+    name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
+    if not name:
+        raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
+    return System.of(name, parameters(_NEXT.split(rest[0])) if rest else {}, plugins)

@@ -1,0 +1,186 @@
+"""harness label generate, harness label check: a labelled set from documents, and its leaks."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from harness.cli.options import Verbs, add_output
+
+
+def add(verbs: Verbs) -> None:
+    """Register both commands below `harness label`."""
+    _add_generate(verbs)
+    _add_check(verbs)
+
+
+def _add_generate(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "generate",
+        help="make queries from documents, by templates or a language model",
+        description="Make queries from documents, judged by construction, with near-duplicates "
+        "proposed for a person to judge, splits, and leakage checks.",
+        epilog="The folder is a labelling project: harness label open FOLDER. The same command "
+        "after documents were added asks about those alone and moves no query to another split.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "documents",
+        metavar="DOCS",
+        help="a folder of .md and .txt files, or documents.jsonl, .csv; a file is a document",
+    )
+    parser.add_argument("--out", metavar="FOLDER", required=True, help="the labelling project")
+    parser.add_argument(
+        "--template",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help='repeatable; "What does this document say about {topic}?" if none is given; also '
+        "{title}, {speaker}, {session} and fields of the documents' front matter",
+    )
+    parser.add_argument("--templates", metavar="FILE", help="templates, one a line")
+    parser.add_argument(
+        "--endpoint",
+        metavar="URL",
+        help="let a model write the queries: an OpenAI-compatible base address, such as "
+        "http://localhost:11434/v1; the key comes from OPENAI_API_KEY",
+    )
+    parser.add_argument("--model", metavar="NAME", help="the model at the endpoint")
+    parser.add_argument(
+        "--concurrency", type=int, default=4, metavar="N", help="requests at once (4)"
+    )
+    parser.add_argument(
+        "--queries",
+        type=int,
+        default=200,
+        metavar="N",
+        help="how many in all, with those of before (200)",
+    )
+    parser.add_argument(
+        "--per-document", type=int, default=1, metavar="N", help="at most so many of one (1)"
+    )
+    _add_similarity(parser, "documents this near to a query's own are proposed")
+    parser.add_argument(
+        "--split", default="", metavar="NAME=SHARE,...", help="test=0.5,dev=0.2,train=0.3"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of all choices (0)")
+    parser.add_argument(
+        "--keep-quotes", action="store_true", help="keep queries that quote their document"
+    )
+    add_output(parser)
+    parser.set_defaults(call=call_generate)
+
+
+def _add_check(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "check",
+        help="look for leaks in a labelled set: quotes, splits, public benchmarks",
+        description="Look for leaks in a labelling project or a labelled set. Status 1 when "
+        "something is found.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"
+    )
+    _add_similarity(parser, "documents this near count as the same across splits")
+    add_output(parser)
+    parser.set_defaults(call=call_check)
+
+
+def _add_similarity(parser: argparse.ArgumentParser, about: str) -> None:
+    parser.add_argument(
+        "--similarity",
+        default="0.7",
+        metavar="COSINE",
+        help=f"{about} (0.7), by the first 256 word pieces; off: nothing is embedded",
+    )
+    parser.add_argument(
+        "--embedding", default="", metavar="MODEL", help="a BERT model by name or folder (MiniLM)"
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a dataset to look for duplicates in, besides those prepared here; NAME=SOURCE for "
+        "one with raw files of yours; repeatable",
+    )
+
+
+def call_generate(options: argparse.Namespace) -> int:
+    """Generate, and say what was made and what the checks found."""
+    from harness.errors import UsageError
+    from harness.generate import render
+    from harness.generate.endpoint import Chat
+    from harness.generate.generate import Choices, generate
+    from harness.generate.splits import DEFAULT, parse
+    from harness.generate.templates import templates
+
+    for name in ("queries", "per_document", "concurrency"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be 1 or more")
+    if bool(options.endpoint) != bool(options.model):
+        raise UsageError("--endpoint and --model are given together, or neither")
+    if options.endpoint and (options.template or options.templates):
+        raise UsageError("queries come from --template or from --endpoint, not from both")
+    chat = None
+    if options.endpoint:
+        chat = Chat(options.endpoint, options.model, options.concurrency)
+    choices = Choices(
+        templates(options.template, Path(options.templates) if options.templates else None),
+        parse(options.split or DEFAULT),
+        number=options.queries,
+        each=options.per_document,
+        similarity=_similarity(options.similarity),
+        embedding=options.embedding,
+        seed=options.seed,
+        chat=chat,
+        concurrency=options.concurrency,
+        keep_quotes=options.keep_quotes,
+        against=options.against,
+    )
+    place, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
+    found = generate(place, folder, choices, quiet=options.quiet)
+    _print(found, options, lambda: f"{render.made(found)}\n\n{render.checks(found['leakage'])}")
+    return 0
+
+
+def call_check(options: argparse.Namespace) -> int:
+    """Check, and say what was found; status 1 where that is something."""
+    from harness.generate import render
+    from harness.generate.checking import check_folder
+
+    found = check_folder(
+        Path(options.folder).expanduser(),
+        _similarity(options.similarity),
+        options.embedding,
+        options.against,
+        quiet=options.quiet,
+    )
+    _print(found, options, lambda: render.checks(found))
+    return 1 if found["leaks"] else 0
+
+
+def _print(found: dict[str, Any], options: argparse.Namespace, text: Any) -> None:
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(found).decode())
+    elif not options.quiet:
+        print(text())
+
+
+def _similarity(text: str) -> float | None:
+    """A cosine, or None for `off`. Raises UsageError."""
+    from harness.errors import UsageError
+
+    if text == "off":
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise UsageError(f"--similarity is a cosine above 0 and up to 1, or off, not {text!r}")
+    return value

@@ -1,0 +1,82 @@
+"""How judging is begun by `harness label start`, `open` and `resolve`: on a page, or here."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.label.annotating import Annotating
+    from harness.label.resolving import Resolving
+
+PORT = 8766
+_PORTS = 20  # how many are tried behind it, where none was named
+
+
+def add_work(parser: argparse.ArgumentParser, name: str) -> None:
+    """Options of all three; `name` is who judges where nobody is named."""
+    parser.add_argument("--annotator", default=name, metavar="NAME", help=f"who judges ({name})")
+    parser.add_argument("--terminal", action="store_true", help="here, without a browser")
+    parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
+    parser.add_argument("--no-open", action="store_true", help="open no browser")
+
+
+def check_port(options: argparse.Namespace) -> None:
+    """Raises UsageError for a port that cannot be."""
+    if options.port is not None and not 0 <= options.port < 1 << 16:
+        raise UsageError(f"--port must be from 0 to 65535, not {options.port}")
+
+
+def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
+    """In the terminal, or on a page until it is stopped."""
+    if options.terminal:
+        from harness.label import terminal
+        from harness.label.keys import Keys
+
+        try:
+            with Keys() as keys:
+                terminal.work(session, keys)
+        except OSError as error:
+            raise UsageError(
+                f"{session.folder}: the last judgement was not saved ({error.strerror}), all the "
+                "others are; free space there, then go on"
+            ) from None
+        except KeyboardInterrupt:
+            print("\nstopped; everything judged is on the disk")
+        return 0
+    with _server(session, options.port) as serving:
+        address = f"http://127.0.0.1:{serving.server_port}/"
+        print(f"{address} ({session.annotator}; Ctrl-C ends it, nothing is lost)", flush=True)
+        if not options.no_open and _has_display():
+            import webbrowser
+
+            webbrowser.open(address)
+        try:
+            serving.serve_forever()
+        except KeyboardInterrupt:
+            print()  # the line after ^C
+    return 0
+
+
+def _server(session: Annotating | Resolving, port: int | None) -> Any:
+    """A server on the named port, or on the first free one from PORT on. Raises UsageError."""
+    from harness.label.page import server
+
+    ports = range(PORT, PORT + _PORTS) if port is None else [port]
+    for one in ports:
+        try:
+            return server(session, one)
+        except OSError as error:
+            why = error.strerror
+    raise UsageError(f"--port {ports[-1]}: cannot be listened on ({why}); name another")
+
+
+def _has_display() -> bool:
+    """Whether a browser could be seen: a text browser would take the terminal."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

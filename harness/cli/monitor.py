@@ -1,0 +1,151 @@
+"""harness monitor: follows a log, and keeps rolling numbers, alarms and a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from harness.cli.options import Verbs, add_output, add_view, view_arguments
+from harness.errors import UsageError
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "monitor",
+        help="follow a log of recalls: rolling scores, drift, alarms, Prometheus",
+        description=(
+            "Follow a log file or a folder of logs, through rotation, and score recalls against "
+            "labels as they come. Ctrl-C ends it; with --state the next one goes on from there."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("log", metavar="LOG", help="a log file, or a folder of logs")
+    parser.add_argument("--dataset", metavar="NAME", help="the labelled queries (none: no scores)")
+    add_view(parser)
+    parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
+    parser.add_argument("--config", metavar="FILE.toml", help="window, metrics, alarms")
+    parser.add_argument(
+        "--window", type=int, metavar="N", help="recalls that numbers are over (1000)"
+    )
+    parser.add_argument("--metrics", metavar="M,M,...", help="recall@10,precision@10,mrr@10")
+    parser.add_argument("--bucket", metavar="B", help="over time, by minute, hour (default) or day")
+    parser.add_argument(
+        "--alert",
+        action="append",
+        metavar="RULE",
+        help="'recall@10 < 0.7', 'p95 > 0.5'; repeatable",
+    )
+    parser.add_argument(
+        "--state", metavar="FILE", help="where to keep the numbers and the position"
+    )
+    parser.add_argument("--journal", metavar="FILE.jsonl", help="one line an alarm")
+    parser.add_argument(
+        "--on-alert", metavar="COMMAND", help="gets each alarm as JSON on its stdin"
+    )
+    parser.add_argument("--once", action="store_true", help="read to the end, print, stop")
+    parser.add_argument(
+        "--port", type=int, help="of the page and /metrics; 0 takes a free one (9464)"
+    )
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Follow. With --once: status 1 when an alarm stands at the end."""
+    from harness.dataset.prepare import open_dataset
+    from harness.logs.mapping import Mapping
+    from harness.monitor.follow import Follower
+    from harness.monitor.monitor import Monitor
+    from harness.monitor.rules import METRICS, Rules, Settings, threshold
+    from harness.monitor.tell import teller
+
+    if not Path(options.log).exists():
+        raise UsageError(f"{options.log}: no such log file or folder")
+    if options.port is not None and not 0 <= options.port < 1 << 16:
+        raise UsageError(f"--port must be from 0 to 65535, not {options.port}")
+    if options.once and options.port is not None:
+        raise UsageError("--once serves no page; leave --port out")
+    file = Settings.read(Path(options.config)) if options.config else Settings()
+    told = [threshold(text) for text in options.alert or ()]
+    rules = Rules((*file.rules.thresholds, *told), file.rules.changes)
+    config = options.log_config or (options.config if file.log else None)
+    mapping = Mapping.read(Path(config)) if config else Mapping()
+    labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
+    monitor = Monitor(
+        _window(options.window, file.window),
+        labels=labels,
+        metrics=options.metrics or file.metrics or METRICS,
+        rules=rules,
+        state=options.state,
+        journal=options.journal,
+        on_alert=teller(options.on_alert, quiet=options.quiet or options.json),
+        bucket=options.bucket or file.bucket or "hour",
+    )
+    follower = Follower(options.log, monitor, mapping)
+    return _once(options, follower) if options.once else _live(options, follower)
+
+
+def _window(given: int | None, of_file: int | None) -> int:
+    """The window that was asked for, on the command line first."""
+    found = of_file if given is None else given
+    return 1000 if found is None else found
+
+
+def _once(options: argparse.Namespace, follower: Any) -> int:
+    """Everything that there is by now."""
+    from harness.monitor.table import table
+
+    monitor, tally = follower.monitor, follower.tally
+    fresh = monitor.position is None
+    follower.read()
+    if fresh and (lost := follower.parser.lost()):
+        raise UsageError(f"{options.log}: {lost}")
+    if not tally.recalls:
+        more = f": {tally.first}" if tally.unreadable else f" ({tally.other} other lines or spans)"
+        raise UsageError(f"{options.log}: no recall in it{more}")
+    monitor.close()
+    found = {**monitor.snapshot(), "log": tally.as_json(), "notes": follower.notes}
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(found).decode())
+    elif not options.quiet:
+        print(table(found))
+        print("\n".join(_notes(follower)))
+    return 1 if found["alerts"] else 0
+
+
+def _live(options: argparse.Namespace, follower: Any) -> int:
+    """Until Ctrl-C or SIGTERM."""
+    from harness.monitor.live import follow
+    from harness.monitor.pages import server
+
+    monitor, name = follower.monitor, Path(options.log).name
+    port = 9464 if options.port is None else options.port
+    try:
+        serving = server(
+            monitor, port, name=name, tally=follower.tally, notes=lambda: _notes(follower, False)
+        )
+    except OSError as error:
+        raise UsageError(
+            f"--port {port}: cannot be listened on ({error.strerror}); name another"
+        ) from None
+    address = f"http://127.0.0.1:{serving.server_port}/"
+    follow(follower, serving, address, quiet=options.quiet, json=options.json)
+    return 0
+
+
+def _notes(follower: Any, quote: bool = True) -> list[str]:
+    """What is odd about the log; `quote`: with words of its lines."""
+    tally = follower.tally
+    notes = list(follower.notes)
+    if tally.unreadable:
+        first = tally.first if quote else tally.first_place
+        notes.append(f"{tally.unreadable} lines cannot be read, first {first}")
+    if lost := follower.parser.lost():
+        notes.append(lost)
+    if tally.silent:
+        notes.append(f"{tally.silent} recalls do not say what was returned")
+    return notes

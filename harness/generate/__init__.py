@@ -1,0 +1,1 @@
+"""A labelled set from documents: queries by template or language model, splits, leakage checks."""

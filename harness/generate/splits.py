@@ -1,0 +1,101 @@
+"""A fixed split: by the hash of a group, never by order, and no group stands in two splits.
+
+A group is what hangs together: documents that are judged or proposed for one query, and so also
+near-duplicates of a query's document and documents that share a query. Its split is that of its
+queries from before, if it has any; else the hash of one of its documents says. So documents and
+queries that are added later move none that is there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.errors import UsageError
+
+NAMES = ("test", "dev", "train")
+"""The splits that the dataset `labelled` knows."""
+DEFAULT = "test=0.5,dev=0.2,train=0.3"
+
+Shares = Mapping[str, float]
+
+
+def parse(text: str) -> dict[str, float]:
+    """`test=0.5,dev=0.2,train=0.3` as shares by name. Raises UsageError for anything else."""
+    shares: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = part.strip().partition("=")
+        try:
+            share = float(value)
+        except ValueError:
+            share = math.nan
+        if name not in NAMES or name in shares or not 0 < share <= 1:
+            raise UsageError(
+                f"--split {text}: {part.strip()!r} is no share; write {DEFAULT}, each of "
+                f"{', '.join(NAMES)} at most once, above 0"
+            )
+        shares[name] = share
+    if not math.isclose(sum(shares.values()), 1, abs_tol=1e-6):
+        raise UsageError(f"--split {text}: the shares sum to {sum(shares.values()):g}, not to 1")
+    return {name: shares[name] for name in NAMES if name in shares}
+
+
+def fraction(seed: int, text: str) -> float:
+    """A number in [0, 1) that the seed and the text fix: 53 bits of their sha256."""
+    data = hashlib.sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
+    return (int.from_bytes(data[:8], "big") >> 11) / (1 << 53)
+
+
+def groups(n: int, ties: Iterable[Sequence[int]]) -> list[int]:
+    """The group of each of n documents, named by its first one; `ties` are documents together."""
+    parent = list(range(n))
+
+    def root(at: int) -> int:
+        while parent[at] != at:
+            parent[at] = parent[parent[at]]
+            at = parent[at]
+        return at
+
+    for together in ties:
+        for other in together[1:]:
+            one, two = root(together[0]), root(other)
+            parent[max(one, two)] = min(one, two)
+    return [root(at) for at in range(n)]
+
+
+def assign(
+    group_of: Sequence[int],
+    keys: Sequence[str],
+    shares: Shares,
+    seed: int,
+    before: Iterable[tuple[int, str]] = (),
+) -> list[str | None]:
+    """The split of each query; None for one that would tie queries of two splits together.
+
+    `group_of` and `keys` have, for each query, its group and the key of its document; `before`
+    are groups of queries that have a split already, with it.
+    """
+    fixed: dict[int, set[str]] = {}
+    for group, split in before:
+        fixed.setdefault(group, set()).add(split)
+    first: dict[int, tuple[float, str]] = {}
+    for group, key in zip(group_of, keys, strict=True):
+        one = (fraction(seed, f"first\0{key}"), key)
+        first[group] = min(one, first.get(group, one))
+    found: list[str | None] = []
+    for group in group_of:
+        # Another hash than the one that chose the key: the least of many lies near 0.
+        splits = fixed.get(group) or {_at(shares, fraction(seed, f"split\0{first[group][1]}"))}
+        found.append(next(iter(splits)) if len(splits) == 1 else None)
+    return found
+
+
+def _at(shares: Shares, place: float) -> str:
+    """The split that holds a place in [0, 1)."""
+    passed = 0.0
+    for name in shares:
+        passed += shares[name]
+        if place < passed:
+            return name
+    return list(shares)[-1]  # the shares' sum was rounded

@@ -1,0 +1,169 @@
+"""A small HTTP server for this machine alone, made of one function from a request to an answer.
+
+It listens on 127.0.0.1. A request whose Host is not this server's address is refused, which is what
+stops DNS rebinding: so other sites cannot read the answers. A POST is JSON from a page of this very
+server (its Origin says so), so other sites cannot write either. Nothing is cached, framed, or
+written to a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.errors import UsageError
+
+HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
+
+MOST_BYTES = 1 << 20
+"""The longest body of a POST that is read, if `server` is not told another limit."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked. `path` is as it stands in the address, without what follows a `?`.
+
+    `query` is that rest. `body` is the JSON of a POST; None for a GET. A HEAD comes as a GET.
+    """
+
+    method: str
+    path: str
+    query: str = ""
+    body: Any = None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is sent back."""
+
+    body: bytes
+    kind: str = HTML
+    status: int = HTTPStatus.OK
+
+
+def as_json(value: Any, status: int = HTTPStatus.OK) -> Answer:
+    """An answer that holds `value` as JSON."""
+    import orjson
+
+    return Answer(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), JSON, status)
+
+
+def as_text(words: str, status: int = HTTPStatus.OK) -> Answer:
+    """An answer of plain words."""
+    return Answer(f"{words}\n".encode(), TEXT, status)
+
+
+def server(
+    answer: Callable[[Request], Answer | None], port: int, *, most_bytes: int = MOST_BYTES
+) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1, listening already; `serve_forever` answers, port 0 takes a free one.
+
+    `answer` is called from a thread of each request. None is an address that there is not (404), a
+    UsageError is 409 with its words. Raises OSError for a port that is taken.
+    """
+    return _Server(answer, port, most_bytes)
+
+
+class _Server(ThreadingHTTPServer):
+    """Calls `answer` for its handlers."""
+
+    daemon_threads = True
+
+    def __init__(
+        self, answer: Callable[[Request], Answer | None], port: int, most_bytes: int
+    ) -> None:
+        self.answer, self.most_bytes = answer, most_bytes
+        super().__init__(("127.0.0.1", port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that went away before it had its answer."""
+        import sys
+
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Who may ask, and how answers are sent."""
+
+    server: _Server
+    timeout = 60  # seconds for a request that is not sent to its end
+
+    def do_GET(self) -> None:
+        """Send what stands at the address."""
+        self._send(self._refused() or self._answered("GET", None))
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def do_POST(self) -> None:
+        """Take JSON from a page of this server."""
+        # Read in any case: a connection closed before its body was read loses the answer.
+        data = self._body()
+        refused = self._refused() or self._foreign()
+        if refused is None and data is None:
+            most = self.server.most_bytes
+            words = f"a body of 1 to {most} bytes was expected, with its Content-Length"
+            refused = as_text(words, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        if refused is None and data is not None:
+            import orjson
+
+            try:
+                refused = self._answered("POST", orjson.loads(data))
+            except orjson.JSONDecodeError as error:
+                refused = as_text(f"the body is not JSON ({error})", HTTPStatus.BAD_REQUEST)
+        self._send(refused)
+
+    def _refused(self) -> Answer | None:
+        """Refuses whoever calls this server by another name."""
+        if self.headers.get("Host") in self._own_names():
+            return None
+        return as_text("not asked for by this server's address", HTTPStatus.FORBIDDEN)
+
+    def _foreign(self) -> Answer | None:
+        """Refuses what no page of this server sent: other sites can post forms, never this."""
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            return as_text("not sent by a page of this server", HTTPStatus.FORBIDDEN)
+        if self.headers.get_content_type() != JSON:
+            return as_text("JSON was expected", HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+        return None
+
+    def _own_names(self) -> tuple[str, str]:
+        own = self.server.server_port
+        return f"127.0.0.1:{own}", f"localhost:{own}"
+
+    def _body(self) -> bytes | None:
+        """The body; None where it has no length, none within the limit, or ends before it."""
+        said = self.headers.get("Content-Length", "")
+        length = int(said) if said.isascii() and said.isdecimal() and len(said) < 12 else 0
+        if not 0 < length <= self.server.most_bytes:
+            return None
+        data = self.rfile.read(length)
+        return data if len(data) == length else None
+
+    def _answered(self, method: str, body: Any) -> Answer | None:
+        parts = urlsplit(self.path)
+        try:
+            return self.server.answer(Request(method, parts.path, parts.query, body))
+        except UsageError as error:
+            return as_text(str(error), HTTPStatus.CONFLICT)
+
+    def _send(self, answer: Answer | None) -> None:
+        if answer is None:
+            answer = as_text("no such page", HTTPStatus.NOT_FOUND)
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("Content-Security-Policy", "frame-ancestors 'none'")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: pages ask every few seconds."""

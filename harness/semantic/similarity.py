@@ -1,0 +1,105 @@
+"""Semantic precision and recall of one query, from the cosines of its texts. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+Values = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+METRICS = (
+    "semantic_recall",
+    "semantic_precision",
+    "semantic_precision_returned",
+    "soft_recall",
+    "soft_precision",
+)
+_SAME = 1e-6  # of a cosine: equal texts may differ in the last bits of a product
+
+
+def accuracy(
+    cosines: npt.ArrayLike, piece: Ints, pieces: int, ks: Sequence[int], threshold: float
+) -> dict[str, float]:
+    """Every metric at every k.
+
+    `cosines`, shape (returned, gold), has the returned texts best first; `piece`, shape (gold,), is
+    the piece of evidence that a gold text carries, 0 to `pieces` - 1: a piece may be carried by
+    several texts, or by none that is known. With best(r) the highest cosine of a returned text with
+    any gold text, and best(p) that of a piece with any of the top k:
+
+    * semantic_recall@k: pieces with best(p) >= threshold / pieces
+    * semantic_precision@k: texts of the top k with best(r) >= threshold / k
+    * semantic_precision_returned@k: the same / texts in the top k; 0 when nothing was returned
+    * soft_recall@k: mean of best(p); soft_precision@k: mean of best(r) over the top k; 0 when
+      nothing was returned (BERTScore's R and P, Zhang et al., ICLR 2020, of texts for tokens)
+    """
+    matrix = np.asarray(cosines, np.float64)
+    best_of_text = matrix.max(axis=1, initial=-1.0)
+    # The best of each piece among the first 1, 2, ... returned.
+    so_far = np.maximum.accumulate(by_piece(matrix, piece, pieces), axis=0)
+    found: dict[str, float] = {}
+    for k in ks:
+        n = min(k, len(matrix))
+        best = best_of_text[:n]
+        similar = int((best >= threshold - _SAME).sum())
+        found_best = so_far[n - 1] if n else np.zeros(pieces)
+        found |= {
+            f"semantic_recall@{k}": float((found_best >= threshold - _SAME).mean()),
+            f"semantic_precision@{k}": similar / k,
+            f"semantic_precision_returned@{k}": similar / n if n else 0.0,
+            f"soft_recall@{k}": float(found_best.mean()),
+            f"soft_precision@{k}": float(best.mean()) if n else 0.0,
+        }
+    return found
+
+
+def chance(
+    cosines: npt.ArrayLike, piece: Ints, pieces: int, ks: Sequence[int], threshold: float
+) -> dict[str, float]:
+    """What k texts drawn at random from a haystack score on average, exactly.
+
+    `cosines`, shape (haystack, gold); the rest as in `accuracy`. With N texts of which m are
+    similar to a piece, k of them hold none with probability C(N - m, k) / C(N, k); the highest of k
+    values is the i-th of all with probability C(N - i, k - 1) / C(N, k).
+    """
+    matrix = np.asarray(cosines, np.float64)
+    size = len(matrix)
+    best = matrix.max(axis=1, initial=-1.0)
+    share = float((best >= threshold - _SAME).mean())
+    pieces_of = by_piece(matrix, piece, pieces)
+    similar = (pieces_of >= threshold - _SAME).sum(axis=0)
+    ordered = -np.sort(-pieces_of, axis=0)
+    found: dict[str, float] = {}
+    for k in ks:
+        n = min(k, size)
+        i = np.arange(n)
+        missed = np.prod(np.maximum(size - similar[:, None] - i, 0) / (size - i), axis=1)
+        found |= {
+            f"semantic_recall@{k}": float((1 - missed).mean()),
+            f"semantic_precision@{k}": share * n / k,
+            f"semantic_precision_returned@{k}": share,
+            f"soft_recall@{k}": float((_of_the_highest(size, n) @ ordered).mean()),
+            f"soft_precision@{k}": float(best.mean()),
+        }
+    return found
+
+
+def by_piece(cosines: Values, piece: Ints, pieces: int) -> Values:
+    """The highest cosine with any text of each piece, shape (texts, pieces), of cosines with each
+    gold text, shape (texts, gold); 0 for a piece without a text."""
+    if np.array_equal(piece, np.arange(pieces)):
+        return cosines
+    best = np.zeros((len(cosines), pieces))
+    for one in np.unique(piece).tolist():
+        best[:, one] = cosines[:, piece == one].max(axis=1)
+    return best
+
+
+def _of_the_highest(size: int, k: int) -> Values:
+    """P(the highest of k drawn is the i-th of all), i = 1..size: k/N, then by (N-i-k+1)/(N-i)."""
+    i = np.arange(1, size)
+    ratios = np.maximum(size - i - k + 1, 0) / (size - i)
+    return np.concatenate([[1.0], np.cumprod(ratios)]) * k / size

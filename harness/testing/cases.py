@@ -1,0 +1,132 @@
+"""Cases: a query, and the ids that are relevant to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from operator import index
+from typing import Any
+
+from harness.errors import UsageError, near
+
+FIELDS = ("query", "relevant", "ability", "id")
+SHOWN = 40
+"""Characters of a query that messages show."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One query. `relevant` has a grade for each id; `ability` is "" where none was given."""
+
+    id: str
+    query: Any
+    relevant: Mapping[str, int]
+    ability: str = ""
+
+    @property
+    def answerable(self) -> bool:
+        """Whether anything is relevant: grade 1 or more."""
+        return any(grade >= 1 for grade in self.relevant.values())
+
+    def __str__(self) -> str:
+        return f"case {self.id} ({shown(self.query)})"
+
+
+def read_cases(cases: Iterable[Any]) -> tuple[Case, ...]:
+    """Cases from (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`.
+
+    `relevant` is a set or list of ids, or `{id: grade}`; empty where there is no answer. Ids are
+    texts or whole numbers, and `7` is the same as `"7"`. A case without an id gets its place, from
+    1. Raises UsageError, naming the case, for anything else.
+    """
+    if isinstance(cases, Mapping):
+        raise UsageError(
+            "cases must be a list of (query, relevant ids), not a dict; list(d.items())"
+        )
+    if isinstance(cases, str | bytes) or not isinstance(cases, Iterable):
+        raise UsageError(
+            f"cases must be a list of (query, relevant ids), not {type(cases).__name__}"
+        )
+    found: dict[str, Case] = {}
+    for place, one in enumerate(cases, 1):
+        case = _case(place, one)
+        if case.id in found:
+            raise UsageError(
+                f"case {place}: the id {case.id!r} is there twice; ids are of one case"
+            )
+        found[case.id] = case
+    if not found:
+        raise UsageError("no cases: there is nothing to measure")
+    return tuple(found.values())
+
+
+def id_text(value: Any) -> str | None:
+    """An id as text; None for what is neither a text nor a whole number."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return None
+    try:
+        return str(index(value))
+    except TypeError:
+        return None
+
+
+def shown(query: Any) -> str:
+    """A query in quotes, in one line, cut."""
+    text = " ".join(str(query).split())
+    return f'"{text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."}"'
+
+
+def _case(place: int, one: Any) -> Case:
+    if isinstance(one, Mapping):
+        for name in one:
+            if name not in FIELDS:
+                raise UsageError(
+                    f"case {place}: unknown key {name!r}{near(str(name), list(FIELDS))}"
+                )
+        missing = [name for name in ("query", "relevant") if name not in one]
+        if missing:
+            raise UsageError(f"case {place}: lacks {missing[0]!r}")
+        ability = one.get("ability") or ""
+        if not isinstance(ability, str):
+            raise UsageError(f"case {place}: ability must be a text, not {ability!r}")
+        id_ = id_text(one.get("id", place))
+        if id_ is None:
+            raise UsageError(
+                f"case {place}: an id is a text or a whole number, not {one.get('id')!r:.60}"
+            )
+        return Case(id_, one["query"], _relevant(place, one["relevant"]), ability)
+    if not isinstance(one, tuple | list) or len(one) != 2:
+        raise UsageError(
+            f"case {place}: must be (query, relevant ids), or a dict with "
+            f"{', '.join(FIELDS)}, not {one!r:.60}"
+        )
+    return Case(str(place), one[0], _relevant(place, one[1]))
+
+
+def _relevant(place: int, given: Any) -> dict[str, int]:
+    if isinstance(given, Mapping):
+        pairs = list(given.items())
+    elif isinstance(given, Set | list | tuple):
+        pairs = [(id_, 1) for id_ in given]
+    else:
+        hint = "; a single id is {" + repr(given) + "}" if id_text(given) is not None else ""
+        raise UsageError(
+            f"case {place}: relevant must be ids in a set or a list, or {{id: grade}}, not "
+            f"{given!r:.60}{hint}; nothing relevant is set()"
+        )
+    found: dict[str, int] = {}
+    for id_, grade in pairs:
+        name = id_text(id_)
+        if name is None:
+            raise UsageError(
+                f"case {place}: an id is a text or a whole number, not {id_!r:.60}; "
+                "give str(id), and the same from retrieve"
+            )
+        if isinstance(grade, bool) or id_text(grade) is None or isinstance(grade, str):
+            raise UsageError(
+                f"case {place}: the grade of {name!r} must be a whole number, not {grade!r:.60}"
+            )
+        found[name] = int(grade)
+    return found

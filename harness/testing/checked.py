@@ -1,0 +1,128 @@
+"""What a threshold was held against, and the lines that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+WORST = 3
+"""Queries that a message names."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """One number of a run: mean over `n` queries with its 95% interval.
+
+    `value` is None where it cannot be measured, `why` says why. `how` names the protocol, `unit`
+    what n counts. `worst` are the lowest queries, each as a person may find it and its value, and
+    `as_low` how many have the lowest value. `ceiling` is what the best ranking would get.
+    """
+
+    value: float | None
+    n: int
+    how: str
+    low: float | None = None
+    high: float | None = None
+    rough: str = ""
+    why: str = ""
+    worst: tuple[tuple[str, float], ...] = ()
+    as_low: int = 0
+    ceiling: float | None = None
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One threshold held against one number. `name` has the metric and, in brackets, the ability.
+
+    `above`: the number must reach the threshold; else it must not exceed it. `said` is what there
+    is to say instead, where the check is not of one number (failed queries, a drop).
+    """
+
+    name: str
+    threshold: float
+    above: bool
+    passed: bool
+    found: Found
+    said: str = ""
+
+    @property
+    def within_noise(self) -> bool:
+        """Whether the 95% interval holds the threshold: these queries cannot tell the two apart."""
+        low, high = self.found.low, self.found.high
+        return low is not None and high is not None and low <= self.threshold <= high
+
+    @property
+    def line(self) -> str:
+        """Value, threshold, interval and n, in one line."""
+        if self.said:
+            return f"{self.name}: {self.said}"
+        sign = ">=" if self.above else "<="
+        if self.found.value is None:
+            limit = f"threshold {sign} {_number(self.threshold)}"
+            return f"{self.name} not measurable: {self.found.why}; {limit}"
+        if not self.passed:
+            sign = "<" if self.above else ">"
+        value, threshold = _number(self.found.value), _number(self.threshold)
+        if value == threshold and not self.passed:  # the digits that differ
+            value, threshold = repr(self.found.value), repr(self.threshold)
+        text = f"{self.name} {value} {sign} {threshold}"
+        if self.found.low is not None and self.found.high is not None:
+            text += f", 95% {_number(self.found.low)} to {_number(self.found.high)}"
+        return f"{text}, n {self.found.n}"
+
+    @property
+    def lines(self) -> list[str]:
+        """The line, and for one that was missed what helps to read it."""
+        lines = [self.line]
+        if self.passed or self.said:
+            return lines
+        found = self.found
+        if self.above and found.ceiling is not None and found.ceiling < self.threshold:
+            lines.append(
+                f"no ranking reaches it: with these relevant ids the best is {found.ceiling:.4f}"
+            )
+        elif found.value is not None:
+            if self.within_noise:
+                lines.append(
+                    "within noise: the interval holds the threshold; more queries could tell"
+                )
+            elif found.low is not None:
+                lines.append("beyond noise: the interval does not reach the threshold")
+            if found.rough:
+                lines.append(f"the interval is rough: {found.rough}")
+        if found.worst:
+            worse = [
+                (query, value)
+                for query, value in found.worst
+                if (value < self.threshold if self.above else value > self.threshold)
+            ]
+            named = ", ".join(f"{query} {value:.2f}" for query, value in worse)
+            more = f" ({found.as_low} queries are as low as the first)" if found.as_low > 1 else ""
+            lines.append(f"worst: {named}{more}")
+        if found.how:
+            lines.append(f"by {found.how}")
+        return lines
+
+    def plain(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        record = asdict(self)
+        record["found"]["worst"] = [list(pair) for pair in self.found.worst]
+        return {**record, "line": self.line}
+
+
+def worst_first(names: Sequence[str], values: Any) -> tuple[tuple[tuple[str, float], ...], int]:
+    """The lowest queries and how many are as low as the lowest; values of shape (n,), NaN for
+    those that are not scored."""
+    import numpy as np
+
+    scored = np.flatnonzero(~np.isnan(values))
+    order = scored[np.argsort(values[scored], kind="stable")]
+    low = order[: WORST if len(order) else 0]
+    as_low = int((values[scored] == values[order[0]]).sum()) if len(order) else 0
+    return tuple((names[at], float(values[at])) for at in low), as_low
+
+
+def _number(value: float) -> str:
+    """Four decimals, or fewer for what is no share."""
+    return f"{value:.4f}" if abs(value) <= 1 else f"{value:.6g}"

@@ -1,0 +1,122 @@
+"""`assert_quality`: thresholds in a test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, UsageError
+from harness.gate.gate import gate
+from harness.gate.rules import NoDrop, Rules
+from harness.testing.checked import Checked, Found
+from harness.testing.drops import drops
+from harness.testing.listeners import LISTENING
+from harness.testing.report import Report
+from harness.testing.sources import OfReport, OfScoredRun, Source, source_of
+from harness.testing.thresholds import Limit, limits
+
+
+def assert_quality(
+    run: Any,
+    baseline: Any = None,
+    *,
+    qrels: Any = None,
+    ability: str | None = None,
+    protocol: str = "",
+    unit: str = "",
+    max_failed: int = 0,
+    max_drop: float = 0.0,
+    **thresholds: float,
+) -> tuple[Checked, ...]:
+    """Fail unless a run reaches every threshold: `assert_quality(run, recall_at_10=0.7, mrr=0.5)`.
+
+    `run` is a scored run folder, a report of `harness.testing.evaluate`, what `score_run`, `score`
+    or `harness.evaluate` return, or `{query: {id: score}}` (or a run file) with `qrels`. A keyword
+    is a metric with `_at_` for `@`, and the least that it must be; `max_false_evidence_rate`,
+    `max_p50_ms`, `max_p95_ms` and `max_p99_ms` are bounds from above. `ability` takes one slice.
+    Of a run folder the number is the one that `harness gate` takes: by the first protocol that has
+    the metric, at the run's granularity, unless `protocol` or `unit` name another.
+
+    With `baseline`, another folder or report, the metrics that are named must not have fallen below
+    it by more than `max_drop` and significantly (randomisation test, Holm, 5%); a threshold of 0
+    asks for that alone. More than `max_failed` failed queries fail the test, and so does a number
+    that cannot be measured.
+
+    Returns every check. Raises AssertionError that says what was missed, by how much, and whether
+    that is within noise; UsageError for unknown keywords, values that are no threshold, and numbers
+    that the run does not have.
+    """
+    __tracebackhide__ = True
+    try:
+        if isinstance(max_failed, bool) or not isinstance(max_failed, int) or max_failed < 0:
+            raise UsageError(f"max_failed must be a number of queries, not {max_failed!r}")
+        if not isinstance(max_drop, int | float) or not 0 <= max_drop <= 1:
+            raise UsageError(f"max_drop must be from 0 to 1, not {max_drop!r}")
+        wanted = limits(thresholds, protocol)
+        source = source_of(run, qrels, wanted, ability, protocol, unit)
+        found = [_failed(source, max_failed), *(source.held(limit) for limit in wanted)]
+        if baseline is not None:
+            found += _no_drops(source, run, baseline, wanted, max_drop)
+    except HarnessError as error:
+        # Nothing above this line is the caller's: the message says it all.
+        raise error.with_traceback(None) from None
+    for heard in LISTENING:
+        heard += [one.plain() for one in found]
+    missed = [one for one in found if not one.passed]
+    if missed:
+        raise AssertionError(_message(source.about, found, missed))
+    return tuple(found)
+
+
+def _failed(source: Source, allowed: int) -> Checked:
+    failed, asked = source.failed()
+    said = f"{failed} of {asked}"
+    if isinstance(source, OfReport) and failed:
+        case_id, error = next(iter(source.report.failed.items()))
+        said += f", first case {case_id}: {error}"
+    return Checked(
+        "failed queries",
+        allowed,
+        above=False,
+        passed=failed <= allowed,
+        found=Found(failed, asked, ""),
+        said=said if failed <= allowed else f"{said} (allowed: {allowed})",
+    )
+
+
+def _no_drops(
+    source: Source, run: Any, baseline: Any, wanted: list[Limit], allowed: float
+) -> list[Checked]:
+    """A check for each metric that is named, of the drop against the baseline."""
+    metrics = [limit.name for limit in wanted if limit.above]
+    if not metrics:
+        raise UsageError("a baseline needs a metric to compare: recall_at_10=0 asks for no drop")
+    if isinstance(source, OfReport) and isinstance(baseline, Report):
+        return drops(source.report, baseline, metrics, source.ability, allowed)
+    folders = (str, Path)
+    if (
+        not isinstance(run, folders)
+        or not isinstance(baseline, folders)
+        or not isinstance(source, OfScoredRun)
+    ):
+        raise UsageError(
+            "a baseline is compared query by query: give two scored run folders, or two reports"
+        )
+    rules = tuple(
+        NoDrop(name, allowed, source.slice, source.protocol, source.unit) for name in metrics
+    )
+    checks = gate(Path(run), Rules(no_drops=rules), Path(baseline))[1:]
+    return [
+        Checked(check.rule, allowed, False, check.passed, Found(None, 0, ""), check.said)
+        for check in checks
+    ]
+
+
+def _message(about: str, found: list[Checked], missed: list[Checked]) -> str:
+    """Everything that was missed, with what helps to read it, and the rest in a line each."""
+    lines = [f"retrieval quality of {about}: {len(missed)} of {len(found)} checks missed"]
+    for one in missed:
+        first, *more = one.lines
+        lines += [f"  MISSED {first}", *(f"         {line}" for line in more)]
+    lines += [f"  ok     {one.line}" for one in found if one.passed]
+    return "\n".join(lines)

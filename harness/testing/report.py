@@ -1,0 +1,217 @@
+"""What `harness.testing.evaluate` found, for people and for tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError, near
+from harness.scoring.arrays import Values
+from harness.scoring.evaluate import evaluate
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import Ties
+from harness.statistics.intervals import Interval, mean_intervals
+from harness.testing.answers import Answer
+from harness.testing.cases import Case, shown
+from harness.testing.thresholds import FALSE_EVIDENCE, TIMES, metric_of
+
+
+@dataclass(frozen=True, repr=False)
+class Report:
+    """Rankings of cases, and what they are worth. `print(report)` is one line.
+
+    `report["recall@10"]` is a mean, None where no case has a value; any metric up to k deep may be
+    asked for, and `false_evidence_rate`. `per_query` is a list of dicts, one a case in the order of
+    the cases (`pandas.DataFrame(report.per_query)`), `by_ability` the means of each ability.
+    `failed` holds what `retrieve` raised, by case id; `answers` is None there; `seconds` is what
+    each call took.
+    """
+
+    cases: tuple[Case, ...]
+    answers: tuple[Answer | None, ...]
+    seconds: tuple[float, ...]
+    failed: dict[str, str]
+    k: int
+    metrics: tuple[str, ...]
+    _known: dict[str, Values] = field(default_factory=dict, repr=False, compare=False)
+
+    def __getitem__(self, metric: str) -> float | None:
+        interval = self.interval(metric)
+        return interval.value if interval.n else None
+
+    @property
+    def n(self) -> int:
+        """Cases that the means are over: with an answer, and not failed."""
+        return sum(c.answerable and c.id not in self.failed for c in self.cases)
+
+    @property
+    def per_query(self) -> list[dict[str, Any]]:
+        """One record a case: id, query, ability, the printed metrics (None where the case has no
+        value), how many ids were returned, milliseconds, and the error of a failed one."""
+        columns = {name: self.values(name).tolist() for name in self.metrics}
+        records = []
+        for at, (case, answer) in enumerate(zip(self.cases, self.answers, strict=True)):
+            values = {name: column[at] for name, column in columns.items()}
+            records.append(
+                {
+                    "id": case.id,
+                    "query": case.query,
+                    "ability": case.ability or None,
+                    **{name: None if value != value else value for name, value in values.items()},
+                    "returned": None if answer is None else len(answer.ids),
+                    "ms": 1000 * self.seconds[at],
+                    "error": self.failed.get(case.id),
+                }
+            )
+        return records
+
+    @property
+    def by_ability(self) -> dict[str, dict[str, float | None]]:
+        """Means of the printed metrics and n, by ability, in the order of the cases."""
+        names = dict.fromkeys(case.ability for case in self.cases if case.ability)
+        found: dict[str, dict[str, float | None]] = {}
+        for ability in names:
+            intervals = {name: self.interval(name, ability) for name in self.metrics}
+            means = {name: one.value if one.n else None for name, one in intervals.items()}
+            found[ability] = {**means, "n": max(one.n for one in intervals.values())}
+        return found
+
+    @property
+    def latency(self) -> dict[str, float | None]:
+        """p50_ms, p95_ms and p99_ms of the calls that did not fail; None where there is none."""
+        times = [
+            s for c, s in zip(self.cases, self.seconds, strict=True) if c.id not in self.failed
+        ]
+        if not times:
+            return dict.fromkeys(TIMES)
+        at = np.quantile(times, [0.5, 0.95, 0.99])
+        return {name: 1000 * float(value) for name, value in zip(TIMES, at, strict=True)}
+
+    def worst(self, n: int = 5, metric: str | None = None) -> list[dict[str, Any]]:
+        """Records of the n lowest cases in a metric (the first one), lowest first."""
+        name = metric_of(metric) if metric else self.metrics[0]
+        values = self.values(name)
+        scored = np.flatnonzero(~np.isnan(values))
+        order = scored[np.argsort(values[scored], kind="stable")][:n]
+        records = self.per_query
+        return [{**records[at], name: float(values[at])} for at in order.tolist()]
+
+    def values(self, metric: str) -> Values:
+        """A metric of each case, shape (cases,), NaN where it has none.
+
+        Raises UsageError for an unknown metric, and for one that is deeper than k.
+        """
+        name = FALSE_EVIDENCE if metric == FALSE_EVIDENCE else metric_of(metric)
+        if name not in self._known:
+            # A frozen record may remember what it has computed.
+            self._known[name] = self._false_evidence() if name == FALSE_EVIDENCE else self._of(name)
+        return self._known[name]
+
+    def ceiling(self, metric: str, ability: str | None = None) -> float | None:
+        """The mean that the best ranking would have: relevant ids alone, highest grade first."""
+        best = tuple(
+            None if answer is None else Answer(_best(case)[: self.k], None, 0, 0)
+            for case, answer in zip(self.cases, self.answers, strict=True)
+        )
+        ideal = Report(self.cases, best, self.seconds, self.failed, self.k, self.metrics)
+        interval = ideal.interval(metric, ability)
+        return interval.value if interval.n else None
+
+    def interval(self, metric: str, ability: str | None = None) -> Interval:
+        """Mean, 95% interval and n; n is 0, and the mean NaN, where no case has a value.
+
+        Raises UsageError for an ability that no case has.
+        """
+        values = self.values(metric)
+        if ability is not None:
+            known = list(dict.fromkeys(case.ability for case in self.cases if case.ability))
+            if ability not in known:
+                raise UsageError(f"no case has the ability {ability!r}{near(ability, known)}")
+            values = values[np.array([case.ability == ability for case in self.cases])]
+        return mean_intervals(values[~np.isnan(values)], bounds=(0, 1))[0]
+
+    def __str__(self) -> str:
+        if not self.n and self.failed:
+            case = next(case for case in self.cases if case.id in self.failed)
+            return (
+                f"nothing measured: {len(self.failed)} of {len(self.cases)} cases failed, first "
+                f"{case}: {self.failed[case.id]}"
+            )
+        intervals = {name: self.interval(name) for name in self.metrics}
+        parts = [f"{name} {_short(one)}" for name, one in intervals.items()]
+        said = [f"n {self.n}"]
+        if rough := next((one.note for one in intervals.values() if one.rough and one.n), ""):
+            said.append(f"intervals rough ({rough})")
+        if self.failed:
+            said.append(f"{len(self.failed)} FAILED")
+        without = self.interval(FALSE_EVIDENCE)
+        if without.n:
+            said.append(f"{without.n} without an answer, false evidence {without.value:.3f}")
+        if (p95 := self.latency["p95_ms"]) is not None:
+            said.append(f"p95 {p95:.3g} ms")
+        given = [answer for answer in self.answers if answer is not None]
+        for count, what in (
+            (sum(a.repeated for a in given), "repeated results left out"),
+            (sum(a.beyond for a in given), f"results beyond {self.k} left out"),
+        ):
+            if count:
+                said.append(f"{count} {what}")
+        return "  ".join([*parts, "; ".join(said)])
+
+    def __repr__(self) -> str:
+        return f"<Report {self}>"
+
+    def _of(self, name: str) -> Values:
+        """harness.evaluate's values of the cases with an answer that did not fail."""
+        if (Metric.parse(name).k or 1) > self.k:
+            raise UsageError(f"{name} needs rankings that are deeper than k = {self.k}")
+        asked = [
+            (at, case, answer)
+            for at, (case, answer) in enumerate(zip(self.cases, self.answers, strict=True))
+            if answer is not None and case.answerable
+        ]
+        values = np.full(len(self.cases), np.nan)
+        if asked:
+            found = evaluate(
+                {case.id: case.relevant for _, case, _ in asked},
+                # Scores that fall with the place: the order as returned, without a tie.
+                {
+                    case.id: {id_: -float(at) for at, id_ in enumerate(answer.ids)}
+                    for _, case, answer in asked
+                },
+                [name],
+                ties=Ties.ORDER,
+            )
+            values[[at for at, _, _ in asked]] = found.per_query[name]
+        return values
+
+    def _false_evidence(self) -> Values:
+        """1 where something was returned for a case without an answer, 0 where nothing was."""
+        return np.array(
+            [
+                np.nan if answer is None or case.answerable else float(bool(answer.ids))
+                for case, answer in zip(self.cases, self.answers, strict=True)
+            ]
+        )
+
+
+def _best(case: Case) -> tuple[str, ...]:
+    grades = sorted(case.relevant.items(), key=lambda pair: -pair[1])
+    return tuple(id_ for id_, grade in grades if grade >= 1)
+
+
+def named(case: Case) -> str:
+    """A case in a list of the worst."""
+    return f"{case.id} {shown(case.query)}"
+
+
+def _short(interval: Interval) -> str:
+    """`0.700 [.61, .79]`, or `-` where there is no value."""
+    if not interval.n:
+        return "-"
+    if interval.method == "none":
+        return f"{interval.value:.3f}"
+    low, high = (f"{end:.2f}".replace("0.", ".", 1) for end in (interval.low, interval.high))
+    return f"{interval.value:.3f} [{low}, {high}]"

@@ -1,0 +1,255 @@
+"""The numbers of everything that `assert_quality` takes: a scored run, a report, an evaluation.
+
+Each has `about` (what it is, for messages), `failed()`: queries that failed, and how many were
+asked, and `held(limit)`: a limit, and the number that it is held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from harness.compare.scored import ScoredRun
+from harness.compare.table import slice_masks
+from harness.errors import UsageError
+from harness.gate.gate import cell_of, threshold_check
+from harness.gate.rules import Threshold
+from harness.scoring.choices import Scores
+from harness.scoring.evaluate import Evaluation, evaluate
+from harness.statistics.intervals import Interval, mean_intervals
+from harness.testing.checked import Checked, Found, worst_first
+from harness.testing.report import Report, named
+from harness.testing.thresholds import FALSE_EVIDENCE, TIMES, Limit
+
+
+class Source(Protocol):
+    """See above."""
+
+    @property
+    def about(self) -> str:
+        """What it is."""
+        ...
+
+    def failed(self) -> tuple[int, int]:
+        """Queries that failed, and that were asked."""
+        ...
+
+    def held(self, limit: Limit) -> Checked:
+        """The limit held against its number. Raises UsageError where there is no such number."""
+        ...
+
+
+def source_of(
+    run: Any, qrels: Any, wanted: list[Limit], ability: str | None, protocol: str, unit: str
+) -> Source:
+    """Raises UsageError for what is no run, and for arguments that do not go with its kind."""
+    scored = isinstance(run, Scores) or (isinstance(run, str | Path) and qrels is None)
+    if not scored and (protocol or unit):
+        raise UsageError("protocol and unit are of scored run folders; this is none")
+    if qrels is not None and isinstance(run, Report | Evaluation | Scores):
+        raise UsageError(f"qrels goes with a run {{query: {{id: score}}}}, not a {_kind(run)}")
+    if isinstance(run, Report):
+        return OfReport(run, ability)
+    if scored:
+        return _scored(run, ability, protocol, unit)
+    if not isinstance(run, Evaluation | Mapping | str | Path):
+        raise UsageError(
+            f"cannot hold a {_kind(run)} against thresholds: give a scored run folder, the report "
+            "of harness.testing.evaluate, what score_run or harness.evaluate return, or "
+            "{query: {id: score}} with qrels="
+        )
+    if ability is not None:
+        raise UsageError("abilities are of scored runs and of cases; this knows none")
+    if not isinstance(run, Evaluation):
+        if qrels is None:
+            raise UsageError("a run {query: {id: score}} needs qrels={query: {id: grade}}")
+        metrics = [limit.name for limit in wanted if limit.above]
+        run = evaluate(qrels, run, metrics or ["recall@10"])
+    return OfEvaluation(run)
+
+
+def _scored(run: Any, ability: str | None, protocol: str, unit: str) -> OfScoredRun:
+    if isinstance(run, Scores):
+        found = ScoredRun(Path("scores"), {}, run.summary, run.per_query)
+        return OfScoredRun(found, "scores", ability or "all", protocol, unit)
+    folder = Path(run)
+    if folder.is_file():
+        raise UsageError(
+            f"{folder}: a run file needs qrels=; a scored run is a folder, made by `harness score`"
+        )
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such run folder")
+    found = ScoredRun.read(folder)
+    return OfScoredRun(found, str(folder), ability or "all", protocol, unit)
+
+
+@dataclass(frozen=True)
+class OfScoredRun:
+    """A run that was scored by the harness; numbers and rule are those of `harness gate`."""
+
+    run: ScoredRun
+    about: str
+    slice: str
+    protocol: str
+    unit: str
+
+    def failed(self) -> tuple[int, int]:
+        """As scores.json says."""
+        queries = self.run.scores["queries"]
+        return queries["failed"], queries["asked"]
+
+    def held(self, limit: Limit) -> Checked:
+        """By the first protocol at the run's granularity that has it, unless one is named."""
+        if limit.name in TIMES or limit.name == FALSE_EVIDENCE:
+            if self.slice != "all":
+                raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
+            return _checked(limit, "", self._beside(limit))
+        rule = Threshold(limit.name, limit.value, limit.above, self.slice, self.protocol, self.unit)
+        block, cell = cell_of(self.run, rule)
+        interval = cell.get("interval", {})
+        rows = self.run.rows(block)
+        values = rows.values(limit.name)
+        masks = slice_masks(rows, by_category=True)
+        values[~masks[self.slice]] = np.nan
+        worst, as_low = worst_first(rows.queries, values)
+        version = self.run.blocks[block]["version"]
+        found = Found(
+            cell["value"],
+            cell["n"],
+            f"{block[0]}/{version}, {block[1]}: {cell['signature']}",
+            interval.get("low"),
+            interval.get("high"),
+            interval.get("rough", ""),
+            "the rankings are too short",
+            worst,
+            as_low,
+            cell.get("ceiling"),
+        )
+        name = "" if self.slice == "all" else self.slice
+        return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
+
+    def _beside(self, limit: Limit) -> Found:
+        """What stands beside the protocols: false evidence, and times of search."""
+        if limit.name == FALSE_EVIDENCE:
+            found = self.run.scores["abstention"]
+            if found is None:
+                return Found(None, 0, "", why="no query without an answer beside those with one")
+            return Found(
+                found[FALSE_EVIDENCE], found["n_unanswerable"], found["signatures"][FALSE_EVIDENCE]
+            )
+        times = (self.run.record.get("measured") or {}).get("search_ms") or {}
+        value = times.get(limit.name.removesuffix("_ms"))
+        n = self.run.scores["queries"]["asked"]
+        return Found(value, n, "", why="the run was not timed, or its folder was not given")
+
+
+@dataclass(frozen=True)
+class OfReport:
+    """A report of `harness.testing.evaluate`."""
+
+    report: Report
+    ability: str | None
+
+    @property
+    def about(self) -> str:
+        """How many cases."""
+        return f"{len(self.report.cases)} cases, k = {self.report.k}"
+
+    def failed(self) -> tuple[int, int]:
+        """Cases for which the function raised."""
+        return len(self.report.failed), len(self.report.cases)
+
+    def held(self, limit: Limit) -> Checked:
+        """The metric over the cases of the ability, or all."""
+        report = self.report
+        if limit.name in TIMES:
+            value = report.latency[limit.name]
+            n = len(report.cases) - len(report.failed)
+            return _checked(limit, "", Found(value, n, "", why="every case failed"))
+        interval = report.interval(limit.name, self.ability)
+        values = report.values(limit.name).copy()
+        if self.ability is not None:
+            values[[case.ability != self.ability for case in report.cases]] = np.nan
+        if limit.above:
+            worst, as_low = worst_first([named(case) for case in report.cases], values)
+        else:
+            worst, as_low = worst_first([named(case) for case in report.cases], -values)
+            worst = tuple((name, -value) for name, value in worst)
+        kind = "with" if limit.above else "without"
+        why = f"no case {kind} an answer, or all of them failed"
+        found = _found(interval, "", why, worst, as_low)
+        if limit.above:
+            found = replace(found, ceiling=report.ceiling(limit.name, self.ability))
+        return _checked(limit, self.ability or "", found)
+
+
+@dataclass(frozen=True)
+class OfEvaluation:
+    """What `harness.evaluate` returns."""
+
+    evaluation: Evaluation
+
+    @property
+    def about(self) -> str:
+        """How many queries, and what is odd about them."""
+        e = self.evaluation
+        said = [f"{e.n} judged queries"]
+        if e.missing_queries:
+            said.append(f"{e.missing_queries} without a ranking")
+        if e.unknown_queries:
+            said.append(f"{e.unknown_queries} of the run's are not judged")
+        return ", ".join(said)
+
+    def failed(self) -> tuple[int, int]:
+        """Nothing is known of failures: a query without a ranking counts as evaluate was told."""
+        return 0, self.evaluation.n
+
+    def held(self, limit: Limit) -> Checked:
+        """One of the metrics that were computed."""
+        per_query = self.evaluation.per_query
+        if limit.name not in per_query:
+            if not limit.above:
+                raise UsageError(f"max_{limit.name} cannot be known of rankings and qrels alone")
+            raise UsageError(
+                f"{limit.name} was not computed: evaluate(qrels, run, '{limit.name}'); there is "
+                f"{', '.join(per_query)}"
+            )
+        values = per_query[limit.name]
+        interval = mean_intervals(values, bounds=(0, 1))[0]
+        worst, as_low = worst_first(self.evaluation.query_ids, values)
+        found = _found(interval, "trec_eval's rules", "no judged query", worst, as_low)
+        return _checked(limit, "", found)
+
+
+def _found(interval: Interval, how: str, why: str, worst: Any, as_low: int) -> Found:
+    known = interval.method != "none"
+    return Found(
+        interval.value if interval.n else None,
+        interval.n,
+        how,
+        interval.low if known else None,
+        interval.high if known else None,
+        interval.note if interval.rough else "",
+        why,
+        worst,
+        as_low,
+    )
+
+
+def _checked(limit: Limit, slice_: str, found: Found, *, passed: bool | None = None) -> Checked:
+    """The check of a limit; `passed` where somebody else has decided."""
+    if passed is None:
+        value = found.value
+        passed = value is not None and (
+            value >= limit.value if limit.above else value <= limit.value
+        )
+    name = f"{limit.name} ({slice_})" if slice_ else limit.name
+    return Checked(name, limit.value, limit.above, passed, found)
+
+
+def _kind(run: Any) -> str:
+    return type(run).__name__
