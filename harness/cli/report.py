@@ -1,4 +1,4 @@
-"""harness report: a run, or two, as a page."""
+"""harness report: a run, or two, or a history of nights, as a page."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "report",
-        help="a run, or two side by side, as one HTML page",
+        help="a run, two side by side, or a history, as one HTML page",
         description=(
             "Write one self-contained HTML file: abilities with intervals, metrics against k, risk "
-            "against coverage, time, prompt cost, and every question with its evidence."
+            "against coverage, time, prompt cost, and every question with its evidence; of a "
+            "history lines over time."
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="a run folder, or two that compare")
-    parser.add_argument("--out", metavar="FILE", help="(report.html in the first run's folder)")
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="a run folder, or two that compare; a history.jsonl, or the folder with it",
+    )
+    parser.add_argument(
+        "--out", metavar="FILE", help="(report.html in the first run's folder, or history.html)"
+    )
     parser.add_argument(
         "--share", action="store_true", help="ids and numbers only: no text of the dataset"
     )
@@ -42,6 +50,8 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Make and write."""
     folders = [Path(run) for run in options.runs]
+    if (history := _history(folders)) is not None:
+        return _write_history(options, history)
     if options.ranks < 1:
         raise UsageError(f"--ranks must be 1 or more, not {options.ranks}")
     if options.plots:
@@ -81,12 +91,47 @@ def call(options: argparse.Namespace) -> int:
     return 0
 
 
+def _history(folders: list[Path]) -> Path | None:
+    """The history that is asked for. Raises UsageError for one beside something else."""
+    from harness.nightly.page import history_of
+
+    found = [history_of(folder) for folder in folders if not (folder / "run.json").is_file()]
+    if not any(found):
+        for file in (folder for folder in folders if folder.is_file()):
+            raise UsageError(f"{file}: is a file; a report takes run folders, or a history.jsonl")
+        return None
+    if len(folders) > 1:
+        raise UsageError("a history stands alone: name it without runs, and one at a time")
+    return found[0]
+
+
+def _write_history(options: argparse.Namespace, history: Path) -> int:
+    """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
+    from harness.cli.tables import size
+    from harness.files import disk_errors, write_bytes
+    from harness.nightly.page import history_page
+
+    if options.plots:
+        raise UsageError("--plots draws runs; a history has its page alone")
+    page = history_page(history)
+    out = _file(options) or history.with_name("history.html")
+    with disk_errors(out.parent, "name another file with --out"):
+        write_bytes(out, page)
+    if not options.quiet:
+        print(f"{out} ({size(len(page))})")
+    return 0
+
+
+def _file(options: argparse.Namespace) -> Path | None:
+    """`--out`. Raises UsageError where it is a folder."""
+    if options.out and Path(options.out).is_dir():
+        raise UsageError(f"--out {options.out}: is a folder; name a file")
+    return Path(options.out) if options.out else None
+
+
 def _out(options: argparse.Namespace, folders: list[Path]) -> Path:
     """Where the page goes: beside the run's own files, unless it was said."""
-    if options.out:
-        out = Path(options.out)
-        if out.is_dir():
-            raise UsageError(f"--out {out}: is a folder; name a file")
+    if (out := _file(options)) is not None:
         return out
     against = f"-against-{folders[1].resolve().name}" if len(folders) > 1 else ""
     return folders[0] / f"report{against}{'-share' if options.share else ''}.html"

@@ -23,6 +23,8 @@ from harness.cli.options import (
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness.cli.suite import Done
+    from harness.nightly.plan import Plan
     from harness.retrievers.registry import RetrieverSpec
 
 
@@ -94,15 +96,25 @@ def call(options: argparse.Namespace) -> int:
 
 
 def _suite(options: argparse.Namespace, known: set[str]) -> int:
-    """Every dataset and retriever of a config, then their board."""
+    """Every dataset and retriever of a config, what changed since the last time, their board."""
     from harness.board.leaderboard import write_board
-    from harness.cli.suite import expand, run_all, status, table
+    from harness.cli.suite import expand, nightly, raised_by_code, run_all, status, table
+    from harness.nightly.render import headline, render
 
     runs = expand(options, options.config, known)
+    plan = nightly(options, options.config)
     for run in runs:
         _check(run)
-        _known(run)
-    done = run_all(runs, _run_one)
+        try:
+            _known(run)
+        except UsageError as error:
+            if not raised_by_code(error):
+                raise  # there is no such thing; code that is there and broken costs its runs alone
+    found = None
+    if plan is None:
+        done = run_all(runs, _run_one)
+    else:
+        done, found = _night(plan, runs, options)
     for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
         write_board(out, out / "leaderboard.json")
         print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
@@ -113,9 +125,37 @@ def _suite(options: argparse.Namespace, known: set[str]) -> int:
         print(orjson.dumps(rows).decode())
     elif not options.quiet:
         print(table(done))
-        for failed in (one for one in done if one.failure):
-            print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
-    return status(done)
+        if found is None:
+            for failed in (one for one in done if one.failure):
+                print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
+        else:
+            print(f"\n{render(found, 'terminal')}")
+    elif found is not None and found["drops"]:
+        print(f"harness: {headline(found)}", file=sys.stderr)
+    return 1 if found and found["drops"] else status(done)
+
+
+def _night(
+    plan: Plan, runs: list[argparse.Namespace], options: argparse.Namespace
+) -> tuple[list[Done], dict[str, Any]]:
+    """Run a list with its history. What Ctrl-C leaves is in the summary too."""
+    from harness.cli.suite import run_all
+    from harness.nightly.night import open_night
+
+    with open_night(plan, [run.series for run in runs], resume=options.resume) as night:
+        if night.said:
+            print(f"note: {night.said}", file=sys.stderr)
+        try:
+            done = run_all(runs, _run_one, night)
+        except KeyboardInterrupt:
+            night.end(stopped=True)
+            raise
+        found = night.end()
+    print(
+        f"summary in {plan.folder / 'summary.md'}, history in {plan.folder / 'history.jsonl'}",
+        file=sys.stderr,
+    )
+    return done, found
 
 
 def _check(options: argparse.Namespace) -> None:

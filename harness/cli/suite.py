@@ -1,7 +1,8 @@
 """Datasets x systems from one TOML file: every pair is a run, whose failure ends no other.
 
 Options at the top are for all. Each `[[datasets]]` and `[[retrievers]]` table has options of
-`harness run` too, and goes over them; `only = ["locomo"]` keeps a retriever to some datasets.
+`harness run` too, and goes over them; `only = ["locomo"]` keeps a retriever to some datasets, and
+`name = "mine"` is what the history calls one. `[nightly]` says where the history is kept.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.config import apply_table, read_config
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, RunError, UsageError
+
+if TYPE_CHECKING:
+    from harness.nightly.night import Night
+    from harness.nightly.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -32,25 +37,44 @@ class Done:
 
 
 def is_suite(path: str) -> bool:
-    """Whether a config lists datasets or retrievers."""
+    """Whether a config lists datasets or retrievers, or has a `[nightly]` table."""
     values = read_config(Path(path))
-    return "datasets" in values or "retrievers" in values
+    return any(name in values for name in ("datasets", "retrievers", "nightly"))
+
+
+def nightly(options: argparse.Namespace, path: str) -> Plan | None:
+    """Where the history of a list is kept, and when a drop fails it; None: there is none.
+
+    Raises UsageError for a `[nightly]` table that is not as it must be.
+    """
+    from harness.nightly.plan import read_plan
+
+    values = read_config(Path(path))
+    out = options.out or values.get("out") or "results"
+    return read_plan(Path(path), values.get("nightly", {}), str(out))
 
 
 def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argparse.Namespace]:
     """The options of every run in the file, datasets outermost; the command line wins.
 
-    Raises UsageError for anything that is not as it must be, before anything is run.
+    `series` of each are the names by which it is known from night to night. Raises UsageError for
+    anything that is not as it must be, before anything is run.
     """
     file = Path(path)
     values = read_config(file)
+    values.pop("nightly", None)
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
     names = {str(table.get("dataset")) for table in datasets}
-    runs = []
-    for dataset in datasets:
-        for table in retrievers:
+    called = [
+        _called(file, tables, options, values, kind)
+        for tables, kind in ((datasets, "dataset"), (retrievers, "retriever"))
+    ]
+    runs: list[argparse.Namespace] = []
+    taken: set[tuple[str, str]] = set()
+    for dataset, first in zip(datasets, called[0], strict=True):
+        for table, second in zip(retrievers, called[1], strict=True):
             only = table.get("only", [])
             unknown = set(only) - names if isinstance(only, list) else {"only"}
             if unknown:
@@ -61,12 +85,38 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
             if only and dataset.get("dataset") not in only:
                 continue
             one = copy.copy(options)
-            own = {key: value for key, value in table.items() if key != "only"}
             # What is filled first stays: the command line, then what is most particular.
-            for part in (own, dataset, values):
-                apply_table(one, file, part, known)
+            for part in (table, dataset, values):
+                own = {key: value for key, value in part.items() if key not in ("only", "name")}
+                apply_table(one, file, own, known)
+            one.series = (first, second)
+            if one.series in taken:
+                raise UsageError(
+                    f"--config {file}: {second} on {first} is in the list twice; give each a "
+                    "name of its own: name = ..."
+                )
+            taken.add(one.series)
             runs.append(one)
     return runs
+
+
+def _called(
+    file: Path,
+    tables: list[dict[str, Any]],
+    options: argparse.Namespace,
+    values: dict[str, Any],
+    kind: str,
+) -> list[str]:
+    """What each table's dataset or retriever is called in tables and in the history."""
+    from harness.nightly.labels import labels
+
+    for table in tables:
+        name = table.get("name", "x")
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(f"--config {file}: name must be a text, not {name!r}")
+    given = [getattr(options, kind) or t.get(kind) or values.get(kind) or "" for t in tables]
+    bases = [Path(str(one)).name if kind == "retriever" else str(one) for one in given]
+    return labels(tables, bases)
 
 
 def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
@@ -80,27 +130,56 @@ def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
+def raised_by_code(error: UsageError) -> bool:
+    """Whether somebody's own code is there and failed when it was imported."""
+    return error.__cause__ is not None or isinstance(error.__context__, SyntaxError)
+
+
 def run_all(
     runs: list[argparse.Namespace],
     run_one: Callable[[argparse.Namespace], tuple[Path, dict[str, Any], dict[str, Any]]],
+    night: Night | None = None,
 ) -> list[Done]:
-    """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on."""
+    """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
+
+    `night` is told of each as soon as it is done.
+    """
     done = []
     for number, options in enumerate(runs, 1):
-        name = Path(options.retriever).name
-        title = f"[{number}/{len(runs)}] {name} on {options.dataset}"
+        dataset, system = options.series
+        title = f"[{number}/{len(runs)}] {system} on {dataset}"
         print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
+            if night is not None:
+                if options.resume and night.is_of_another_night(folder, record):
+                    options = copy.copy(options)
+                    options.resume = False  # what an earlier list measured is no news
+                    folder, summary, record = run_one(options)
+                _tell(night, options, folder, summary)
         except Exception as error:  # the rest of the list goes on
             why = str(error).splitlines()[0] if isinstance(error, HarnessError) else repr(error)
             if not isinstance(error, HarnessError):
                 traceback.print_exc()
             print(f"harness: {title}: {error}", file=sys.stderr, flush=True)
-            done.append(Done(options.dataset, name, None, None, None, why))
+            if night is not None:
+                night.failed(options.series, error)
+            done.append(Done(dataset, system, None, None, None, why))
             continue
-        done.append(Done(options.dataset, name, folder, summary, record))
+        done.append(Done(dataset, system, folder, summary, record))
     return done
+
+
+def _tell(night: Night, options: argparse.Namespace, folder: Path, summary: dict[str, Any]) -> None:
+    """The protocol that is followed over time is the one that the table shows."""
+    from harness.cli.options import scoring_choices
+    from harness.cli.tables import main_block
+
+    block = main_block(summary["protocols"])
+    if block is None:
+        raise RunError(f"{folder}: no protocol fits the dataset, so nothing was scored")
+    asked = [str(metric) for metric in scoring_choices(options).metrics]
+    night.ran(options.series, folder, (block["protocol"], block["unit"]), asked)
 
 
 def status(done: list[Done]) -> int:

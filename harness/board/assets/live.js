@@ -7,6 +7,7 @@ async function follow() {
   try {
     const now = await (await fetch("state.json", { cache: "no-store" })).json();
     running(now.running);
+    linkHistory(now.history);
     if (version !== null && now.version !== version) {
       data = await (await fetch("board.json", { cache: "no-store" })).json();
       const focus = document.activeElement?.id;
@@ -20,6 +21,13 @@ async function follow() {
     );
   }
   setTimeout(follow, EVERY);
+}
+
+/** A link to the lines over time, once there is a history in the folder. */
+function linkHistory(there) {
+  if (!there || find("history-link")) return;
+  const link = el("a", { id: "history-link", href: "history/" }, "Nightly history");
+  find("lede").after(el("p", {}, link));
 }
 
 function running(runs) {

@@ -1,0 +1,307 @@
+// The drawing of a history: a line a system, broken where numbers do not follow on each other.
+
+const DASHES = [null, "7 4", "2 4"];
+const FEW = 70; // points of a line from which on it is drawn without a dot for each
+const LABELS = 10; // lines that have their names at their ends
+
+const BANDS = 3; // lines that have their intervals drawn
+
+/** How many lines stand out and have a value in a cell. */
+const drawnOf = (lines, slice, metric, chosen) =>
+  lines.filter(
+    (one) => one.cells[slice]?.[metric] && (chosen.size === 0 || chosen.has(one.system)),
+  ).length;
+
+/** A value of a column, which is one value where all are the same. */
+const col = (column, at) => (Array.isArray(column) ? column[at] : column);
+const colourOf = (place) => `var(--s${place % 8})`;
+const dashOf = (place) => DASHES[Math.floor(place / 8) % 3];
+
+/** The points of one line in one cell, from night `from` on; those without a value are left out. */
+function pointsOf(one, place, slice, metric, from, nights) {
+  const cells = one.cells[slice]?.[metric];
+  if (!cells) return [];
+  return one.night
+    .map((night, at) => ({
+      night,
+      at,
+      one,
+      place,
+      x: new Date(nights[night].at),
+      part: `${place}/${one.part[at]}`,
+      value: col(cells.value, at),
+      low: col(cells.low, at),
+      high: col(cells.high, at),
+      changed: other(col(one.changed, at)),
+    }))
+    .filter((p) => p.night >= from && p.value !== null);
+}
+
+/** Settings that changed, without those that a commit changes every day. */
+function other(changed) {
+  const left = (changed ?? []).filter(({ what }) => !["git commit", "processor"].includes(what));
+  return left.length ? left : null;
+}
+
+/** Names of systems by night: [{x, names, why}], for marks that stand at a night and not at a value. */
+function byNight(lines, from, nights, what) {
+  const found = new Map();
+  for (const one of lines)
+    one.night.forEach((night, at) => {
+      const said = night >= from && what(one, at);
+      if (!said) return;
+      const mark = found.get(night) ?? { night, x: new Date(nights[night].at), said: [] };
+      mark.said.push(`${one.system}: ${said}`);
+      found.set(night, mark);
+    });
+  return [...found.values()];
+}
+
+const dateText = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
+
+/** What is said of a point when it is pointed at. */
+function pointSaid(p, metric) {
+  const span_ = p.low === null ? "" : ` (${span(p.low, p.high)})`;
+  const changed = p.changed
+    ? `\nnew: ${p.changed.map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ")}`
+    : "";
+  return `${p.one.system}\n${dateText(p.one.at[p.at])} UTC\n${metric} ${plain(p.value)}${span_}${changed}`;
+}
+
+/**
+ * Lines of `lines` in one slice and metric. `chosen` is the set of systems that stand out (empty:
+ * all), `night` the place of the night that the table shows.
+ */
+function historyChart(width, lines, { slice, metric, from, chosen, night, nights }) {
+  const small = width < 560;
+  const all = lines.flatMap((one, place) => pointsOf(one, place, slice, metric, from, nights));
+  const outstanding = (p) => chosen.size === 0 || chosen.has(p.one.system);
+  const front = all.filter(outstanding),
+    back = all.filter((p) => !outstanding(p));
+  const drawn = drawnOf(lines, slice, metric, chosen);
+  const banded = drawn <= BANDS ? front.filter((p) => p.low !== null) : [];
+  const sizes = d3.rollup(
+    all,
+    (points) => points.length,
+    (p) => p.part,
+  );
+  const longest = Math.max(
+    0,
+    ...d3
+      .rollup(
+        front,
+        (points) => points.length,
+        (p) => p.place,
+      )
+      .values(),
+  );
+  const values = [...all.map((p) => p.value), ...banded.flatMap((p) => [p.low, p.high])];
+  const [least, most] = values.length ? d3.extent(values) : [0, 1];
+  const spare = Math.max(0.02, (most - least) * 0.08);
+  const bottom = Math.max(0, least - spare),
+    top = Math.min(1, most + spare);
+  const shownNights = nights.filter((_, at) => at >= from);
+  const [first, last] = d3.extent(shownNights, ({ at }) => at);
+  const edge = last > first ? (last - first) * 0.02 : 12 * 3600_000;
+  // In one night alone the systems stand beside each other.
+  const single = nights.length === 1;
+  const aside = (place) => (single ? (place - (lines.length - 1) / 2) * 16 : 0);
+  const failures = byNight(lines, from, nights, (one, at) => {
+    const error = col(one.error, at);
+    return error && `failed (${error})`;
+  });
+  const breaks = byNight(lines, from, nights, (one, at) => col(one.breaks, at)?.join("; "));
+  const commits = byNight(
+    lines,
+    from,
+    nights,
+    (one, at) =>
+      (col(one.changed, at) ?? [])
+        .filter(({ what }) => what === "git commit")
+        .map(({ before, now }) => `commit ${before} → ${now}`)[0],
+  );
+  const named = drawn <= LABELS && !small;
+  const ends = named
+    ? [...d3.group(front, (p) => p.place).values()].map((points) => {
+        const end = points.at(-1);
+        return { x: end.x, y: end.value, place: end.place, text: end.one.system };
+      })
+    : [];
+  const widest = Math.max(0, ...ends.map(({ text }) => Math.min(text.length, 22)));
+  const height = small ? 320 : 400;
+  const rail = 26; // below the lines: what failed, and commits
+  const marks = [
+    Plot.ruleX(breaks, {
+      x: "x",
+      stroke: "var(--strong-line)",
+      strokeDasharray: "4 4",
+      className: "break",
+    }),
+    Plot.text(breaks, {
+      x: "x",
+      frameAnchor: "top",
+      dy: -12,
+      text: () => "≠",
+      fill: "var(--ink)",
+      fontSize: 17,
+      fontWeight: 700,
+      title: (m) => `not comparable with what was before\n${m.said.join("\n")}`,
+      className: "break-mark",
+    }),
+    Plot.areaY(
+      banded.filter((p) => sizes.get(p.part) > 1),
+      {
+        x: "x",
+        y1: "low",
+        y2: "high",
+        z: "part",
+        fill: (p) => colourOf(p.place),
+        fillOpacity: 0.13,
+        className: "band",
+      },
+    ),
+    Plot.lineY(back, { x: "x", y: "value", z: "part", stroke: "var(--line)", strokeWidth: 1.5 }),
+  ];
+  for (const [place, points] of d3.group(front, (p) => p.place))
+    marks.push(
+      Plot.ruleX(
+        points.filter((p) => banded.includes(p) && sizes.get(p.part) === 1),
+        {
+          x: "x",
+          y1: "low",
+          y2: "high",
+          dx: aside(place),
+          stroke: colourOf(place),
+          strokeWidth: 4,
+          strokeOpacity: 0.35,
+          strokeLinecap: "round",
+          className: "bar",
+        },
+      ),
+      Plot.lineY(
+        points.filter((p) => sizes.get(p.part) > 1),
+        {
+          x: "x",
+          y: "value",
+          z: "part",
+          stroke: colourOf(place),
+          strokeWidth: 2.25,
+          strokeDasharray: dashOf(place),
+          className: "line",
+        },
+      ),
+    );
+  const dotted = front.filter((p) => !p.changed && (longest <= FEW || sizes.get(p.part) === 1));
+  for (const [place, points] of d3.group(dotted, (p) => p.place))
+    marks.push(
+      Plot.dot(points, {
+        x: "x",
+        y: "value",
+        r: 3.5,
+        dx: aside(place),
+        fill: colourOf(place),
+        stroke: "var(--raised)",
+        strokeWidth: 1,
+        className: "dot",
+      }),
+    );
+  marks.push(
+    Plot.dot(
+      front.filter((p) => p.changed),
+      {
+        x: "x",
+        y: "value",
+        symbol: "diamond",
+        r: 6,
+        fill: "var(--raised)",
+        stroke: (p) => colourOf(p.place),
+        strokeWidth: 2,
+        className: "changed",
+      },
+    ),
+    Plot.text(failures, {
+      x: "x",
+      frameAnchor: "bottom",
+      dy: 14,
+      text: () => "×",
+      fill: "var(--bad)",
+      fontSize: 20,
+      fontWeight: 700,
+      title: (m) => m.said.join("\n"),
+      className: "failure",
+    }),
+    Plot.ruleX(commits, {
+      x: "x",
+      y1: bottom,
+      y2: bottom + (top - bottom) * 0.03,
+      stroke: "var(--strong-line)",
+      strokeWidth: 2,
+      title: (m) => m.said.join("\n"),
+      className: "commit",
+    }),
+  );
+  if (night >= from && !single)
+    marks.unshift(
+      Plot.ruleX([new Date(nights[night].at)], {
+        stroke: "var(--ink)",
+        strokeWidth: 1.25,
+        className: "chosen",
+      }),
+    );
+  for (const end of apart(ends, ((top - bottom) * 17) / (height - 90)))
+    marks.push(
+      Plot.text([end], {
+        x: "x",
+        y: "at",
+        text: ({ text }) => (text.length > 22 ? `${text.slice(0, 21)}…` : text),
+        dx: 10 + aside(lines.length - 1),
+        textAnchor: "start",
+        fill: colourOf(end.place),
+        fontWeight: 600,
+        fontSize: 13,
+        className: "end",
+      }),
+    );
+  marks.push(
+    Plot.tip(
+      front,
+      Plot.pointer({
+        x: "x",
+        y: "value",
+        title: (p) => pointSaid(p, metric),
+        fill: "var(--raised)",
+        stroke: "var(--strong-line)",
+      }),
+    ),
+  );
+  return Plot.plot({
+    width,
+    height: height + rail,
+    style: STYLE,
+    marginLeft: 48,
+    marginRight: named ? 20 + widest * 7.6 : 20,
+    marginTop: 28,
+    marginBottom: 40 + rail,
+    x: {
+      type: "utc",
+      domain: [new Date(first - edge), new Date(last + edge)],
+      label: "UTC",
+      labelAnchor: "center",
+      labelArrow: "none",
+      ticks: small ? 4 : Math.min(9, Math.max(2, shownNights.length)),
+      axis: null,
+    },
+    y: {
+      domain: [bottom, top],
+      label: null,
+      grid: true,
+      ticks: 5,
+      tickSize: 0,
+      tickFormat: (t) => plain(t, top - bottom < 0.05 ? 3 : 2),
+    },
+    marks: [
+      Plot.axisX({ anchor: "bottom", dy: rail, ticks: small ? 4 : 8, tickSize: 0, label: null }),
+      ...marks,
+    ],
+  });
+}

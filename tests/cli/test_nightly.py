@@ -1,0 +1,427 @@
+"""Lists of runs, night after night: real runs on the sample, a summary, a history."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from filelock import FileLock
+
+from harness.dataset.prepare import open_dataset
+
+MINE = """
+SIGN = 1
+
+class Mine:
+    def index(self, corpus):
+        self.words = [set(document.content.lower().split()) for document in corpus]
+
+    def search(self, queries, k):
+        wanted = [set(query.text.lower().split()) for query in queries]
+        scores = [[len(w & words) for words in self.words] for w in wanted]
+        return [sorted(enumerate(s), key=lambda hit: -SIGN * hit[1])[:k] for s in scores]
+"""
+
+FAILS = """
+class Fails:
+    def index(self, corpus):
+        raise MemoryError("too much: " + corpus[0].text)
+
+    def search(self, queries, k):
+        return []
+"""
+
+# Waits for a signal at its first search in the night in which a file asks for it.
+SLOW = """
+import os, time
+from pathlib import Path
+
+class Slow:
+    def index(self, corpus):
+        self.n = len(corpus)
+
+    def search(self, queries, k):
+        with open("searches", "a") as log:
+            log.write("x")
+        if Path("wait").exists():
+            Path("waiting").touch()
+            time.sleep(60)
+        return [list(range(min(k, self.n))) for _ in queries]
+"""
+
+LIST = """
+out = "runs"
+k = 20
+[nightly]
+over = "queries"
+max_drop = 0.02
+[[datasets]]
+dataset = "sample"
+[[datasets]]
+dataset = "labelled"
+source = "files"
+[[datasets]]
+name = "gone"
+dataset = "labelled"
+source = "not-there"
+[[retrievers]]
+retriever = "bm25"
+[[retrievers]]
+retriever = "mine.py:Mine"
+only = ["sample"]
+[[retrievers]]
+retriever = "fails.py:Fails"
+only = ["sample"]
+"""
+
+SLOW_LIST = """
+out = "runs"
+k = 20
+[[datasets]]
+dataset = "sample"
+[[retrievers]]
+retriever = "bm25"
+[[retrievers]]
+retriever = "slow.py:Slow"
+[[retrievers]]
+retriever = "recency"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A folder of somebody with a list, retrievers and data of their own."""
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "documents.jsonl").write_text(
+        "".join(f'{{"id": "d{i}", "text": "note number{i}"}}\n' for i in range(30))
+    )
+    (files / "queries.jsonl").write_text('{"id": "q", "text": "number7"}\n')
+    (files / "judgements.jsonl").write_text('{"query": "q", "document": "d7"}\n')
+    for name, text in (("mine", MINE), ("fails", FAILS), ("slow", SLOW)):
+        (tmp_path / f"{name}.py").write_text(text)
+    (tmp_path / "nightly.toml").write_text(LIST)
+    (tmp_path / "slow.toml").write_text(SLOW_LIST)
+    return tmp_path
+
+
+def begin(place: Path, *options: str, config: str = "nightly.toml") -> subprocess.Popen[str]:
+    """A night is a process of its own, which sees the files as they are then."""
+    command = [sys.executable, "-m", "harness", "run", "--config", config, *options]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, cwd=place, **pipes)  # type: ignore[call-overload,no-any-return]
+
+
+def night(place: Path, *options: str, config: str = "nightly.toml") -> tuple[int, str, str]:
+    process = begin(place, *options, config=config)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def summary(place: Path) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads((place / "runs" / "summary.json").read_bytes())
+    return found
+
+
+def history(place: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in (place / "runs" / "history.jsonl").open("rb")]
+
+
+def of(found: dict[str, Any], dataset: str, system: str) -> dict[str, Any]:
+    (run,) = [r for r in found["runs"] if (r["dataset"], r["system"]) == (dataset, system)]
+    return run
+
+
+def values(folder: Path, metric: str) -> np.ndarray:
+    table = pq.read_table(folder / "scores.parquet").to_pandas()
+    mine = table[(table.protocol == "memory") & (table.unit == "turn")]
+    return mine.sort_values("query")[metric].to_numpy()
+
+
+def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(place: Path) -> None:
+    status, out, _ = night(place)
+    assert status == 1
+    assert "the first time, nothing to compare with: bm25 on sample" in out
+    first = summary(place)
+    folder = place / "runs" / of(first, "sample", "mine.py:Mine")["run"]
+    before = {metric: values(folder, metric) for metric in ("recall@10", "mrr@10")}
+
+    (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
+    files = place / "files" / "documents.jsonl"
+    files.write_text(files.read_text().replace("number3", "number3 again"))
+    status, out, err = night(place)
+    assert status == 1
+    found = summary(place)
+    assert (found["complete"], found["night"] > first["night"]) == (True, True)
+
+    same = of(found, "sample", "bm25")
+    assert (same["state"], same["change"]["state"]) == ("ok", "unchanged")
+    other = of(found, "labelled", "bm25")
+    assert other["change"]["state"] == "not comparable"
+    assert [reason.split()[:2] for reason in other["change"]["reasons"]] == [
+        ["data", "fingerprint"]
+    ]
+    assert not any("change" in cell for cell in other["metrics"]["all"].values())
+
+    fell = of(found, "sample", "mine.py:Mine")
+    assert [row["what"] for row in fell["changed"]] == ["files.mine.py"]
+    folder = place / "runs" / fell["run"]
+    for metric, old in before.items():
+        both = values(folder, metric) - old
+        cell = fell["metrics"]["all"][metric]
+        assert cell["change"]["difference"] == pytest.approx(np.nanmean(both), abs=1e-6)
+        assert cell["change"]["n"] == cell["n"] == np.isfinite(both).sum()
+        assert (cell["change"]["verdict"], cell["change"]["p_corrected"] < 0.05) == ("fell", True)
+        assert cell["low"] < cell["value"] < cell["high"]
+    assert set(fell["metrics"]) >= {"all", "lookup", "temporal"}
+    assert "recall@10 of mine.py:Mine on sample falls" in found["drops"][0]["rule"]
+
+    assert [(one["dataset"], one["system"]) for one in found["failed"]] == [
+        ("sample", "fails.py:Fails"),
+        ("gone", "bm25"),
+    ]
+    assert "no such file or folder" in found["failed"][1]["why"]
+    text = (place / "runs" / "summary.md").read_text()
+    for said in ("3 of 5 runs ok; 2 failed", "not comparable: bm25 on labelled", "**fell**"):
+        assert said in text
+    assert "summary in runs/summary.md, history in runs/history.jsonl" in err
+    assert "files.mine.py" in out
+
+
+def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(place: Path) -> None:
+    for _ in range(2):
+        night(place)
+    lines = history(place)
+    assert [line["state"] for line in lines] == ["ok", "ok", "failed", "ok", "failed"] * 2
+    assert {line["of"] for line in lines} == {5}
+    assert [line["error"] for line in lines if line["state"] == "failed"][:2] == [
+        "RunError",
+        "UsageError",
+    ]
+    assert not any("cells" in line for line in lines if line["state"] == "failed")
+    assert all(line["at"].endswith("+00:00") for line in lines)
+    raw = (place / "runs" / "history.jsonl").read_text()
+    assert str(place) not in raw
+    sample = open_dataset("sample")
+    contents = sample.documents.contents(np.arange(sample.manifest.counts["documents"]))
+    texts = [*contents, *(sample.query(i).text for i in range(sample.n_queries))]
+    assert not [text for text in texts if text in raw]
+    # What is kept of the last times does not grow.
+    kept = sorted(path.name for path in (place / "runs" / "last").iterdir())
+    assert kept == sorted(path.name for path in (place / "runs" / "before").iterdir())
+    assert len(kept) == 3
+
+
+def test_what_was_compared_can_be_looked_at(
+    place: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    night(place)
+    (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
+    night(place)
+    text = (place / "runs" / "summary.md").read_text()
+    (command,) = re.findall(r"harness (compare before/.* last/.* --over queries --queries 3)", text)
+    monkeypatch.chdir(place / "runs")
+    told = harness(*command.split())
+    assert told.status == 0
+    assert "files.mine.py" in told.out
+    assert "evidence" in told.out
+    change = of(summary(place), "sample", "mine.py:Mine")["metrics"]["all"]["recall@10"]["change"]
+    assert f"{-change['difference']:+.4f}" in told.out
+
+
+def wait_until_it_hangs(place: Path, process: subprocess.Popen[str]) -> None:
+    limit = time.monotonic() + 60
+    while not (place / "waiting").exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.02)
+    (place / "waiting").unlink()
+
+
+def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_whole_one(
+    place: Path,
+) -> None:
+    assert night(place, config="slow.toml")[0] == 0
+    first = summary(place)
+    (place / "wait").touch()
+    process = begin(place, config="slow.toml")
+    wait_until_it_hangs(place, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    (place / "wait").unlink()
+    assert [line["system"] for line in history(place)] == [
+        "bm25",
+        "slow.py:Slow",
+        "recency",
+        "bm25",
+    ]
+    assert summary(place) == first
+
+    assert night(place, config="slow.toml")[0] == 0
+    found = summary(place)
+    assert (found["complete"], len(history(place))) == (True, 7)
+    for system in ("bm25", "slow.py:Slow", "recency"):
+        change = of(found, "sample", system)["change"]
+        assert (change["state"], change["since"]) == (
+            "unchanged",
+            of(first, "sample", system)["at"],
+        )
+
+
+def test_a_killed_list_goes_on_with_resume(place: Path) -> None:
+    night(place, config="slow.toml")
+    (place / "wait").touch()
+    process = begin(place, config="slow.toml")
+    wait_until_it_hangs(place, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    (place / "wait").unlink()
+    killed = history(place)[-1]
+    assert night(place, "--resume", config="slow.toml")[0] == 0
+    lines = history(place)
+    # The rest of that night is measured anew, though last night's folders have the same names.
+    assert [(line["night"], line["system"]) for line in lines[3:]] == [
+        (killed["night"], name) for name in ("bm25", "slow.py:Slow", "recency")
+    ]
+    assert lines[3] == killed
+    assert (summary(place)["complete"], summary(place)["night"]) == (True, killed["night"])
+    # Nothing is left to do: nothing is run, and the history stays as it is.
+    searches = (place / "searches").read_text()
+    assert night(place, "--resume", config="slow.toml")[0] == 0
+    assert (history(place), (place / "searches").read_text()) == (lines, searches)
+
+
+def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
+    (place / "wait").touch()
+    process = begin(place, config="slow.toml")
+    wait_until_it_hangs(place, process)
+    os.kill(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, "--resume goes on" in err) == (130, True)
+    found = summary(place)
+    assert found["complete"] is False
+    assert [run["state"] for run in found["runs"]] == ["ok", "not run", "not run"]
+    assert "was stopped before its end" in (place / "runs" / "summary.md").read_text()
+    assert not (place / "runs" / "last").exists()
+
+
+def test_a_line_that_was_cut_off_is_dropped_with_a_word(place: Path) -> None:
+    night(place, config="slow.toml")
+    with (place / "runs" / "history.jsonl").open("ab") as file:
+        file.write(b'{"version":1,"night":"20')
+    status, _, err = night(place, config="slow.toml")
+    assert (status, "cut off by a crash" in err) == (0, True)
+    assert len(history(place)) == 6
+
+
+def test_two_lists_at_once_are_refused(place: Path, harness: Callable[..., Any]) -> None:
+    (place / "runs").mkdir()
+    with FileLock(place / "runs" / ".history.jsonl.lock"):
+        told = harness("run", "--config", "slow.toml")
+    assert (told.status, told.err.count("\n")) == (2, 1)
+    assert "another list is being run into this history" in told.err
+
+
+def test_code_that_cannot_be_imported_costs_its_own_runs(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    (place / "slow.py").write_text("class Slow(:\n")
+    told = harness("run", "--config", "slow.toml")
+    assert told.status == 1
+    assert [run["state"] for run in summary(place)["runs"]] == ["ok", "failed", "ok"]
+    assert "slow.py, line 1" in summary(place)["failed"][0]["why"]
+
+
+def test_the_history_can_stand_elsewhere_or_nowhere(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    config = place / "slow.toml"
+    text = config.read_text()
+    config.write_text(f'{text}[nightly]\nhistory = "told/here"')
+    assert harness("run", "--config", "slow.toml").status == 0
+    assert (place / "told" / "here" / "history.jsonl").is_file()
+    assert not (place / "runs" / "history.jsonl").exists()
+    config.write_text(f"{text}[nightly]\nhistory = false")
+    assert harness("run", "--config", "slow.toml", "--out", "other").status == 0
+    assert not (place / "other" / "history.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("[nightly]\nmax_drops = 1", "unknown key 'max_drops' in [nightly]; did you mean max_drop"),
+        ("[nightly]\nmax_drop = nan", "max_drop must be a number from 0 to below 1, not nan"),
+        ("[nightly]\nmax_drop = '2%'", "max_drop must be a number"),
+        ("[nightly]\nalpha = 0", "alpha must be a number above 0"),
+        ("[nightly]\nalpha = true", "alpha must be a number"),
+        ("[nightly]\nover = 'days'", "over must be auto, haystacks, queries, not 'days'"),
+        ("[nightly]\nhistory = true", "history must be a folder, or false for none, not True"),
+        ("[[nightly]]\nalpha = 0.1", "nightly must be a table: [nightly]"),
+        ("[[retrievers]]\nretriever = 'bm25'", "is in the list twice; give each a name"),
+        ("[[retrievers]]\nretriever = 'bm25'\nname = 3", "name must be a text, not 3"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_run(
+    place: Path, harness: Callable[..., Any], table: str, said: str
+) -> None:
+    (place / "slow.toml").write_text(SLOW_LIST + table)
+    told = harness("run", "--config", "slow.toml")
+    assert (told.status, told.err.count("\n")) == (2, 1)
+    assert said in told.err
+    assert not (place / "runs").exists()
+
+
+def test_two_of_a_kind_are_told_apart_by_what_differs(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    (place / "slow.toml").write_text(
+        """
+        out = "runs"
+        limit = 10
+        [[datasets]]
+        dataset = "sample"
+        [[datasets]]
+        dataset = "sample"
+        granularity = "session"
+        [[retrievers]]
+        retriever = "bm25"
+        [[retrievers]]
+        retriever = "bm25"
+        params = {k1 = 0.9}
+        [[retrievers]]
+        name = "ours"
+        retriever = "bm25"
+        params = {k1 = 2.0}
+        """
+    )
+    assert harness("run", "--config", "slow.toml", "--quiet").status == 0
+    assert [(run["dataset"], run["system"]) for run in summary(place)["runs"]] == [
+        (dataset, system)
+        for dataset in ("sample", "sample session")
+        for system in ("bm25", "bm25 k1=0.9", "ours")
+    ]
+
+
+def test_a_damaged_last_time_is_said_and_mends_itself(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    for _ in range(2):
+        harness("run", "--config", "slow.toml")
+    (last,) = (place / "runs" / "last").glob("sample-bm25*")
+    (last / "scores.parquet").write_bytes(b"PAR1")
+    assert harness("run", "--config", "slow.toml").status == 0
+    change = of(summary(place), "sample", "bm25")["change"]
+    assert (change["state"], "cannot be read" in change["reasons"][0]) == ("not comparable", True)
+    harness("run", "--config", "slow.toml")
+    assert of(summary(place), "sample", "bm25")["change"]["state"] == "unchanged"
