@@ -8,7 +8,8 @@ async function follow() {
     const now = await (await fetch("state.json", { cache: "no-store" })).json();
     running(now.running);
     linkHistory(now.history);
-    if (version !== null && now.version !== version) {
+    // The first time too: a run may have come since the page was made.
+    if (now.version !== version) {
       data = await (await fetch("board.json", { cache: "no-store" })).json();
       const focus = document.activeElement?.id;
       if (data.boards.length) render();
