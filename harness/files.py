@@ -67,6 +67,22 @@ def read_json(path: Path) -> Any:
         ) from None
 
 
+def read_toml(path: Path, option: str = "") -> dict[str, Any]:
+    """Read a TOML file. Raises UsageError that names it, after `option`, when it is missing or
+    broken."""
+    import tomllib
+
+    where = f"{option} {path}".strip()
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UsageError(f"{where}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{where}: cannot be read ({error.strerror})") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{where}: not valid TOML ({error})") from None
+
+
 @contextmanager
 def folder_aside(target: Path) -> Iterator[Path]:
     """Yield a fresh folder beside `target` that takes its place, whole, when the block succeeds.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.files import read_toml
 
 _NUMBERS = {"k", "limit", "seed", "workers", "batch_size"}
 _FRACTIONS = {"match_f1", "match_semantic"}
@@ -53,14 +53,7 @@ def apply_table(
 
 def read_config(file: Path) -> dict[str, Any]:
     """What the file holds. Raises UsageError where it is missing or broken."""
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"--config {file}: no such file") from None
-    except OSError as error:
-        raise UsageError(f"--config {file}: cannot be read ({error.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {file}: not valid TOML ({error})") from None
+    return read_toml(file, "--config")
 
 
 def _value(file: Path, name: str, value: Any) -> Any:

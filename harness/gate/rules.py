@@ -22,13 +22,13 @@ slice = "all"
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.files import read_toml
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
 
@@ -71,12 +71,7 @@ class Rules:
     @classmethod
     def read(cls, path: Path) -> Rules:
         """Raises UsageError for a file that is missing, broken or asks for nothing."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"--config {path}: no such file") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"--config {path}: not a readable TOML file ({error})") from None
+        values = read_toml(path, "--config")
         known = ("at_least", "at_most", "no_drop", "baseline", "failed", "alpha", "over")
         for key in values:
             if key not in known:

@@ -17,13 +17,13 @@ event = "recall"
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping as MappingType
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.files import read_toml
 from harness.logs.names import FIELDS, SUFFIXES, UNITS
 from harness.logs.paths import compile_path
 
@@ -74,12 +74,7 @@ class Mapping:
     @classmethod
     def read(cls, path: Path) -> Mapping:
         """The table [log] of a TOML file. Raises UsageError that names the file."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"{path}: no such file") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"{path}: not a readable TOML file ({error})") from None
+        values = read_toml(path)
         if "log" not in values:
             raise UsageError(f"{path}: no table [log] in it, which says how lines are read")
         try:

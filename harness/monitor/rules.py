@@ -26,12 +26,12 @@ at least 0.7, 0.045 for at most 0.05; `clear` sets another value), so that it do
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.files import read_toml
 from harness.scoring.metrics import Metric
 
 RATES = ("no_result", "abstained", "failed", "false_evidence")
@@ -123,12 +123,7 @@ class Settings:
     @classmethod
     def read(cls, path: Path) -> Settings:
         """Raises UsageError for a file that is missing, broken or has unknown keys."""
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UsageError(f"--config {path}: no such file") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-            raise UsageError(f"--config {path}: not a readable TOML file ({error})") from None
+        values = read_toml(path, "--config")
         known = ["window", "metrics", "bucket", "at_least", "at_most", "change", "log"]
         for key in values:
             if key not in known:

@@ -163,7 +163,7 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
             "did you mean temporal",
         ),
         ('[[at_least]]\nmetric = "recall@10"\nvalue = 1\nunit = "page"', "was not scored by"),
-        ("not toml", "not a readable TOML file"),
+        ("not toml", "not valid TOML"),
     ],
 )
 def test_rules_that_cannot_be_checked_are_wrong_use(

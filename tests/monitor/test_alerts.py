@@ -131,7 +131,7 @@ def test_a_change_against_a_run_of_the_same_labels(tmp_path: Path) -> None:
         ("window = '5'", "window must not be '5'"),
         ("colour = 1", "unknown key 'colour'"),
         ("metrics = 'mrr'", "must be a list of texts"),
-        ("= broken", "not a readable TOML file"),
+        ("= broken", "not valid TOML"),
     ],
 )
 def test_a_wrong_config_is_said(tmp_path: Path, text: str, words: str) -> None:
