@@ -1,5 +1,7 @@
 """A service in use, in small: answers questions of the sample and logs every recall.
 
+The times are as if the recalls were of the last day, unless --a-second makes it work in real time.
+
 python examples/log_recalls.py recalls.jsonl                                # each question once
 python examples/log_recalls.py recalls.jsonl --asked 6000 --worse-after 3000
 """
@@ -35,15 +37,17 @@ def answer(text, memory, k=10):
     return [{"id": id_, "score": shared} for shared, id_ in hits[:k] if shared]
 
 
+asked, begun = options.asked or dataset.n_queries, time.time()
 with open(options.log, "a", encoding="utf-8") as log:
-    for i in range(options.asked or dataset.n_queries):
+    for i in range(asked):
         row = chance.randrange(dataset.n_queries) if options.asked else i
         memory = memories[dataset.query_haystack[row]]
         if options.worse_after is not None and i >= options.worse_after:
             memory = memory[: len(memory) // 4]
         text, start = dataset.query(row).text, time.perf_counter()
         results = answer(text, memory)
-        line = {"time": time.time(), "query": text, "results": results}
+        now = time.time() if options.a_second else begun - 86_400 * (1 - i / asked)
+        line = {"time": now, "query": text, "results": results}
         line["latency_ms"] = (time.perf_counter() - start) * 1000
         line["clicked"] = [hit["id"] for hit in results[:5] if chance.random() < 0.1]
         log.write(json.dumps(line) + "\n")

@@ -162,12 +162,14 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]
 
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
+    from harness.compare.compare import names_of
     from harness.compare.side_by_side import render_queries
     from harness.results.dataset_of_run import dataset_of_run
 
     found = _queries(options, folders)
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)
-    names = (folders[0].resolve().name, folders[1].resolve().name)
+    first, second = names_of(folders[:2])
+    names = (first, second)
     counts = ", ".join(f"{part} {n}" for part, n in found["counts"].items())
     parts = [f"{found['metric']} of {found['protocol']} {found['unit']}: {names[0]} {counts}"]
     for title in ("won", "lost"):

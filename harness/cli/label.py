@@ -205,6 +205,8 @@ def call_start(options: argparse.Namespace) -> int:
         print(f"{folder}: {size}", flush=True)
     else:
         print(f"{folder} goes on: {size}; added {', '.join(added) or 'nothing'}", flush=True)
+        if started.added.get("candidates"):
+            print("queries with new candidates are open until these are judged", flush=True)
     return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
 
 

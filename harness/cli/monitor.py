@@ -42,7 +42,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--journal", metavar="FILE.jsonl", help="one line an alarm")
     parser.add_argument(
-        "--on-alert", metavar="COMMAND", help="gets each alarm as JSON on its stdin"
+        "--on-alert",
+        metavar="COMMAND",
+        help="a program and its arguments (no shell), given each alarm as JSON on its stdin",
     )
     parser.add_argument("--once", action="store_true", help="read to the end, print, stop")
     parser.add_argument(

@@ -11,9 +11,9 @@ from harness.errors import UsageError
 
 _ROWS = {
     "semantic_recall": "recall",
-    "semantic_precision": "precision",
+    "semantic_precision": "precision, of k",
     "soft_recall": "soft recall",
-    "soft_precision": "soft precision",
+    "soft_precision": "soft precision, of those returned",
 }
 _NOT_HERE = ("protocol", "metrics", "ties", "answers", "match_f1", "match_semantic", "out", "log")
 _DEFAULT = "default"
@@ -131,6 +131,10 @@ def _below(found: dict[str, Any], beside: dict[str, Any] | None) -> list[str]:
         f"n {n}; similar is cosine >= {found['threshold']:g} by {found['model']}; chance is random "
         f"texts from {kind} {source['texts']:,} {of}"
     ]
+    intervals = [cell.get("interval") for cell in found["slices"]["all"]["metrics"].values()]
+    rough = {one["rough"] for one in intervals if one and one.get("rough")}
+    if rough:
+        lines.append(f"intervals are rough: {'; '.join(sorted(rough))}")
     if beside is not None:
         lines.append(
             f"by ids, difference and correlation: over the {beside['n']} queries that have both"

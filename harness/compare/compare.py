@@ -34,7 +34,7 @@ def compare(
     if len(folders) < 2:
         raise UsageError("a comparison needs two run folders or more")
     runs = [ScoredRun.read(folder) for folder in folders]
-    labels = _labels(folders)
+    labels = names_of(folders)
     blocks = shared_blocks(runs, options.protocols)
     if not blocks:
         named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
@@ -85,7 +85,7 @@ def _group(
     )
 
 
-def _labels(folders: Sequence[Path]) -> list[str]:
+def names_of(folders: Sequence[Path]) -> list[str]:
     """What to call each run: its folder's name, or the whole path where two are the same."""
     names = [folder.resolve().name for folder in folders]
     if len(set(names)) < len(names):

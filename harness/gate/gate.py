@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from harness.compare.comparison import Cell, Options, Table
 from harness.compare.scored import Block, ScoredRun
 from harness.errors import UsageError, near
 from harness.gate.rules import NoDrop, Rules, Threshold
+from harness.statistics.power import PairedPower
 
 
 @dataclass(frozen=True)
@@ -129,8 +131,7 @@ def _no_drop(
     passed = not (fell > rule.by and pair.shown)
     said = (
         f"{cell.means[0].value:.4f} -> {cell.means[1].value:.4f}, "
-        f"{-fell:+.4f}, p {pair.p:.4f} ({pair.family}); "
-        f"could have shown {found.power.detectable:.4f}"
+        f"{0.0 - fell:+.4f}, p {pair.p:.4f} ({pair.family}); {could_show(found.power)}"
     )
     families = {family.name: family.tests for table in tables for family in table.families}
     # The least p that so many units can have, if every one of them fell; Holm multiplies the least
@@ -145,6 +146,13 @@ def _no_drop(
             '"queries" if questions to one haystack are independent'
         )
     return Check(f"{_name(rule)} not below {baseline.name} by {rule.by:g}", passed, said)
+
+
+def could_show(power: PairedPower) -> str:
+    """The smallest drop that so many queries show, in words; without a spread there is none."""
+    if math.isnan(power.detectable):
+        return "every query has the same value in both"
+    return f"could have shown {power.detectable:.4f}"
 
 
 def _cells(rule: NoDrop, tables: tuple[Table, ...], unit: str) -> Iterator[Cell]:

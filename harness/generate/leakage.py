@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
 from typing import Any
@@ -143,7 +143,7 @@ def public(labelled: LabelledSet, benchmarks: Sequence[Benchmark]) -> list[Found
     return rows
 
 
-def leaks(found: Found) -> int:
+def leaks(found: Mapping[str, Any]) -> int:
     """How many findings are leaks: quotes, what two splits share, texts of public benchmarks.
 
     Proposed documents are none before somebody accepts them.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.generate.leakage import leaks
 from harness.generate.quotes import QUOTED
 
 MANY = 10
@@ -82,6 +83,13 @@ def checks(leakage: Found) -> str:
     rows = [*_quotes(leakage["quotes"]), *_splits(leakage["splits"]), *_public(leakage["public"])]
     lines = [tabulate(rows, headers=["leakage", "what", "found", "of"], disable_numparse=True)]
     lines += _notes(leakage)
+    n = leaks(leakage)
+    if not n:
+        lines.append("no leak was found in what was looked at")
+    else:
+        lines.append(
+            f"{n} leak{'' if n == 1 else 's'} found: quotes, splits and public texts above"
+        )
     return "\n".join(lines)
 
 

@@ -242,7 +242,13 @@ def _write(
             for document, grade in of.items()
         ]
         if not lines:
-            raise UsageError(f"{project.folder}: not one document was judged; nothing to export")
+            n = len(agreed.grades)
+            said = (
+                f"no query is judged to the end ({n} grades are there); --unfinished takes what is"
+                if n
+                else "not one document was judged; nothing to export"
+            )
+            raise UsageError(f"{project.folder}: {said}")
         write_bytes(folder / "judgements.jsonl", as_lines(lines))
         return None
     for name in {record["split"] for record in records}:

@@ -99,7 +99,8 @@ def _finished(found: dict[str, Any]) -> str:
     return _paragraph(
         f"queries: {done['scorable']} judged to the end with something relevant, "
         f"{done['without_relevant']} with nothing relevant, {done['unanswerable']} cannot be "
-        f"answered{given}, {done['left']} not judged to the end or in conflict"
+        f"answered{given}, {done['left']} not judged to the end, or in conflict over whether they "
+        "can be answered"
     )
 
 
@@ -144,9 +145,11 @@ def _scores(found: dict[str, Any]) -> list[str]:
 def _needed(found: dict[str, Any], wanted: str) -> str:
     scores, needed = found["scores"], found["scores"]["needed"]
     if needed is None:
+        notes = sorted({one["note"] for one in scores["systems"] if one["note"]})
+        why = f" ({'; '.join(notes)})" if notes else ""
         return (
             f"how many judgements {wanted} needs cannot be told yet: n = {scores['n']} shows no "
-            "spread to go by"
+            f"spread between independent {scores['systems'][0]['needed_of']}{why}"
         )
     if not needed["more_scored"]:
         return f"{wanted} is reached by every system"

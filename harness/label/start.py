@@ -258,6 +258,15 @@ def _with_ids(given: list[Record], old: list[Record]) -> tuple[list[Record], int
 
 def _check_haystacks(documents: list[Record], queries: list[Record], path: Path) -> None:
     known = {name for document in documents for name in haystacks(document)}
+    ids = [document["id"] for document in documents]
+    bare = next((query["id"] for query in queries if not query.get("haystack")), None)
+    if known and bare is not None and len(set(ids)) < len(ids):
+        named = ", ".join(sorted(known)[:3])
+        raise UsageError(
+            f"{path}: the query {bare!r} names no haystack, but the documents are in several "
+            f"({named}{', ...' if len(known) > 3 else ''}) with the same ids in each; give every "
+            "query its haystack"
+        )
     for query in queries:
         name = query.get("haystack")
         if name and name not in known:

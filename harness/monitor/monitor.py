@@ -7,11 +7,14 @@ monitor.snapshot()["slices"]["all"]["metrics"]["recall@10"]
 
 from __future__ import annotations
 
+import atexit
+import math
 import time as clock
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +47,7 @@ _TOGETHER = 64  # recalls scored in one step
 _WAIT = 0.5  # seconds that one waits for others
 _ABILITIES = 64
 _EVERY = 10.0  # seconds between two states that are written
+_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
 class Monitor:
@@ -51,8 +55,10 @@ class Monitor:
 
     `labels`: a Dataset, or `{query: {document: grade}}`; without them there are rates, times and
     feedback, and neither metrics nor drift. `metrics`: as everywhere (`recall@10`). `rules`: what
-    raises an alarm. `state`: a file that is written every ten seconds and by `save` and `close`,
-    and read at the start, so that a restart goes on; no text of a query is in it. `journal`: a file
+    raises an alarm. `state`: a file that is written every ten seconds while recalls come, by `save`
+    and `close` (or the end of a `with` block), and at the program's end, and read at the start, so
+    that a restart goes on; a program that is killed loses ten seconds of recalls at most. No text
+    of a query is in it. `journal`: a file
     with one JSON line an alarm. `on_alert` is called with each. `bucket`: minute, hour or day.
 
     Raises UsageError for settings that are wrong, and for a state that was kept by others.
@@ -101,6 +107,17 @@ class Monitor:
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             read_state(self._state, self)
+        self._unsaved = False
+        if self._state is not None:
+            # A reference that does not keep the monitor alive for the whole program.
+            atexit.register(_save_at_exit, weakref.ref(self))
+
+    def __enter__(self) -> Self:
+        """The monitor; the end of the block closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def record(
         self,
@@ -127,8 +144,12 @@ class Monitor:
             raise TypeError("returned and clicked are lists of ids, not one text")
         if scores is not None and len(scores) != len(returned or ()):
             raise ValueError(f"{len(returned or ())} returned documents, {len(scores)} scores")
-        if seconds is not None and seconds < 0:
+        if seconds is not None and not 0 <= seconds < math.inf:
             raise ValueError(f"seconds must be 0 or more, not {seconds}")
+        if time is not None and not _EARLIEST <= time <= _LATEST:
+            raise ValueError(f"time must be seconds since 1970, not {time}")
+        if rating is not None and not math.isfinite(rating):
+            raise ValueError(f"a rating must be a finite number, not {rating}")
         self.record_many(
             (
                 Recall(
@@ -165,6 +186,7 @@ class Monitor:
         with self._lock:
             if position is not None:
                 self.position = position
+            self._unsaved = True
             for one in recalls:
                 if isinstance(one, Feedback):
                     self._flush()
@@ -201,6 +223,12 @@ class Monitor:
 
         with disk_errors(self._state.parent, "name another file with --state"):
             write_bytes(self._state, packed)
+        self._unsaved = False
+
+    def save_rest(self) -> None:
+        """Write the state if anything came since it was written."""
+        if self._unsaved:
+            self.save()
 
     def settle(self) -> None:
         """Score what waits, and hold the window against the thresholds."""
@@ -309,6 +337,11 @@ class Monitor:
         if name not in self._abilities and len(self._abilities) >= _ABILITIES:
             name = "others"
         return self._abilities.setdefault(name, len(self._abilities))
+
+
+def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:
+    if (one := monitor()) is not None:
+        one.save_rest()
 
 
 class _None:

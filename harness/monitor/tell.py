@@ -43,7 +43,11 @@ def _hand(words: list[str], alert: Alert) -> None:
         done = subprocess.run(
             words, input=orjson.dumps(alert), timeout=_SECONDS, capture_output=True
         )
-        said = f"ended with status {done.returncode}" if done.returncode else ""
+        said = ""
+        if done.returncode:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            why = f": {lines[-1]}" if lines else ""
+            said = f"ended with status {done.returncode}{why}"
     except subprocess.TimeoutExpired:
         said = f"took longer than {_SECONDS} s and was stopped"
     except OSError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UsageError
+from harness.errors import UsageError, near
 from harness.monitor.alerts import Alert, Alerts
 from harness.monitor.change import Change, Reference, reference_of
 from harness.monitor.labels import Labels
@@ -38,6 +38,13 @@ class Watch:
                 raise UsageError(
                     f"{rule.metric} is not among the metrics that are measured "
                     f"({', '.join(metrics)}); name it there too"
+                )
+        known = _abilities(labels)
+        for one in self._thresholds:
+            if known and _is_metric(one.metric) and one.slice not in known:
+                raise UsageError(
+                    f"{one.name}: no labelled query is of the ability {one.slice!r}"
+                    f"{near(one.slice, known)}"
                 )
         self.tests: list[tuple[ChangeRule, Change]] = [
             (rule, _test(rule, labels))
@@ -202,3 +209,9 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
         if values:
             return np.array(values, np.float64)
     raise UsageError(f"[[change]] reference {folder}: has no {metric}; score it with --metrics")
+
+
+def _abilities(labels: Labels | None) -> list[str]:
+    """Slices that a metric can have; none where the labels do not say what abilities there are."""
+    named = set(filter(None, labels.abilities)) if labels is not None else set()
+    return ["all", *sorted(named)] if named else []

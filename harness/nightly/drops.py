@@ -33,6 +33,7 @@ def drops(lines: Mapping[Series, Line], found: Verdicts, by: float) -> list[Chec
                     'take more data, or over = "queries" if questions to one haystack are '
                     "independent"
                 )
-            rule = f"{metric} of {system} on {dataset} falls by at most {by:g}"
+            fell = f"fell by more than {by:g}" if lost else f"did not fall by more than {by:g}"
+            rule = f"{metric} of {system} on {dataset} {fell}"
             checks.append(Check(rule, not lost, said))
     return checks

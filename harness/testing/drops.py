@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from harness.errors import UsageError
+from harness.gate.gate import could_show
 from harness.statistics.corrections import holm
 from harness.statistics.paired import compare_paired
 from harness.testing.checked import Checked, Found
@@ -54,8 +55,8 @@ def drops(
                 "or fewer metrics"
             )
         said = (
-            f"{one.mean_a:.4f} -> {one.mean_b:.4f}, {-fell:+.4f}, p {p:.4f}; n {n}, could have "
-            f"shown {one.power.detectable:.4f}"
+            f"{one.mean_a:.4f} -> {one.mean_b:.4f}, {0.0 - fell:+.4f}, p {p:.4f}; n {n}, "
+            f"{could_show(one.power)}"
         )
         passed = not (fell > allowed and p <= ALPHA)
         checks.append(Checked(title, allowed, False, passed, Found(-fell, n, ""), said))

@@ -90,7 +90,12 @@ class Report:
         return {name: 1000 * float(value) for name, value in zip(TIMES, at, strict=True)}
 
     def worst(self, n: int = 5, metric: str | None = None) -> list[dict[str, Any]]:
-        """Records of the n lowest cases in a metric (the first one), lowest first."""
+        """Records of the n lowest cases in a metric (the first one), lowest first.
+
+        Raises UsageError for an n that is no number of cases, and as `values`.
+        """
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise UsageError(f"worst takes a number of cases, not {n!r}")
         name = metric_of(metric) if metric else self.metrics[0]
         values = self.values(name)
         scored = np.flatnonzero(~np.isnan(values))
