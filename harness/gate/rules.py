@@ -22,7 +22,6 @@ slice = "all"
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from harness.errors import UsageError, near
 from harness.files import read_toml
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
+from harness.toml_tables import fields_of, tables
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,9 @@ class Rules:
         thresholds = [
             _row(path, Threshold, row, above=name == "at_least")
             for name in ("at_least", "at_most")
-            for row in _tables(path, values, name)
+            for row in tables(path, values, name)
         ]
-        no_drops = [_row(path, NoDrop, row) for row in _tables(path, values, "no_drop")]
+        no_drops = [_row(path, NoDrop, row) for row in tables(path, values, "no_drop")]
         if not thresholds and not no_drops:
             raise UsageError(f"--config {path}: asks for nothing; see [[at_least]], [[no_drop]]")
         alpha, failed = values.get("alpha", 0.05), values.get("failed", 0)
@@ -100,27 +100,9 @@ class Rules:
         )
 
 
-def _tables(path: Path, values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    found = values.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise UsageError(f"--config {path}: {name} must be tables: [[{name}]]")
-    return found
-
-
 def _row(path: Path, kind: Any, row: dict[str, Any], **given: Any) -> Any:
     """A Threshold or a NoDrop from its table."""
-    fields = {name: kind.__annotations__[name] for name in kind.__annotations__ if name != "above"}
-    for key, value in row.items():
-        if key not in fields:
-            raise UsageError(f"--config {path}: unknown key {key!r}{near(key, list(fields))}")
-        wanted = (int, float) if fields[key] == "float" else (str,)
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            what = "a number" if fields[key] == "float" else "a text"
-            raise UsageError(f"--config {path}: {key} must be {what}, not {value!r}")
-    missing = [name for name in fields if name not in row and not hasattr(kind, name)]
-    if missing:
-        raise UsageError(f"--config {path}: {row or 'a table'} lacks {missing[0]!r}")
-    values = {**row, **given}
+    values = fields_of(path, kind, row, **given)
     if row.get("protocol") != ANSWERS.name:
         values["metric"] = str(Metric.parse(row["metric"]))
     return kind(**values)

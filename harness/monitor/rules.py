@@ -33,6 +33,7 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.files import read_toml
 from harness.scoring.metrics import Metric
+from harness.toml_tables import fields_of, tables
 
 RATES = ("no_result", "abstained", "failed", "false_evidence")
 TIMES = ("p50", "p95", "p99")
@@ -131,9 +132,9 @@ class Settings:
         thresholds = [
             _row(path, Threshold, row, above=name == "at_least")
             for name in ("at_least", "at_most")
-            for row in _tables(path, values, name)
+            for row in tables(path, values, name)
         ]
-        changes = [_row(path, ChangeRule, row) for row in _tables(path, values, "change")]
+        changes = [_row(path, ChangeRule, row) for row in tables(path, values, "change")]
         metrics = values.get("metrics")
         if metrics is not None and not (
             isinstance(metrics, list) and all(isinstance(one, str) for one in metrics)
@@ -200,36 +201,10 @@ def checked(rule: Any) -> Any:
     return rule
 
 
-def _tables(path: Path, values: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    found = values.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise UsageError(f"--config {path}: {name} must be tables: [[{name}]]")
-    return found
-
-
 def _row(path: Path, kind: Any, row: dict[str, Any], **given: Any) -> Any:
     """A Threshold or a ChangeRule from its table."""
-    kinds: dict[str, tuple[type, ...]] = {
-        name: (str, int, float)
-        if said == "str | float"
-        else (int, float)
-        if "float" in said
-        else (int,)
-        if said == "int"
-        else (str,)
-        for name, said in kind.__annotations__.items()
-        if name != "above"
-    }
-    for key, value in row.items():
-        if key not in kinds:
-            raise UsageError(f"--config {path}: unknown key {key!r}{near(key, list(kinds))}")
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            what = "a text" if kinds[key] == (str,) else "a number"
-            raise UsageError(f"--config {path}: {key} must be {what}, not {value!r}")
-    missing = [name for name in kinds if name not in row and not hasattr(kind, name)]
-    if missing:
-        raise UsageError(f"--config {path}: {row or 'a table'} lacks {missing[0]!r}")
+    values = fields_of(path, kind, row, **given)
     try:
-        return checked(kind(**row, **given))
+        return checked(kind(**values))
     except UsageError as error:
         raise UsageError(f"--config {path}: {error}") from None
