@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from adapters.formats import beir, trec
-from adapters.formats.text import TextFile
-from adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapters import formats_beir as beir
+from harness.dataset.adapters.formats import trec
+from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability

@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from adapters.one_corpus import HAYSTACK, progress
 from harness.dataset.adapter import Raw, Variant, View
+from harness.dataset.adapters.one_corpus import HAYSTACK, progress
 from harness.dataset.catalogue import register_adapter
 from harness.errors import RunError, UsageError
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from adapters import labelled_fields as fields
-from adapters import labelled_files
-from adapters.formats.jsonl import optional_string, string
-from adapters.formats.text import TextFile, integer
-from adapters.one_corpus import HAYSTACK, progress, refuse_repeated
 from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapters import labelled_fields as fields
+from harness.dataset.adapters import labelled_files
+from harness.dataset.adapters.formats.jsonl import optional_string, string
+from harness.dataset.adapters.formats.text import TextFile, integer
+from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.repeated import Repeated
 from harness.errors import UsageError

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from adapters.formats.text import TextFile
 from harness import schema
+from harness.dataset.adapters.formats.text import TextFile
 from harness.schema import Ability
 
 

@@ -14,9 +14,9 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from adapters.formats import jsonl, trec
-from adapters.formats.delimited import csv_records, tsv
-from adapters.formats.text import TextFile
+from harness.dataset.adapters.formats import jsonl, trec
+from harness.dataset.adapters.formats.delimited import csv_records, tsv
+from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
 
 Records = Iterator[tuple[int, dict[str, Any]]]

@@ -12,9 +12,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from adapters.locomo_conversation import carriers, dates_without_session, read_sessions
-from adapters.raw_files import field, one_file
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapters.locomo_conversation import (
+    carriers,
+    dates_without_session,
+    read_sessions,
+)
+from harness.dataset.adapters.raw_files import field, one_file
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError

@@ -16,10 +16,10 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from adapters.json_stream import records
-from adapters.raw_files import field, one_file
-from adapters.session_documents import SessionDocuments, Slot
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapters.json_stream import records
+from harness.dataset.adapters.raw_files import field, one_file
+from harness.dataset.adapters.session_documents import SessionDocuments, Slot
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adapters.formats import jsonl
-from adapters.formats.text import TextFile
-from adapters.one_corpus import HAYSTACK, progress
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View
+from harness.dataset.adapters.formats import jsonl
+from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.one_corpus import HAYSTACK, progress
 from harness.errors import UsageError
 from harness.schema import Ability
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from adapters.formats.documents import Documents
-from adapters.formats.text import TextFile
-from adapters.formats.trec import Qrel
+from harness.dataset.adapters.formats.documents import Documents
+from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.formats.trec import Qrel
 from harness.errors import UsageError
 from harness.schema import Ability
 

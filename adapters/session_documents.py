@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from adapters.raw_files import field
-from adapters.text_forms import dated_session, dated_turn
 from harness.dataset.adapter import View
+from harness.dataset.adapters.raw_files import field
+from harness.dataset.adapters.text_forms import dated_session, dated_turn
 from harness.dataset.writer import DatasetWriter
 
 

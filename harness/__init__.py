@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "ABTest": "harness.abtest.ab_test",
+    "ABTest": "harness.live.abtest.ab_test",
     "Ability": "harness.schema",
     "Hit": "harness.retrievers.contract",
     "Metric": "harness.scoring.metrics",
-    "Monitor": "harness.monitor.monitor",
+    "Monitor": "harness.live.monitor.monitor",
     "Result": "harness.retrievers.contract",
     "RetrieverSpec": "harness.retrievers.registry",
     "Settings": "harness.runs.runner",
     "evaluate": "harness.scoring.evaluate",
     "open_dataset": "harness.dataset.prepare",
-    "read_rankings": "harness.rankings",
+    "read_rankings": "harness.rankings.rankings",
     "register_adapter": "harness.dataset.catalogue",
     "register_retriever": "harness.retrievers.registry",
     "run": "harness.runs.runner",
     "score": "harness.scoring.score",
-    "score_run": "harness.results.scored",
+    "score_run": "harness.runs.folder.scored",
 }
 
 __all__ = [
@@ -49,14 +49,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from harness.abtest.ab_test import ABTest
     from harness.dataset.catalogue import register_adapter
     from harness.dataset.prepare import open_dataset
-    from harness.monitor.monitor import Monitor
-    from harness.rankings import read_rankings
-    from harness.results.scored import score_run
+    from harness.live.abtest.ab_test import ABTest
+    from harness.live.monitor.monitor import Monitor
+    from harness.rankings.rankings import read_rankings
     from harness.retrievers.contract import Hit, Result
     from harness.retrievers.registry import RetrieverSpec, register_retriever
+    from harness.runs.folder.scored import score_run
     from harness.runs.runner import Settings, run
     from harness.schema import Ability
     from harness.scoring.evaluate import evaluate

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from adapters.formats.text import TextFile
+from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
 
 Record = dict[str, Any]

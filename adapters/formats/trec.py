@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from adapters.formats.delimited import tsv
-from adapters.formats.text import TextFile, integer
+from harness.dataset.adapters.formats.delimited import tsv
+from harness.dataset.adapters.formats.text import TextFile, integer
 
 _HEADER_ENDS = {"score", "grade", "relevance", "label", "rel"}
 _NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^<]*?)\s*(?:<|$)", re.IGNORECASE)

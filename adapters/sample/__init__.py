@@ -24,9 +24,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from adapters.raw_files import field
-from adapters.text_forms import dated_session, dated_turn
 from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapters.raw_files import field
+from harness.dataset.adapters.text_forms import dated_session, dated_turn
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError

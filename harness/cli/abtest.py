@@ -35,8 +35,8 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Print the report of each journal."""
-    from harness.abtest.ab_test import report
     from harness.errors import UsageError
+    from harness.live.abtest.ab_test import report
 
     place = Path(options.journal)
     journals = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]

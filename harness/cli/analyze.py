@@ -42,19 +42,19 @@ def call(options: argparse.Namespace) -> int:
     if options.rules:
         import inspect
 
-        from harness.analyze import causes
+        from harness.verdicts.analyze import causes
 
         print(inspect.getdoc(causes))
         return 0
     if options.run is None:
         raise UsageError("a run folder is missing; `harness analyze --rules` needs none")
 
-    from harness.analyze.analyze import analyze
-    from harness.analyze.render import render
-    from harness.analyze.texts import Texts, as_dict
-    from harness.results.dataset_of_run import dataset_of_run
-    from harness.results.folder import RunFolder
     from harness.retrievers.registry import load_file
+    from harness.runs.folder.dataset_of_run import dataset_of_run
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.verdicts.analyze.analyze import analyze
+    from harness.verdicts.analyze.render import render
+    from harness.verdicts.analyze.texts import Texts, as_dict
 
     for plugin in options.plugin or ():
         load_file(Path(plugin))

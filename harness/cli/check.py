@@ -27,8 +27,8 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Check and print, a line a check."""
-    from harness.conformance.checks import CHECKS, FAILED, NOTED, PASSED, check
     from harness.retrievers.registry import RetrieverSpec
+    from harness.testing.conformance.checks import CHECKS, FAILED, NOTED, PASSED, check
 
     spec = RetrieverSpec(options.retriever, parameters(options.param), tuple(options.plugin or ()))
     outcomes = []

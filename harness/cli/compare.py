@@ -59,12 +59,12 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Compare and print."""
     from harness.cli.tables import main_block
-    from harness.compare.compare import compare
-    from harness.compare.comparison import Options
-    from harness.compare.render import SHOWN, render
     from harness.files import read_json
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
+    from harness.verdicts.compare.compare import compare
+    from harness.verdicts.compare.comparison import Options
+    from harness.verdicts.compare.render import SHOWN, render
 
     for name in options.protocol or ():
         protocol(name)
@@ -119,8 +119,8 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     """Groups of different queries against each other."""
     from dataclasses import asdict
 
-    from harness.compare.render import SHOWN
-    from harness.compare.unpaired import WHY, compare_split, render_split
+    from harness.verdicts.compare.render import SHOWN
+    from harness.verdicts.compare.unpaired import WHY, compare_split, render_split
 
     if len(folders) != 2:
         raise UsageError("--unpaired compares two runs")
@@ -140,10 +140,10 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
 def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
     """The queries that tell two runs apart most, with evidence and both rankings."""
     from harness.cli.tables import main_block
-    from harness.compare.queries import won_lost_tied
-    from harness.compare.side_by_side import side_by_side
     from harness.files import read_json
-    from harness.results.dataset_of_run import dataset_of_run
+    from harness.runs.folder.dataset_of_run import dataset_of_run
+    from harness.verdicts.compare.queries import won_lost_tied
+    from harness.verdicts.compare.side_by_side import side_by_side
 
     main = main_block(read_json(folders[0] / "scores.json")["protocols"])
     metric = (options.metrics or "recall@10").split(",")[0]
@@ -162,9 +162,9 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]
 
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
-    from harness.compare.compare import names_of
-    from harness.compare.side_by_side import render_queries
-    from harness.results.dataset_of_run import dataset_of_run
+    from harness.runs.folder.dataset_of_run import dataset_of_run
+    from harness.verdicts.compare.compare import names_of
+    from harness.verdicts.compare.side_by_side import render_queries
 
     found = _queries(options, folders)
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)

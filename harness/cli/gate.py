@@ -31,9 +31,9 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed."""
-    from harness.gate.gate import gate
-    from harness.gate.junit import write_junit
-    from harness.gate.rules import Rules
+    from harness.verdicts.gate import gate
+    from harness.verdicts.junit import write_junit
+    from harness.verdicts.rules import Rules
 
     folder = Path(options.run)
     baseline = Path(options.baseline) if options.baseline else None

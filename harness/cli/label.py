@@ -14,7 +14,7 @@ from harness.cli.options import Verbs, parameters
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.label.systems import System
+    from harness.labelling.pool import System
 
 _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
@@ -162,8 +162,8 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 def call_start(options: argparse.Namespace) -> int:
     """Pool, then judge."""
     from harness.files import disk_errors
-    from harness.label.folder import annotator_name
-    from harness.label.start import start
+    from harness.labelling.folder import annotator_name
+    from harness.labelling.start import start
     from harness.retrievers.registry import load_file
 
     annotator_name(options.annotator)
@@ -212,7 +212,7 @@ def call_start(options: argparse.Namespace) -> int:
 
 def call_open(options: argparse.Namespace) -> int:
     """Judge."""
-    from harness.label.annotating import Annotating
+    from harness.labelling.annotating import Annotating
 
     check_port(options)
     return work(Annotating(Path(options.folder).expanduser(), options.annotator), options)
@@ -220,7 +220,7 @@ def call_open(options: argparse.Namespace) -> int:
 
 def call_resolve(options: argparse.Namespace) -> int:
     """Settle conflicts."""
-    from harness.label.resolving import Resolving
+    from harness.labelling.resolving import Resolving
 
     check_port(options)
     return work(Resolving(Path(options.folder).expanduser(), options.annotator), options)
@@ -228,8 +228,8 @@ def call_resolve(options: argparse.Namespace) -> int:
 
 def call_status(options: argparse.Namespace) -> int:
     """Say how far it is."""
-    from harness.label.render import render_status
-    from harness.label.status import status
+    from harness.labelling.render import render_status
+    from harness.labelling.status import status
 
     folder = Path(options.folder).expanduser()
     found = status(folder, precision=options.precision, metric=options.metric)
@@ -245,7 +245,7 @@ def call_status(options: argparse.Namespace) -> int:
 def call_export(options: argparse.Namespace) -> int:
     """Write the dataset."""
     from harness.files import disk_errors
-    from harness.label.export import export
+    from harness.labelling.export import export
 
     folder = Path(options.folder).expanduser()
     out = Path(options.out).expanduser() if options.out else folder / "dataset"
@@ -274,7 +274,7 @@ def system(text: str, plugins: list[str]) -> System:
     The name ends at the first colon that a parameter follows; a comma that no parameter follows
     belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
     """
-    from harness.label.systems import System
+    from harness.labelling.pool import System
 
     name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
     if not name:

@@ -111,11 +111,11 @@ def _add_similarity(parser: argparse.ArgumentParser, about: str) -> None:
 def call_generate(options: argparse.Namespace) -> int:
     """Generate, and say what was made and what the checks found."""
     from harness.errors import UsageError
-    from harness.generate import render
-    from harness.generate.endpoint import Chat
-    from harness.generate.generate import Choices, generate
-    from harness.generate.splits import DEFAULT, parse
-    from harness.generate.templates import templates
+    from harness.labelling.generate import render
+    from harness.labelling.generate.endpoint import Chat
+    from harness.labelling.generate.generate import Choices, generate
+    from harness.labelling.generate.generate_templates import templates
+    from harness.labelling.generate.splits import DEFAULT, parse
 
     for name in ("queries", "per_document", "concurrency"):
         if getattr(options, name) < 1:
@@ -148,8 +148,8 @@ def call_generate(options: argparse.Namespace) -> int:
 
 def call_check(options: argparse.Namespace) -> int:
     """Check, and say what was found; status 1 where that is something."""
-    from harness.generate import render
-    from harness.generate.checking import check_folder
+    from harness.labelling.generate import render
+    from harness.labelling.generate.checking import check_folder
 
     found = check_folder(
         Path(options.folder).expanduser(),

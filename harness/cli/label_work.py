@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.label.annotating import Annotating
-    from harness.label.resolving import Resolving
+    from harness.labelling.annotating import Annotating
+    from harness.labelling.resolving import Resolving
 
 PORT = 8766
 _PORTS = 20  # how many are tried behind it, where none was named
@@ -34,8 +34,8 @@ def check_port(options: argparse.Namespace) -> None:
 def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
     """In the terminal, or on a page until it is stopped."""
     if options.terminal:
-        from harness.label import terminal
-        from harness.label.keys import Keys
+        from harness.labelling import terminal
+        from harness.labelling.keys import Keys
 
         try:
             with Keys() as keys:
@@ -64,7 +64,7 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
 
 def _server(session: Annotating | Resolving, port: int | None) -> Any:
     """A server on the named port, or on the first free one from PORT on. Raises UsageError."""
-    from harness.label.page import server
+    from harness.labelling.page import server
 
     ports = range(PORT, PORT + _PORTS) if port is None else [port]
     for one in ports:

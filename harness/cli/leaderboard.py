@@ -33,12 +33,12 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.board.leaderboard import unscored, write_board
-    from harness.board.table import table
+    from harness.verdicts.board.leaderboard import unscored, write_board
+    from harness.verdicts.board.table import table
 
     results = Path(options.results)
     if options.verb == "add":
-        from harness.board.submission import add as take_in
+        from harness.verdicts.board.submission import add as take_in
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.board.costs import embedders
+from harness.verdicts.board.costs import embedders
 
 Line = tuple[str, str]
 """A title, and what is said."""

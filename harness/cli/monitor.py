@@ -57,11 +57,11 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Follow. With --once: status 1 when an alarm stands at the end."""
     from harness.dataset.prepare import open_dataset
-    from harness.logs.mapping import Mapping
-    from harness.monitor.follow import Follower
-    from harness.monitor.monitor import Monitor
-    from harness.monitor.rules import METRICS, Rules, Settings, threshold
-    from harness.monitor.tell import teller
+    from harness.live.logs.mapping import Mapping
+    from harness.live.monitor.alerts import METRICS, Rules, Settings, threshold
+    from harness.live.monitor.follow import Follower
+    from harness.live.monitor.monitor import Monitor
+    from harness.live.monitor.tell import teller
 
     if not Path(options.log).exists():
         raise UsageError(f"{options.log}: no such log file or folder")
@@ -97,7 +97,7 @@ def _window(given: int | None, of_file: int | None) -> int:
 
 def _once(options: argparse.Namespace, follower: Any) -> int:
     """Everything that there is by now."""
-    from harness.monitor.table import table
+    from harness.live.monitor.table import table
 
     monitor, tally = follower.monitor, follower.tally
     fresh = monitor.position is None
@@ -121,8 +121,8 @@ def _once(options: argparse.Namespace, follower: Any) -> int:
 
 def _live(options: argparse.Namespace, follower: Any) -> int:
     """Until Ctrl-C or SIGTERM."""
-    from harness.monitor.live import follow
-    from harness.monitor.pages import server
+    from harness.live.monitor.live import follow
+    from harness.live.monitor.served import server
 
     monitor, name = follower.monitor, Path(options.log).name
     port = 9464 if options.port is None else options.port

@@ -60,7 +60,7 @@ def matching(options: argparse.Namespace) -> Any:
     """`Matching` from the options of `add_matching`; None where none is given."""
     if options.match_f1 is None and options.match_semantic is None:
         return None
-    from harness.matching.found import Matching
+    from harness.scoring.matching.found import Matching
 
     if options.match_f1 is None:
         return Matching(semantic=options.match_semantic)
@@ -94,10 +94,10 @@ def scoring_choices(options: argparse.Namespace) -> Any:
 
     Every fitting protocol is scored and kept, whichever is shown: a folder's scores stay whole.
     """
+    from harness.scoring.choices import Choices
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.scoring.ranks import Ties
-    from harness.scoring.score import Choices
 
     for name in options.protocol or ():
         protocol(name)

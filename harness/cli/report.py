@@ -61,10 +61,10 @@ def call(options: argparse.Namespace) -> int:
 
     from harness.cli.tables import size
     from harness.files import disk_errors, write_bytes
-    from harness.report.data import check_pair, report_data
-    from harness.report.page import report_page
-    from harness.results.dataset_of_run import dataset_of_run
+    from harness.pages.data import check_pair, report_data
+    from harness.pages.report import report_page
     from harness.retrievers.registry import load_file
+    from harness.runs.folder.dataset_of_run import dataset_of_run
 
     check_pair(folders)
     out = _out(options, folders)
@@ -81,7 +81,7 @@ def call(options: argparse.Namespace) -> int:
         )
         print(f"{out} ({size(len(page))}){private}")
     if options.plots:
-        from harness.report.plots import write_plots
+        from harness.pages.plots import write_plots
 
         pictures = Path(options.plots)
         with disk_errors(pictures, "name another folder with --plots"):
@@ -93,7 +93,7 @@ def call(options: argparse.Namespace) -> int:
 
 def _history(folders: list[Path]) -> Path | None:
     """The history that is asked for. Raises UsageError for one beside something else."""
-    from harness.nightly.page import history_of
+    from harness.pages.history import history_of
 
     found = [history_of(folder) for folder in folders if not (folder / "run.json").is_file()]
     if not any(found):
@@ -109,7 +109,7 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
     from harness.cli.tables import size
     from harness.files import disk_errors, write_bytes
-    from harness.nightly.page import history_page
+    from harness.pages.history import history_page
 
     if options.plots:
         raise UsageError("--plots draws runs; a history has its page alone")

@@ -24,8 +24,8 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.cli.suite import Done
-    from harness.nightly.plan import Plan
     from harness.retrievers.registry import RetrieverSpec
+    from harness.testing.nightly.plan import Plan
 
 
 def add(verbs: Verbs) -> None:
@@ -97,9 +97,9 @@ def call(options: argparse.Namespace) -> int:
 
 def _suite(options: argparse.Namespace, known: set[str]) -> int:
     """Every dataset and retriever of a config, what changed since the last time, their board."""
-    from harness.board.leaderboard import write_board
     from harness.cli.suite import expand, nightly, raised_by_code, run_all, status, table
-    from harness.nightly.render import headline, render
+    from harness.testing.nightly.render import headline, render
+    from harness.verdicts.board.leaderboard import write_board
 
     runs = expand(options, options.config, known)
     plan = nightly(options, options.config)
@@ -140,7 +140,7 @@ def _night(
 ) -> tuple[list[Done], dict[str, Any]]:
     """Run a list with its history. What Ctrl-C leaves is in the summary too."""
     from harness.cli.suite import run_all
-    from harness.nightly.night import open_night
+    from harness.testing.nightly.night import open_night
 
     with open_night(plan, [run.series for run in runs], resume=options.resume) as night:
         if night.said:
@@ -192,8 +192,8 @@ def _asked(options: argparse.Namespace) -> list[str]:
 def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Run and score; gives the folder, scores.json and run.json."""
     from harness.dataset.prepare import open_dataset
-    from harness.results.folder import RunFolder
-    from harness.results.scored import score_run
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.scored import score_run
     from harness.runs.runner import Settings, run
     from harness.scoring.protocols import fitting
 

@@ -75,11 +75,11 @@ def call(options: argparse.Namespace) -> int:
 
     from harness.cli.tables import show
     from harness.dataset.prepare import open_dataset
-    from harness.results.dataset_of_run import dataset_of_run
-    from harness.results.folder import RunFolder
-    from harness.results.from_hits import resolve_again
-    from harness.results.imported import import_rankings
-    from harness.results.scored import score_run
+    from harness.runs.folder.dataset_of_run import dataset_of_run
+    from harness.runs.folder.from_hits import resolve_again
+    from harness.runs.folder.imported import import_rankings
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.scored import score_run
     from harness.scoring.protocols import fitting
 
     choices, semantic = scoring_choices(options), threshold(options)
@@ -126,11 +126,11 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
     from harness.cli.tables import show
     from harness.dataset.prepare import open_dataset
     from harness.files import read_json
-    from harness.logs.mapping import Mapping
-    from harness.logs.said import log_lines
-    from harness.results.folder import RunFolder
-    from harness.results.from_log import LogChoices, import_log
-    from harness.results.scored import score_run
+    from harness.live.logs.mapping import Mapping
+    from harness.live.logs.said import log_lines
+    from harness.live.logs.to_run import LogChoices, import_log
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.scored import score_run
     from harness.scoring.protocols import fitting
 
     if not options.dataset:

@@ -41,7 +41,7 @@ def threshold(options: argparse.Namespace) -> float | None:
     """The cosine of `--semantic`; None where it is not asked for. Raises UsageError."""
     if options.semantic is None and not options.expected:
         return None
-    from harness.semantic.accuracy import THRESHOLD, check_threshold
+    from harness.scoring.semantic.accuracy import THRESHOLD, check_threshold
 
     if options.semantic in (None, _DEFAULT):
         return THRESHOLD
@@ -58,8 +58,8 @@ def threshold(options: argparse.Namespace) -> float | None:
 def score_expected(options: argparse.Namespace, path: Path) -> int:
     """Score a file of texts against a file of expected texts, and print."""
     from harness.cli.options import cut_offs
-    from harness.semantic.expected import semantic_of_files
-    from harness.semantic.of_run import KS
+    from harness.runs.folder.semantic import KS
+    from harness.scoring.semantic.expected import semantic_of_files
 
     for name in ("dataset", "qrels"):
         if getattr(options, name):

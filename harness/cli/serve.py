@@ -30,7 +30,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Serve until stopped."""
-    from harness.report.server import server
+    from harness.pages.server import server
     from harness.retrievers.registry import load_file
 
     results = Path(options.results)

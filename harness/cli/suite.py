@@ -20,8 +20,8 @@ from harness.cli.config import apply_table, read_config
 from harness.errors import HarnessError, RunError, UsageError
 
 if TYPE_CHECKING:
-    from harness.nightly.night import Night
-    from harness.nightly.plan import Plan
+    from harness.testing.nightly.night import Night
+    from harness.testing.nightly.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def nightly(options: argparse.Namespace, path: str) -> Plan | None:
 
     Raises UsageError for a `[nightly]` table that is not as it must be.
     """
-    from harness.nightly.plan import read_plan
+    from harness.testing.nightly.plan import read_plan
 
     values = read_config(Path(path))
     out = options.out or values.get("out") or "results"
@@ -108,7 +108,7 @@ def _called(
     kind: str,
 ) -> list[str]:
     """What each table's dataset or retriever is called in tables and in the history."""
-    from harness.nightly.labels import labels
+    from harness.testing.nightly.labels import labels
 
     for table in tables:
         name = table.get("name", "x")

@@ -14,7 +14,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.statistics.intervals import Interval
-    from harness.sweep.sweep import Chosen, Sweep
+    from harness.verdicts.sweep.sweep import Chosen, Sweep
 
 
 def add(verbs: Verbs) -> None:
@@ -66,8 +66,8 @@ def call(options: argparse.Namespace) -> int:
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.runner import Settings
     from harness.scoring.metrics import Metric
-    from harness.sweep.settings import grid, listed
-    from harness.sweep.sweep import Part, sweep
+    from harness.verdicts.sweep.settings import grid, listed
+    from harness.verdicts.sweep.sweep import Part, sweep
 
     if not options.grid and not options.setting:
         raise UsageError("nothing to sweep over; --grid k1=0.9,1.2 or --setting 'k1=0.9 b=0.4'")
@@ -116,7 +116,7 @@ def call(options: argparse.Namespace) -> int:
 def _shown(found: Sweep, options: argparse.Namespace) -> str:
     from tabulate import tabulate
 
-    from harness.sweep.settings import said
+    from harness.verdicts.sweep.settings import said
 
     best = {chosen.place for chosen in found.chosen}
     rows = [
@@ -149,7 +149,7 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
-    from harness.sweep.settings import said
+    from harness.verdicts.sweep.settings import said
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]

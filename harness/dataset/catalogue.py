@@ -1,6 +1,6 @@
 """Names of datasets: `family` or `family/variant`. Nothing is imported before it is named.
 
-Families come from `adapters` (shipped with the harness), from the entry point group
+Families come from `BUILT_IN` (shipped with the harness), from the entry point group
 `harness.adapters` of any installed package, and from `@register_adapter` in a plug-in file.
 """
 
@@ -14,6 +14,17 @@ from harness.dataset.adapter import Adapter, Variant
 from harness.errors import UsageError, near
 
 ENTRY_POINTS = "harness.adapters"
+
+BUILT_IN = {
+    "sample": "harness.dataset.adapters.sample",
+    "longmemeval": "harness.dataset.adapters.longmemeval",
+    "locomo": "harness.dataset.adapters.locomo",
+    "beir": "harness.dataset.adapters.beir",
+    "msmarco": "harness.dataset.adapters.msmarco",
+    "ir": "harness.dataset.adapters.ir",
+    "labelled": "harness.dataset.adapters.labelled",
+}
+"""Module of each family that comes with the harness; data, so that no adapter is imported here."""
 
 _registered: dict[str, type[Adapter]] = {}
 
@@ -30,16 +41,12 @@ def register_adapter(family: str) -> Callable[[type[Adapter]], type[Adapter]]:
 
 def families() -> list[str]:
     """All known families: those that come with the harness, then others, sorted."""
-    from adapters import BUILT_IN
-
     others = {*_registered, *(entry.name for entry in entry_points(group=ENTRY_POINTS))}
     return [*BUILT_IN, *sorted(others - set(BUILT_IN))]
 
 
 def adapter(family: str) -> Adapter:
     """The adapter of a family. Raises UsageError, with the near names, when there is none."""
-    from adapters import BUILT_IN
-
     if family in BUILT_IN and family not in _registered:
         import_module(BUILT_IN[family])
     if family not in _registered:

@@ -14,8 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import take
 from harness.dataset.manifest import Manifest
+from harness.rankings.arrow import take
 from harness.schema import Ability, Document, Query
 
 Int32 = npt.NDArray[np.int32]

@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
-from harness.matching.hits import Hit
-from harness.results.folder import RUN_VERSION, dataset_record, write_rankings
-from harness.results.ranked import Ranking, as_rankings
+from harness.runs.folder.ranked import Ranking, as_rankings
+from harness.runs.folder.run_folder import RUN_VERSION, dataset_record, write_rankings
 from harness.runs.provenance import git_state, machine, peak_memory, versions
 from harness.runs.reports import COUNTS
 from harness.runs.worker import Answer, Outcome
+from harness.scoring.matching.hits import Hit
 
 if TYPE_CHECKING:
-    from harness.matching.found import Matching
+    from harness.scoring.matching.found import Matching
 
 
 def write_run(
@@ -37,7 +37,7 @@ def write_run(
     answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
     with folder_aside(folder) as aside:
         if any(answer.hits is not None for answer in answers):
-            from harness.results.from_hits import resolve_into
+            from harness.runs.folder.from_hits import resolve_into
 
             hits = [hit for answer in answers for hit in _hits(answer)]
             k = record["settings"]["k"]

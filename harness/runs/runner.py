@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, read_json, write_json
-from harness.results.folder import folder_name
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
+from harness.runs.folder.run_folder import folder_name
 from harness.runs.journal import Journal, finished
 from harness.runs.plan import choose_queries, units
 from harness.runs.provenance import repeat_command, retriever_record
@@ -25,7 +25,7 @@ from harness.runs.record import write_errors, write_run
 from harness.runs.worker import Outcome, Worker, close
 
 if TYPE_CHECKING:
-    from harness.matching.found import Matching
+    from harness.scoring.matching.found import Matching
 
 
 @dataclass(frozen=True)

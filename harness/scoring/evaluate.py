@@ -13,8 +13,16 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError
-from harness.pairs import Pairs
-from harness.rankings import Rankings, Run, best_first, is_trec, map_trec, read_rankings, without
+from harness.rankings.pairs import Pairs
+from harness.rankings.rankings import (
+    Rankings,
+    Run,
+    best_first,
+    is_trec,
+    map_trec,
+    read_rankings,
+    without,
+)
 from harness.scoring.arrays import Values, mean
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels

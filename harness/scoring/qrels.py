@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.arrow import strings, to_numpy
 from harness.errors import UsageError
+from harness.rankings.arrow import strings, to_numpy
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset

@@ -20,9 +20,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.arrow import integers, take, to_numpy
-from harness.pairs import Pairs, hashes
-from harness.rankings import Rankings, best_first
+from harness.rankings.arrow import integers, take, to_numpy
+from harness.rankings.pairs import Pairs, hashes
+from harness.rankings.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
 from harness.scoring.qrels import Qrels, QrelsDict
 

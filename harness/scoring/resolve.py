@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.dataset.reader import Dataset
-from harness.rankings import Rankings, best_first, duplicates, without
+from harness.rankings.rankings import Rankings, best_first, duplicates, without
 from harness.scoring.arrays import Ints
 
 

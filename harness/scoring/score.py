@@ -14,15 +14,14 @@ import pyarrow as pa
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings import Rankings, Run, read_rankings
+from harness.rankings.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
-from harness.scoring.answered import Answered as Answered
+from harness.scoring.answered import Answered
 from harness.scoring.answers import ANSWERS, answer_columns, document_texts
 from harness.scoring.cautions import Cautions
 from harness.scoring.cells import Column, document_columns, query_table, session_columns
-from harness.scoring.choices import Choices as Choices
-from harness.scoring.choices import Scores as Scores
+from harness.scoring.choices import Choices, Scores
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.qrels import from_dataset

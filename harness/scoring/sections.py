@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
-from harness.rankings import Rankings
+from harness.rankings.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
 from harness.scoring.answered import Answered

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from harness.errors import UsageError
-from harness.gate.gate import could_show
 from harness.statistics.corrections import holm
 from harness.statistics.paired import compare_paired
 from harness.testing.checked import Checked, Found
 from harness.testing.report import Report
+from harness.verdicts.gate import could_show
 
 ALPHA = 0.05
 

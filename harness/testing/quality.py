@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
-from harness.gate.gate import gate
-from harness.gate.rules import NoDrop, Rules
 from harness.testing.checked import Checked, Found
 from harness.testing.drops import drops
 from harness.testing.listeners import LISTENING
 from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, Source, source_of
 from harness.testing.thresholds import Limit, limits
+from harness.verdicts.gate import gate
+from harness.verdicts.rules import NoDrop, Rules
 
 
 def assert_quality(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.beir import Beir
+from harness.dataset.adapters.beir import Beir
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError

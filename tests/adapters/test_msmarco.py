@@ -18,9 +18,9 @@ import pytest
 from ir_datasets.datasets.msmarco_passage import FixEncoding
 from loopback import Loopback
 
-from adapters.formats import trec
-from adapters.formats.text import TextFile
-from adapters.msmarco import mend
+from harness.dataset.adapters.formats import trec
+from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.msmarco import mend
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError

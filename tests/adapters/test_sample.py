@@ -13,7 +13,7 @@ import numpy as np
 import orjson
 import pytest
 
-from adapters.sample import SHIPPED
+from harness.dataset.adapters.sample import SHIPPED
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError

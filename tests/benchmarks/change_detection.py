@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.monitor.change import Change, Reference
+from harness.live.monitor.change import Change, Reference
 
 Values = npt.NDArray[np.float64]
 ALPHA, STREAMS, LENGTH, P = 0.05, 400, 100_000, 0.8

@@ -23,7 +23,7 @@ from pathlib import Path
 from tabulate import tabulate
 
 from harness import open_dataset
-from harness.matching import Match, Matcher, Matching, Way
+from harness.scoring.matching import Match, Matcher, Matching, Way
 from tests.benchmarks.measure import median, timed
 from tests.matching.rewrites import KINDS, REPHRASED, Talk, Turn, words
 

@@ -1,4 +1,4 @@
-"""Recalls a second through `harness.monitor`, and the memory that it takes, on one core.
+"""Recalls a second through `harness.live.monitor`, and the memory that it takes, on one core.
 
 python tests/benchmarks/monitor.py [recalls]        # a million by default
 
@@ -41,9 +41,9 @@ def line(chance: random.Random, texts: dict[str, str], i: int) -> dict[str, obje
 
 
 def measure(kind: str, window: int, recalls: int, log: Path) -> dict[str, float]:
-    from harness.monitor import Monitor, Rules, threshold
-    from harness.monitor.follow import Follower
-    from harness.monitor.labels import Labels
+    from harness.live.monitor import Monitor, Rules, threshold
+    from harness.live.monitor.follow import Follower
+    from harness.live.monitor.labels import Labels
     from harness.scoring.qrels import from_dict
 
     qrels, texts = labels(random.Random(0))

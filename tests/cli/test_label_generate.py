@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.label.folder import Project
+from harness.labelling.folder import Project
 
 
 def sample(harness: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.__main__ import main
-from harness.board.leaderboard import SCHEMA
+from harness.verdicts.board.leaderboard import SCHEMA
 
 SAMPLE = ("run", "--dataset", "sample", "--quiet", "--retriever")
 

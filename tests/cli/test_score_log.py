@@ -12,9 +12,9 @@ import pytest
 
 from harness import open_dataset, run, score_run
 from harness.dataset.reader import Dataset
-from harness.rankings import read_rankings
-from harness.results.folder import RunFolder
+from harness.rankings.rankings import read_rankings
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
 
 Harness = Callable[..., Any]
 Line = dict[str, Any]

@@ -10,8 +10,8 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
-from harness.board.entries import read_entry
 from harness.files import read_json
+from harness.verdicts.board.entries import read_entry
 
 Harness = Callable[..., Any]
 

@@ -14,11 +14,11 @@ from test_http import EXAMPLES, SharedWords
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import UsageError
-from harness.rankings import read_rankings
-from harness.results.folder import RunFolder
+from harness.rankings.rankings import read_rankings
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
 from harness.runs.runner import run
 
 SCRIPT = """

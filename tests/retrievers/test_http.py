@@ -20,12 +20,12 @@ from notes import corpus
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
-from harness.rankings import read_rankings
-from harness.results.folder import RunFolder
+from harness.rankings.rankings import read_rankings
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.http import TOKEN, Http
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import SCHEMA
+from harness.runs.folder.run_folder import RunFolder
 from harness.runs.runner import run
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

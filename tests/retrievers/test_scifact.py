@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.dataset.prepare import open_dataset
-from harness.results.scored import score_run
+from harness.runs.folder.scored import score_run
 
 
 @pytest.mark.slow

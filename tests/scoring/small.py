@@ -13,7 +13,7 @@ from harness.dataset.columns import FILES
 from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
-from harness.rankings import Rankings, read_rankings
+from harness.rankings.rankings import Rankings, read_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import Qrels, from_dict
 from harness.scoring.ranks import Ranked, Ties, rank_judged

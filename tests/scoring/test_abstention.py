@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from small import one_corpus
 
-from harness.rankings import read_rankings
+from harness.rankings.rankings import read_rankings
 from harness.schema import Ability
 from harness.scoring.abstention import (
     FOLDS,
@@ -26,7 +26,8 @@ from harness.scoring.abstention import (
     precision_recall_f1,
     risk_coverage,
 )
-from harness.scoring.score import Answered, score
+from harness.scoring.answered import Answered
+from harness.scoring.score import score
 
 few_values = st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0, -1.0, 1e300, -1e300])
 

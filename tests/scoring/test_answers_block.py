@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.compare.compare import compare
 from harness.dataset.prepare import open_dataset
-from harness.results.scored import score_run
+from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.scoring.choices import Choices, Scores
 from harness.scoring.signature import Signature
+from harness.verdicts.compare.compare import compare
 
 
 def block(scores: Scores) -> dict[str, dict[str, dict[str, float]]]:

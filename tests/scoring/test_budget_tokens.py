@@ -13,7 +13,9 @@ from small import lists, one_corpus, prepared
 
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Ability
-from harness.scoring.score import Answered, Choices, score
+from harness.scoring.answered import Answered
+from harness.scoring.choices import Choices
+from harness.scoring.score import score
 from harness.scoring.tokens import token_counts
 
 TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")

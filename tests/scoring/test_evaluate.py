@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.rankings import read_rankings
+from harness.rankings.rankings import read_rankings
 from harness.scoring.evaluate import Evaluation, evaluate
 
 METRICS = {

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.dataset.prepare import open_dataset
-from harness.results.scored import score_run
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.scored import score_run
 from harness.runs.runner import Settings, run
-from harness.scoring.score import Choices
+from harness.scoring.choices import Choices
 
 KS = (5, 10, 25, 50)
 

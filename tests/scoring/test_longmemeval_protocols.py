@@ -12,7 +12,8 @@ import pytest
 from small import lists, ranked, value
 
 from harness.dataset.prepare import open_dataset
-from harness.scoring.score import Choices, Scores, score
+from harness.scoring.choices import Choices, Scores
+from harness.scoring.score import score
 
 KS = (1, 3, 5, 10, 30, 50)
 NAMES = {"recall_any": "hit", "recall_all": "recall_all", "ndcg_any": "ndcg_b2"}

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 from small import one_corpus
 
-from harness.rankings import read_rankings
+from harness.rankings.rankings import read_rankings
+from harness.scoring.choices import Choices
 from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
 from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_dicts, rank_judged
-from harness.scoring.score import Choices, score
+from harness.scoring.score import score
 
 EVERY = [f"{name}@{k}" for name in FUNCTIONS if name != "rprec" for k in (1, 3, 10)]
 EVERY += [name for name in FUNCTIONS if name not in NEEDS_K]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from small import lists
 
 from harness.errors import UsageError
-from harness.rankings import (
+from harness.rankings.rankings import (
     Rankings,
     best_first,
     duplicates,

@@ -9,7 +9,7 @@ import pytest
 from small import lists, one_corpus, prepared
 
 from harness.dataset.writer import DatasetWriter
-from harness.rankings import read_rankings
+from harness.rankings.rankings import read_rankings
 from harness.scoring.resolve import cleaned, resolve
 
 

@@ -11,8 +11,9 @@ from small import lists, prepared
 
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
+from harness.scoring.choices import Choices
 from harness.scoring.ranks import Ties
-from harness.scoring.score import Choices, score
+from harness.scoring.score import score
 
 TURNS = [f"s{s}t{t}" for s in range(5) for t in range(3)]
 METRICS = ("recall", "hit", "recall_all")

@@ -14,11 +14,13 @@ from small import lists, one_corpus, prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.rankings import Run
+from harness.rankings.rankings import Run
 from harness.schema import Ability
+from harness.scoring.answered import Answered
+from harness.scoring.choices import Choices
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
-from harness.scoring.score import Answered, Choices, score
+from harness.scoring.score import score
 from harness.scoring.signature import Signature
 
 parts = st.text(min_size=1) | st.sampled_from(

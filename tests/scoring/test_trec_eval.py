@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.rankings import read_rankings
+from harness.rankings.rankings import read_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import from_dict, read_qrels
 from harness.scoring.ranks import Ties, rank_dicts, rank_judged

@@ -9,9 +9,9 @@ import pytest
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.results.scored import score_run
+from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.scoring.score import Choices, Scores
+from harness.scoring.choices import Choices, Scores
 from harness.statistics.intervals import mean_intervals
 
 

@@ -11,13 +11,13 @@ import pytest
 import harness
 from harness.dataset.prepare import open_dataset
 from harness.errors import UsageError
-from harness.gate.gate import gate
-from harness.gate.rules import Rules, Threshold
-from harness.results.scored import score_run
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.scoring.choices import Scores
 from harness.testing import Report, assert_quality, evaluate
+from harness.verdicts.gate import gate
+from harness.verdicts.rules import Rules, Threshold
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,7 @@ def _database(backend: str) -> Database:
 
         need("retriever 'graph' on neo4j", "neo4j")
         return Bolt()
-    from harness.retrievers.graph.embedded import Embedded
+    from harness.retrievers.graph.engines import Embedded
 
     need("retriever 'graph'", "ladybug")
     return Embedded()

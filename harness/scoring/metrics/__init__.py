@@ -15,7 +15,9 @@ import numpy as np
 
 from harness.errors import UsageError, near
 from harness.scoring.arrays import Ints, Values
-from harness.scoring.metrics import average_precision, ndcg, precision, recall, reciprocal_rank
+from harness.scoring.metrics import average_precision, precision, reciprocal_rank
+from harness.scoring.metrics import counted as recall
+from harness.scoring.metrics import ranked as ndcg
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 Function = Callable[[Ranked, Ints], Values]

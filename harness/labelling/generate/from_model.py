@@ -1,0 +1,189 @@
+"""Queries that a language model writes about a document, held to what was asked of it.
+
+It is asked for questions alone that the document answers. Unanswerable ones are not asked for:
+whether nothing in a whole collection answers a question cannot be known from the document it was
+made from, so it would be no judgement by construction.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import orjson
+
+from harness.errors import RunError
+from harness.labelling.generate.endpoint import Chat, Message
+from harness.labelling.generate.journal import Journal, question_hash
+from harness.labelling.generate.made import Made
+from harness.labelling.generate.sources import Source
+from harness.schema import Ability
+
+_ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
+_SYSTEM = (
+    "You write test questions for a search engine. Answer with one JSON object and nothing else."
+)
+_TASK = """Write {number} that a person could type who does not know that the document below exists,
+and that the document alone answers.
+
+- Ask about what this document says and others are unlikely to say: names, numbers, reasons, events.
+- Use words of your own. Never copy four or more words in a row from the document.
+- Each question must be understood by itself: never write "this document", "the text", "the author".
+- "answer" is the shortest right answer, from the document.
+- "ability" is "lookup", or "temporal" if it asks when something was, or in which order.
+
+Answer with JSON of this form:
+{{"questions": [{{"query": "...", "answer": "...", "ability": "lookup"}}]}}
+
+Document:
+{document}"""
+_POINTING = re.compile(
+    r"\b(?:this|the (?:above|given|following|provided)) "
+    r"(?:document|text|passage|article|page|note|excerpt)\b|"
+    r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
+    re.IGNORECASE,
+)
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
+
+
+def prompt(source: Source, each: int) -> list[Message]:
+    """The messages for one document."""
+    number = "one question" if each == 1 else f"{each} different questions"
+    task = _TASK.format(number=number, document=source.content)
+    return [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}]
+
+
+class Asker:
+    """Asks a model about documents; `left_out` counts, by reason, what gave no query."""
+
+    def __init__(
+        self,
+        chat: Chat,
+        journal: Journal,
+        sources: Sequence[Source],
+        concurrency: int,
+        *,
+        quiet: bool,
+    ) -> None:
+        self._chat, self._journal, self._sources = chat, journal, sources
+        self._concurrency, self._quiet = concurrency, quiet
+        self.left_out: Counter[str] = Counter()
+        self.refusals: list[str] = []
+        self.from_journal = 0
+
+    def deal(self, rows: Sequence[int], each: int) -> list[Made]:
+        """Up to `each` queries of each of these documents, in their order.
+
+        Documents whose answer is in the journal are not asked about again. Raises RunError where
+        the endpoint fails; what was answered until then is kept.
+        """
+        sources = self._sources
+        asked = {row: prompt(sources[row], each) for row in rows}
+        hashes = {row: question_hash(self._chat.model, asked[row]) for row in rows}
+        missing = [row for row in rows if self._journal.get(hashes[row]) is None]
+        self.from_journal += len(rows) - len(missing)
+
+        def ask(row: int) -> None:
+            reply = self._chat.ask(asked[row])
+            if reply.refused:
+                self.refusals.append(f"{sources[row].id}: {reply.refused}")
+            else:
+                self._journal.add(hashes[row], sources[row].key, reply.text, reply.usage)
+
+        try:
+            self._all(ask, missing)
+        except RunError as error:
+            done = sum(self._journal.get(hashes[row]) is not None for row in rows)
+            raise RunError(
+                f"{error}; {done} of {len(rows)} documents are answered and kept, and the same "
+                "command goes on from there"
+            ) from None
+        made = []
+        for row in rows:
+            answer = self._journal.get(hashes[row])
+            if answer is None:
+                self.left_out["documents that the endpoint refused"] += 1
+            else:
+                made += self._made(answer, row, sources[row], each)
+        return made
+
+    def cost(self) -> dict[str, Any]:
+        """Endpoint, model, calls and tokens of this time, and answers that were there already."""
+        said = {**self._chat.report(), "answers_from_before": self.from_journal}
+        return {**said, "refused": self.refusals} if self.refusals else said
+
+    def _all(self, ask: Any, rows: list[int]) -> None:
+        from tqdm import tqdm
+
+        threads = ThreadPoolExecutor(self._concurrency)
+        futures = [threads.submit(ask, row) for row in rows]
+        log = not sys.stderr.isatty()
+        bar = tqdm(
+            futures,
+            unit="document",
+            desc=f"ask {self._chat.model}",
+            disable=self._quiet or not rows,
+            delay=20 if log else 0,
+            mininterval=30 if log else 0.1,
+            leave=False,
+        )
+        try:
+            for future in bar:
+                future.result()
+        finally:
+            # What is under way is paid for, so it is waited for and kept; the rest is not begun.
+            threads.shutdown(cancel_futures=True)
+            bar.close()
+
+    def _made(self, answer: str, row: int, source: Source, each: int) -> list[Made]:
+        questions = _questions(answer)
+        if questions is None:
+            self.left_out[
+                "documents answered with something else than the JSON that was asked for"
+            ] += 1
+            return []
+        made = []
+        for one in questions[:each]:
+            found = _one(one)
+            if isinstance(found, str):
+                self.left_out[found] += 1
+                continue
+            text, answers, ability = found
+            haystack = source.haystacks[0] if source.haystacks else None
+            origin = {"by": "model", "model": self._chat.model}
+            made.append(Made(text, haystack, (row,), origin, ability=ability, answers=(answers,)))
+        if not questions:
+            self.left_out["documents answered with no question"] += 1
+        return made
+
+
+def _questions(answer: str) -> list[Any] | None:
+    """The questions of an answer, of which a code fence is taken off; None for another form."""
+    fenced = _FENCED.fullmatch(answer)
+    try:
+        found = orjson.loads(fenced[1] if fenced else answer)
+    except orjson.JSONDecodeError:
+        return None
+    questions = found.get("questions") if isinstance(found, dict) else None
+    return questions if isinstance(questions, list) else None
+
+
+def _one(question: Any) -> tuple[str, str, str] | str:
+    """Text, answer and ability of a question, or why it is left out."""
+    if not isinstance(question, dict):
+        return "questions without a query and an answer"
+    text, answer = question.get("query"), question.get("answer")
+    ability = question.get("ability", Ability.LOOKUP)
+    if not isinstance(text, str) or not text.strip() or not isinstance(answer, str | int | float):
+        return "questions without a query and an answer"
+    if not str(answer).strip():
+        return "questions without a query and an answer"
+    if ability not in _ABILITIES:
+        return "questions with an unknown ability"
+    if _POINTING.search(text):
+        return 'questions that speak of "this document"'
+    return " ".join(text.split()), str(answer).strip(), str(ability)

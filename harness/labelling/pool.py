@@ -1,0 +1,147 @@
+"""The systems of a pool, and their top k."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.catalogue import register_adapter
+from harness.errors import UsageError
+from harness.files import fsync_path, write_bytes
+from harness.labelling.folder import Record, as_lines
+from harness.retrievers.registry import RetrieverSpec
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
+
+
+@dataclass(frozen=True)
+class System:
+    """One system of a pool: its name there (`bm25:k1=0.9`), and how it is built again."""
+
+    name: str
+    spec: RetrieverSpec
+
+    @classmethod
+    def of(cls, name: str, params: Mapping[str, Any], plugins: Iterable[str] = ()) -> System:
+        """From a retriever's name and parameters. Raises UsageError for one that there is not."""
+        spec = RetrieverSpec(name, dict(params), tuple(plugins))
+        spec.check()
+        said = ",".join(f"{key}={_said(value)}" for key, value in sorted(params.items()))
+        return cls(f"{name}:{said}" if said else name, spec)
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What a system found: `ranks[query][document]` is the place from 1.
+
+    `record` is what label.json says of it; `failed`: how many queries it failed on.
+    """
+
+    ranks: dict[str, dict[str, int]]
+    record: Record
+    failed: int
+
+
+def top_k(
+    systems: Iterable[System],
+    documents: list[Record],
+    queries: list[Record],
+    *,
+    k: int,
+    seed: int,
+    place: Path,
+    quiet: bool = True,
+) -> list[Pooled]:
+    """The top k of each system, run as `harness run` runs it: over opaque handles, without a key.
+
+    `place` is a folder for what is needed meanwhile; it is removed. Raises what a run raises, and
+    UsageError for a retriever that is made of the answer key.
+    """
+    from harness.dataset.prepare import open_dataset
+
+    shutil.rmtree(place, ignore_errors=True)
+    try:
+        write_bytes(place / "documents.jsonl", as_lines(documents))
+        write_bytes(place / "queries.jsonl", as_lines(queries))
+        fsync_path(place)
+        dataset = open_dataset(_FAMILY, source=place, quiet=quiet)
+        try:
+            return [_run(system, dataset, k, seed, place / "runs", quiet) for system in systems]
+        finally:
+            shutil.rmtree(dataset.folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool) -> Pooled:
+    import pyarrow.parquet as pq
+
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.runner import Settings, run
+    from harness.scoring.matching.hits import UNRESOLVED
+
+    folder = RunFolder(run(dataset, system.spec, Settings(k=k, seed=seed), out=out, quiet=quiet))
+    about = folder.record["retriever"]
+    if about["sees_answer_key"]:
+        raise UsageError(f"--retriever {system.name}: is shown the answer key, which there is not")
+    ranks: dict[str, dict[str, int]] = {}
+    table = pq.read_table(folder.rankings)
+    for query, document, rank in zip(
+        *(table[name].to_pylist() for name in ("query", "document", "rank")), strict=True
+    ):
+        if not document.startswith(UNRESOLVED):  # a text of its own that stands for no document
+            ranks.setdefault(query, {}).setdefault(document, rank)
+    record = {
+        "system": system.name,
+        "name": system.spec.name,
+        "params": dict(system.spec.params),
+        "plugins": list(system.spec.plugins),
+        "version": about.get("version"),
+    }
+    return Pooled(ranks, record, folder.record["queries"]["failed"])
+
+
+_FAMILY = "label-pool"
+_VARIANT = Variant(
+    "",
+    "documents and queries of a labelling project, without judgements",
+    "yours",
+    granularities=("document",),
+    needs_source=True,
+)
+
+
+@register_adapter(_FAMILY)
+class LabelPool:
+    """Documents and queries as `labelled` reads them, of which nothing was judged yet."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The only one."""
+        return [_VARIANT]
+
+    def variant(self, name: str) -> Variant | None:
+        """The only one, under no name."""
+        return by_name([_VARIANT], name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """Both files."""
+        return {name: source / f"{name}.jsonl" for name in ("documents", "queries")}
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """As `labelled` does it."""
+        from harness.dataset.adapters.labelled import Labelled
+
+        Labelled().normalise(raw, view, out)
+
+
+def _said(value: Any) -> str:
+    import orjson
+
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,1 @@
+"""After the benchmark: what a system in use logged, how it does now, and A/B tests of two."""

@@ -1,0 +1,173 @@
+"""The report of split traffic as a page of a terminal, at most 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.live.abtest.split_report import SplitMetric, SplitReport
+from harness.live.abtest.text import between, heading, number, p_value, wrapped
+from harness.statistics.sequential import MINIMUM
+
+
+def split_text(report: SplitReport) -> str:
+    """Everything that a person has to see, the conclusion last."""
+    return "\n".join(_lines(report))
+
+
+def conclusion(report: SplitReport) -> str:
+    """One plain sentence or two; it claims no more than the always-valid p values do."""
+    if report.trouble:
+        return (
+            f"No winner is named: {'; '.join(report.trouble)}. Find out why before anything else; "
+            "the figures above may come from that alone."
+        )
+    if not report.metrics:
+        return "Nothing is recorded yet."
+    alpha = 1 - report.level
+    shown = [m for m in report.metrics if _below(m.always_p_holm, alpha)]
+    if shown:
+        return " ".join(_difference(report, m) for m in shown)
+    said = (
+        "No difference is shown yet, which does not say that the systems are the same"
+        if any(m.always_low is not None for m in report.metrics)
+        else f"Too early to say anything: it takes {MINIMUM} units in each arm, with some spread"
+    )
+    if once := [m.name for m in report.metrics if _below(m.p_holm, alpha)]:
+        said += (
+            f". The p of a single look is below {alpha:.2g} in {', '.join(once)}: that counts only "
+            "if this number of units was fixed before and nobody looked earlier"
+        )
+    return said + "."
+
+
+def _lines(report: SplitReport) -> Iterator[str]:
+    from tabulate import tabulate
+
+    plan, ratio = report.plan, report.ratio
+    share = f"{100 * plan.split:g}/{100 - 100 * plan.split:g}"
+    yield from wrapped(heading(plan, f"split {share}", report.first, report.last))
+    yield from wrapped(
+        f"{report.records:,} records of {ratio.units_a + ratio.units_b:,} units ({plan.unit}): "
+        f"{ratio.units_a:,} in a, {ratio.units_b:,} in b; sample ratio "
+        f"{'MISMATCH' if ratio.alarm else 'as planned'} (p {p_value(ratio.p)} looked at once, "
+        f"{p_value(ratio.always_p)} at any time)"
+    )
+    for note in _notes(report):
+        yield from wrapped(f"note: {note}")
+    if report.metrics:
+        size = f"{100 * report.level:g}%"
+        yield ""
+        head = ["metric", "a", "b", "a - b", "d", f"once: {size}", "p", f"any time: {size}", "p"]
+        rows = [_row(m) for m in report.metrics]
+        yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 8)
+        yield ""
+        yield from _sizes(report)
+        yield ""
+        yield from wrapped(_method(report))
+    yield ""
+    yield from wrapped(conclusion(report))
+
+
+def _row(m: SplitMetric) -> list[str]:
+    return [
+        m.name,
+        number(m.mean_a),
+        number(m.mean_b),
+        number(m.difference, sign=True),
+        "-" if m.effect_size is None else f"{m.effect_size:+.2f}",
+        between(m.low, m.high),
+        p_value(m.p_holm),
+        between(m.always_low, m.always_high),
+        p_value(m.always_p_holm),
+    ]
+
+
+def _sizes(report: SplitReport) -> Iterator[str]:
+    """Units of each metric, what they could show, and how many the wanted difference takes."""
+    from tabulate import tabulate
+
+    head = ["metric", "units a", "units b", "these can show", "any time", "wanted"]
+    head += ["units needed", "any time"]
+    rows = [
+        [
+            m.name,
+            f"{m.units_a:,}",
+            f"{m.units_b:,}",
+            number(m.detectable),
+            number(m.detectable_any_time),
+            number(m.wanted),
+            "-" if m.needed is None else f"{m.needed:,}",
+            "-" if m.needed_any_time is None else f"{m.needed_any_time:,}",
+        ]
+        for m in report.metrics
+    ]
+    yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 7)
+
+
+def _notes(report: SplitReport) -> Iterator[str]:
+    if report.damaged:
+        shown = ", ".join(map(str, report.damaged[:5]))
+        yield (
+            f"{len(report.damaged)} lines of the journal are not whole and were left out "
+            f"(line {shown}{', ...' if len(report.damaged) > 5 else ''}); a crash leaves such"
+        )
+    if report.crossed:
+        yield f"{report.crossed} units were seen in both arms; they are in no comparison"
+    if report.unrouted:
+        yield f"{report.unrouted} units were seen in another arm than this test routes them to"
+    if report.repeated:
+        yield f"{report.repeated} records are second ones of a unit that was to have one; left out"
+    for m in report.metrics:
+        if m.note:
+            yield f"{m.name}: {m.note}"
+
+
+def _method(report: SplitReport) -> str:
+    methods = {m.method for m in report.metrics}
+    tests = " or ".join(
+        name
+        for method, name in (("welch", "Welch's t"), ("two-proportion", "the two-proportion z"))
+        if method in methods
+    )
+    ways = {m.exact for m in report.metrics}
+    always = " or ".join(
+        name
+        for exact, name in (
+            (True, "betting (exact)"),
+            (False, f"the normal mixture (asymptotic, from {MINIMUM} units an arm)"),
+        )
+        if exact in ways
+    )
+    several = len(report.metrics) > 1
+    return (
+        "A unit counts once, by the mean of its records. "
+        f"Once: {tests}, right only if looked at a single time, at a number of units fixed before. "
+        f"Any time: {always}, right however often one looks. "
+        + (
+            f"p: Holm over {len(report.metrics)} metrics; intervals are of each by itself. "
+            if several
+            else ""
+        )
+        + "Can show, needed: with 80% power; needed counts units of both arms"
+        + (", at any time of the mixture; betting takes 20 to 30% more." if True in ways else ".")
+    )
+
+
+def _difference(report: SplitReport, m: SplitMetric) -> str:
+    assert m.difference is not None
+    interval = between(m.always_low, m.always_high)
+    if m.always_low is None or m.always_high is None or m.always_low <= 0 <= m.always_high:
+        return (
+            f"A difference in {m.name} was shown at an earlier moment (p "
+            f"{p_value(m.always_p_holm)}), but the interval of now, {interval}, holds 0 again: did "
+            "something change on the way?"
+        )
+    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
+    return (
+        f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
+        f"(a - b {interval}, p {p_value(m.always_p_holm)}, at any time)."
+    )
+
+
+def _below(p: float | None, alpha: float) -> bool:
+    return p is not None and p <= alpha

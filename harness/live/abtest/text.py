@@ -1,0 +1,57 @@
+"""Numbers and lines as both reports write them."""
+
+from __future__ import annotations
+
+import textwrap
+from datetime import UTC, datetime
+
+from harness.live.abtest.plan import Plan
+
+WIDTH = 100
+
+
+def heading(plan: Plan, how: str, first: float | None, last: float | None) -> str:
+    """Which test this is."""
+    when = ""
+    if first is not None and last is not None:
+        start, end = (
+            datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M") for t in (first, last)
+        )
+        when = f", {start} UTC" if start == end else f", {start} to {end} UTC"
+    return f"A/B test {plan.name}: a = {plan.a}, b = {plan.b}, {how}{when}"
+
+
+def wrapped(text: str) -> list[str]:
+    """The text in lines, the later ones set in."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """A number in as many digits as tell something; `-` for not measurable."""
+    if value is None:
+        return "-"
+    size = abs(value)
+    plus = "+" if sign else ""
+    if size >= 1000:
+        return f"{value:{plus},.0f}"
+    if size >= 100:
+        return f"{value:{plus}.1f}"
+    if 0 < size < 0.001:
+        return f"{value:{plus}.1e}"
+    return f"{value:{plus}.3f}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """An interval."""
+    if low is None or high is None:
+        return "-"
+    return f"{number(low, sign=True)} to {number(high, sign=True)}"
+
+
+def p_value(p: float | None) -> str:
+    """A p value; never 0."""
+    if p is None:
+        return "-"
+    if p < 0.0001:
+        return "<0.0001"
+    return f"{p:.4f}" if p < 0.01 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

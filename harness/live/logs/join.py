@@ -1,0 +1,68 @@
+"""Of all recalls in a log, the one of each labelled query that is scored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.live.logs.logs_join import AMBIGUOUS, Labelled
+from harness.live.logs.read import Log
+from harness.live.logs.recall import Recall
+
+REPEATS = ("latest", "first", "refuse")
+
+
+@dataclass(frozen=True)
+class Joined:
+    """The recall of each labelled query that was asked, by row, and counts of how they joined."""
+
+    recalls: dict[int, Recall]
+    counts: dict[str, int]
+
+
+def chosen(source: Path, log: Log, dataset: Dataset, repeats: str) -> Joined:
+    """The recall that counts for each labelled query. Raises UsageError where none joins."""
+    labelled = Labelled(dataset.query_ids, dataset.query_table["text"].to_pylist())
+    by_query: dict[int, list[Recall]] = {}
+    counts = dict.fromkeys(("by_id", "by_text", "unlabelled", "ambiguous_text", "repeated"), 0)
+    for recall in log.recalls:
+        row, by_id = labelled.find(recall.query_id, recall.query)
+        if row < 0:
+            counts["ambiguous_text" if row == AMBIGUOUS else "unlabelled"] += 1
+            continue
+        counts["by_id" if by_id else "by_text"] += 1
+        if recall.returned is not None or recall.texts is not None or recall.failed:
+            by_query.setdefault(row, []).append(recall)
+    if not by_query:
+        raise UsageError(f"{source}: {_nothing_joined(log, counts, dataset)}")
+    found = {}
+    for row in sorted(by_query):
+        mine = by_query[row]
+        counts["repeated"] += len(mine) - 1
+        if len(mine) > 1 and repeats == "refuse":
+            raise UsageError(
+                f"{source}: query {dataset.query_ids[row]!r} was asked {len(mine)} times; say "
+                "which recall counts with --repeats latest or first"
+            )
+        if all(recall.time is not None for recall in mine):
+            mine.sort(key=lambda recall: recall.time or 0.0)
+        found[row] = mine[0] if repeats == "first" else mine[-1]
+    return Joined(found, counts)
+
+
+def _nothing_joined(log: Log, counts: dict[str, int], dataset: Dataset) -> str:
+    n = len(log.recalls)
+    if counts["by_id"] + counts["by_text"]:
+        return (
+            f"none of its {n} recalls says what was returned; in OpenTelemetry's conventions "
+            "documents are opt-in, so switch them on where the spans are made"
+        )
+    first = log.recalls[0]
+    has = f"id {first.query_id!r}" if first.query_id is not None else "no id"
+    return (
+        f"none of its {n} recalls is of a query of {dataset.name}: the first has {has} and the "
+        f"text {first.query!r}, where the dataset has {dataset.query_ids[0]!r} and "
+        f"{dataset.query(0).text!r}; map the fields with --log-config"
+    )

@@ -1,0 +1,229 @@
+"""What a system logged while it served, as a run folder: recalls joined to labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.live.logs.feedback import feedback_summary, with_feedback
+from harness.live.logs.join import REPEATS, chosen
+from harness.live.logs.mapping import Mapping
+from harness.live.logs.read import Log, read_log
+from harness.live.logs.recall import Recall
+from harness.rankings.rankings import Rankings
+from harness.runs.folder.from_hits import resolve_into, write_queries
+from harness.runs.folder.imported import import_record, known_queries, say
+from harness.runs.folder.run_folder import folder_name, write_rankings
+from harness.schema import Ability
+from harness.scoring.matching.found import Matching
+from harness.scoring.matching.hits import Hit
+
+
+@dataclass(frozen=True)
+class LogChoices:
+    """How a log is taken.
+
+    `repeats`: which recall of a query counts that was asked several times: the `latest` or the
+    `first` by its time (by its place in the log where one has no time), or `refuse`. `lenient`:
+    lines that cannot be read are counted, not refused. `unasked`: labelled queries that nobody
+    asked count 0 instead of being left out.
+    """
+
+    mapping: Mapping = field(default_factory=Mapping)
+    repeats: str = "latest"
+    lenient: bool = False
+    unasked: bool = False
+
+    def __post_init__(self) -> None:
+        if self.repeats not in REPEATS:
+            raise UsageError(f"--repeats must be {', '.join(REPEATS)}, not {self.repeats!r}")
+
+
+def import_log(
+    source: Path,
+    dataset: Dataset,
+    choices: LogChoices | None = None,
+    *,
+    out: Path,
+    name: str | None = None,
+    k: int | None = None,
+    strict: bool = False,
+    matching: Matching | None = None,
+) -> Path:
+    """Make a run folder of a log; what the log held stands in its run.json, and feedback.json.
+
+    Raises UsageError for a log that cannot be read, or that joins no labelled query, for recalls of
+    several systems, and, when `strict`, for whatever is odd.
+    """
+    choices = choices or LogChoices()
+    log = read_log(source, choices.mapping, lenient=choices.lenient)
+    lost = with_feedback(log.recalls, log.feedback)
+    joined = chosen(source, log, dataset, choices.repeats)
+    name = name or _system(source, joined.recalls.values())
+    about: dict[str, Any] = {
+        **_files(log),
+        "mapping": choices.mapping.as_json(),
+        "repeats": choices.repeats,
+        "lines": log.tally.as_json(),
+        "joined": joined.counts,
+        "feedback_to_unknown_recalls": lost,
+        "labelled": dataset.n_queries,
+        "asked": len(joined.recalls),
+    }
+    asked = _with_unasked(joined.recalls, dataset) if choices.unasked else joined.recalls
+    texts = [r for r in asked.values() if r.texts is not None and r.returned is None]
+    deepest = max((len(r.returned or r.texts or ()) for r in asked.values()), default=1)
+    if k is not None and deepest > k:
+        raise UsageError(f"{source}: holds recalls of {deepest} documents, more than --k {k}")
+    depth = k or max(deepest, 1)
+    rankings, notes = None, _odd(log, joined.counts, dataset)
+    if not texts:
+        rankings, odd = known_queries(_rankings(asked, dataset), dataset, source)
+        notes += odd
+    say(source, notes, strict)
+    identity: dict[str, Any] = {"log": about["sha256"], "k": depth, "mapping": about["mapping"]}
+    identity |= {"repeats": choices.repeats, "unasked": choices.unasked}
+    if matching is not None:
+        identity["matching"] = asdict(matching)
+    folder = out / folder_name(dataset, name, identity)
+    record = import_record(dataset, name, depth, {**about, "notes": notes})
+    record |= {"queries": _outcomes(asked), **_measured(asked)}
+    with disk_errors(out, "name another folder with --out"), folder_aside(folder) as aside:
+        if rankings is None:
+            ranked, record["hits"] = resolve_into(
+                aside, dataset, _hits(asked, dataset, depth), depth, matching
+            )
+            write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
+        else:
+            write_rankings(rankings, aside, name)
+        _write_queries(aside, dataset, asked)
+        feedback = feedback_summary(log.recalls)
+        if feedback is not None:
+            write_json(aside / "feedback.json", feedback)
+        write_json(aside / "run.json", record)
+    return folder
+
+
+def _system(source: Path, recalls: Any) -> str:
+    """The one system that the log names, else the name of the log."""
+    systems = sorted({recall.system for recall in recalls if recall.system is not None})
+    if len(systems) > 1:
+        raise UsageError(
+            f"{source}: holds recalls of {len(systems)} systems ({', '.join(systems[:5])}); choose "
+            "one with [log.where] in --log-config, or call them one with --name"
+        )
+    return systems[0] if systems else source.name.partition(".")[0] or "log"
+
+
+def _files(log: Log) -> dict[str, Any]:
+    """Names and digests; one digest for all of them."""
+    each = {file.name: digest(file) for file in log.files}
+    if len(each) == 1:
+        ((name, sha),) = each.items()
+        return {"file": name, "sha256": sha}
+    all_ = hashlib.sha256("".join(each.values()).encode()).hexdigest()
+    return {"files": each, "sha256": all_}
+
+
+def _odd(log: Log, counts: dict[str, int], dataset: Dataset) -> list[str]:
+    tally = log.tally
+    said = (
+        (tally.unreadable, f"lines could not be read and are passed over, first {tally.first}"),
+        (tally.silent, "recalls do not say what was returned and are left out"),
+        (counts["unlabelled"], f"recalls are of no query of {dataset.name} and are left out"),
+        (counts["ambiguous_text"], "recalls have a text that several queries share; left out"),
+    )
+    return [f"{n} {what}" for n, what in said if n]
+
+
+def _with_unasked(recalls: dict[int, Recall], dataset: Dataset) -> dict[int, Recall]:
+    """Queries that nobody asked as answered with nothing, but for those without an answer, where
+    silence would be right."""
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    rows = range(dataset.n_queries)
+    empty = {row: Recall(returned=()) for row in rows if row not in recalls and not without[row]}
+    return dict(sorted({**recalls, **empty}.items()))
+
+
+def _rankings(asked: dict[int, Recall], dataset: Dataset) -> Rankings:
+    """Columns of the recalls, one a query. Scores where every recall has them."""
+    kept = [(() if r.failed else r.returned or (), r.scores) for r in asked.values()]
+    documents = [document for ids, _ in kept for document in ids]
+    score = None
+    if documents and all(scores is not None for ids, scores in kept if ids):
+        score = np.array([s for ids, scores in kept if ids for s in scores or ()], np.float64)
+    sizes = [len(ids) for ids, _ in kept]
+    return Rankings(
+        [dataset.query_ids[row] for row in asked],
+        np.repeat(np.arange(len(asked), dtype=np.int32), sizes),
+        pa.chunked_array([pa.array(documents, pa.string())]),
+        score,
+    )
+
+
+def _hits(asked: dict[int, Recall], dataset: Dataset, depth: int) -> list[Hit]:
+    """Texts, and documents where a recall names them, as hits to be resolved."""
+    hits = []
+    places: dict[int, dict[str, int]] = {}
+    for row, recall in asked.items():
+        haystack = int(dataset.query_haystack[row])
+        if haystack not in places:
+            places[haystack] = dataset.rows_by_id(haystack)
+        n = len(recall.returned or recall.texts or ())
+        for i in range(min(n, depth)):
+            named = recall.returned[i] if recall.returned else None
+            known = [] if named is None or named not in places[haystack] else [named]
+            hits.append(
+                Hit(
+                    row,
+                    i + 1,
+                    recall.texts[i] if recall.texts else "",
+                    [places[haystack][one] for one in known],
+                    recall.scores[i] if recall.scores else None,
+                    int(named is not None and not known),
+                )
+            )
+    return hits
+
+
+def _write_queries(folder: Path, dataset: Dataset, asked: dict[int, Recall]) -> None:
+    """queries.parquet, as a run of the harness leaves it; what the log does not say is null."""
+    import pyarrow.parquet as pq
+
+    recalls = asked.values()
+    table = {
+        "query": pa.array([dataset.query_ids[row] for row in asked], pa.string()),
+        "seconds": pa.array([r.seconds for r in recalls], pa.float64()),
+        "returned": pa.array([len(r.returned or r.texts or ()) for r in recalls], pa.int32()),
+        "confidence": pa.array([r.confidence for r in recalls], pa.float64()),
+        "abstained": pa.array([r.abstained for r in recalls], pa.bool_()),
+        "failed": pa.array([r.failed for r in recalls], pa.bool_()),
+    }
+    pq.write_table(pa.table(table), folder / "queries.parquet")
+
+
+def _outcomes(asked: dict[int, Recall]) -> dict[str, int]:
+    failed = sum(recall.failed for recall in asked.values())
+    abstained = sum(recall.abstained for recall in asked.values())
+    n = len(asked)
+    return {"asked": n, "answered": n - failed, "failed": failed, "abstained": abstained}
+
+
+def _measured(asked: dict[int, Recall]) -> dict[str, Any]:
+    """Times of the recalls that count, as far as the log has them."""
+    times: Sequence[float] = [r.seconds for r in asked.values() if r.seconds is not None]
+    if not times:
+        return {}
+    ms = np.array(times) * 1000
+    p50, p95, p99 = np.percentile(ms, [50, 95, 99])
+    found = {"mean": float(ms.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+    return {"measured": {"search_ms": found}}

@@ -1,0 +1,350 @@
+"""Watches recalls as they are made: quality by the labels, rates, times, drift, alarms.
+
+monitor = Monitor(window=1000, labels=open_dataset("labelled", source="my_folder"))
+monitor.record("where did I park?", returned=["d7", "d2"], seconds=0.021)
+monitor.snapshot()["slices"]["all"]["metrics"]["recall@10"]
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import time as clock
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.errors import UsageError
+from harness.live.logs.recall import Feedback, Recall
+from harness.live.monitor.alerts import METRICS, Rules
+from harness.live.monitor.columns import as_columns, tested
+from harness.live.monitor.drift import Drift
+from harness.live.monitor.labels import Labels, as_labels
+from harness.live.monitor.measure import Cell, cells, feedback
+from harness.live.monitor.monitor_alerts import Alert, Alerts
+from harness.live.monitor.over_time import OverTime
+from harness.live.monitor.requests import Requests
+from harness.live.monitor.scorer import Scorer
+from harness.live.monitor.snapshot import as_json
+from harness.live.monitor.state import read_state, write_state
+from harness.live.monitor.watch import Watch
+from harness.live.monitor.window import Columns, Window
+from harness.scoring.metrics import parse_metrics
+
+BUCKETS = {"minute": 60, "hour": 3600, "day": 86_400}
+KEPT = 720
+"""Buckets over time that are kept: a month of hours."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""Bounds of the bins that the times of all recalls are counted in, for Prometheus."""
+
+_TOGETHER = 64  # recalls scored in one step
+_WAIT = 0.5  # seconds that one waits for others
+_ABILITIES = 64
+_EVERY = 10.0  # seconds between two states that are written
+_EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
+
+
+class Monitor:
+    """Rolling numbers over the last `window` recalls, and by hour. Safe to call from threads.
+
+    `labels`: a Dataset, or `{query: {document: grade}}`; without them there are rates, times and
+    feedback, and neither metrics nor drift. `metrics`: as everywhere (`recall@10`). `rules`: what
+    raises an alarm. `state`: a file that is written every ten seconds while recalls come, by `save`
+    and `close` (or the end of a `with` block), and at the program's end, and read at the start, so
+    that a restart goes on; a program that is killed loses ten seconds of recalls at most. No text
+    of a query is in it. `journal`: a file
+    with one JSON line an alarm. `on_alert` is called with each. `bucket`: minute, hour or day.
+
+    Raises UsageError for settings that are wrong, and for a state that was kept by others.
+    """
+
+    def __init__(
+        self,
+        window: int = 1000,
+        *,
+        labels: Any = None,
+        metrics: Sequence[str] | str = METRICS,
+        rules: Rules | None = None,
+        state: str | Path | None = None,
+        journal: str | Path | None = None,
+        on_alert: Callable[[Alert], None] | None = None,
+        bucket: str = "hour",
+    ) -> None:
+        if type(window) is not int or window < 1:
+            raise UsageError(f"the window must be a number of recalls, 1 or more, not {window!r}")
+        if bucket not in BUCKETS:
+            raise UsageError(f"bucket must be {', '.join(BUCKETS)}, not {bucket!r}")
+        parsed = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
+        if not parsed:
+            raise UsageError("name one metric at least, for instance recall@10")
+        self.metrics = [str(metric) for metric in parsed]
+        self.labels: Labels | None = as_labels(labels)
+        self.window = Window(window, len(parsed))
+        self.over_time = OverTime(BUCKETS[bucket], KEPT, len(parsed))
+        self.bucket = bucket
+        self._scorer = None if self.labels is None else Scorer(self.labels, parsed)
+        self._drift = None if self.labels is None else Drift(self.labels.texts, window)
+        alerts = Alerts(None if journal is None else Path(journal), on_alert)
+        self.watch = Watch(rules or Rules(), self.metrics, self.labels, alerts)
+        self._abilities: dict[str, int] = {}
+        self._label_ability = [self._ability(a or None) for a in (self.labels or _None()).abilities]
+        self.requests = Requests(self.window)
+        self.totals = dict.fromkeys(("recalls", "labelled", "failed", "no_result", "abstained"), 0)
+        self.totals |= {"feedback": 0, "feedback_lost": 0}
+        self.seconds = np.zeros(len(SECONDS) + 1, np.int64)  # of all recalls so far
+        self.seconds_sum = 0.0
+        self._pending: list[Recall] = []
+        self._flushed = self._saved = clock.monotonic()
+        self._looked = 0
+        self._lock = RLock()
+        self.position: Any = None  # of who follows a log; kept with the state
+        self._state = None if state is None else Path(state)
+        if self._state is not None and self._state.is_file():
+            read_state(self._state, self)
+        self._unsaved = False
+        if self._state is not None:
+            # A reference that does not keep the monitor alive for the whole program.
+            atexit.register(_save_at_exit, weakref.ref(self))
+
+    def __enter__(self) -> Self:
+        """The monitor; the end of the block closes it."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def record(
+        self,
+        query: str | None = None,
+        *,
+        query_id: str | None = None,
+        returned: Sequence[str] | None = None,
+        scores: Sequence[float] | None = None,
+        seconds: float | None = None,
+        abstained: bool = False,
+        failed: bool = False,
+        ability: str | None = None,
+        clicked: Sequence[str] | None = None,
+        rating: float | None = None,
+        request: str | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Take in one recall, as it was made; see `Recall` for what each is.
+
+        `returned` None: not known, for instance as it failed; an empty list: nothing was found.
+        `time` is now, if not given. Raises TypeError and ValueError for what is none of that.
+        """
+        if isinstance(returned, str | bytes) or isinstance(clicked, str | bytes):
+            raise TypeError("returned and clicked are lists of ids, not one text")
+        if scores is not None and len(scores) != len(returned or ()):
+            raise ValueError(f"{len(returned or ())} returned documents, {len(scores)} scores")
+        if seconds is not None and not 0 <= seconds < math.inf:
+            raise ValueError(f"seconds must be 0 or more, not {seconds}")
+        if time is not None and not _EARLIEST <= time <= _LATEST:
+            raise ValueError(f"time must be seconds since 1970, not {time}")
+        if rating is not None and not math.isfinite(rating):
+            raise ValueError(f"a rating must be a finite number, not {rating}")
+        self.record_many(
+            (
+                Recall(
+                    returned=None if returned is None else tuple(map(str, returned)),
+                    query=query,
+                    query_id=query_id,
+                    scores=None if scores is None else tuple(map(float, scores)),
+                    time=clock.time() if time is None else float(time),
+                    seconds=None if seconds is None else float(seconds),
+                    abstained=bool(abstained),
+                    failed=bool(failed),
+                    ability=ability,
+                    clicked=None if clicked is None else tuple(map(str, clicked)),
+                    rating=None if rating is None else float(rating),
+                    request=request,
+                ),
+            )
+        )
+
+    def feedback(
+        self, request: str, *, clicked: Sequence[str] | None = None, rating: float | None = None
+    ) -> None:
+        """What a person did with the recall that was recorded as `request`, later.
+
+        It counts while that recall is in the window.
+        """
+        self.record_many((Feedback(request, None if clicked is None else tuple(clicked), rating),))
+
+    def record_many(self, recalls: Iterable[Recall | Feedback], position: Any = None) -> None:
+        """Take in recalls and feedback in their order, as `harness.live.logs` reads them.
+
+        `position` (a JSON value) is kept in the state with them: where a log was read to.
+        """
+        with self._lock:
+            if position is not None:
+                self.position = position
+            self._unsaved = True
+            for one in recalls:
+                if isinstance(one, Feedback):
+                    self._flush()
+                    change = self.requests.feedback(one)
+                    self.totals["feedback_lost" if change is None else "feedback"] += 1
+                    if change is not None:
+                        self.over_time.feedback(change)
+                else:
+                    self._pending.append(one)
+                    if len(self._pending) >= _TOGETHER:
+                        self._flush()
+            now = clock.monotonic()
+            if self._pending and now - self._flushed > _WAIT:
+                self._flush()
+            due = self._state is not None and now - self._saved > _EVERY
+        if due:
+            self.save()
+
+    def snapshot(self) -> dict[str, Any]:
+        """All numbers of this moment, as JSON values; what is not measurable is None."""
+        with self._lock:
+            self.settle()
+            return as_json(self)
+
+    def save(self) -> None:
+        """Write the state, whole or not at all. Without a state's file: does nothing."""
+        if self._state is None:
+            return
+        with self._lock:
+            self._flush()
+            packed = write_state(self)
+            self._saved = clock.monotonic()
+        from harness.files import disk_errors, write_bytes
+
+        with disk_errors(self._state.parent, "name another file with --state"):
+            write_bytes(self._state, packed)
+        self._unsaved = False
+
+    def save_rest(self) -> None:
+        """Write the state if anything came since it was written."""
+        if self._unsaved:
+            self.save()
+
+    def settle(self) -> None:
+        """Score what waits, and hold the window against the thresholds."""
+        with self._lock:
+            self._flush()
+            self._look()
+
+    def close(self) -> None:
+        """Settle, and write the state."""
+        self.settle()
+        self.save()
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        """Score what waits and put it into the window."""
+        recalls, self._pending = self._pending, []
+        self._flushed = clock.monotonic()
+        if not recalls:
+            return
+        rows = self._rows(recalls)
+        columns = as_columns(recalls, rows, self.labels, self._abilities_of(recalls, rows))
+        values = self._values(recalls, rows)
+        first = self.window.total
+        self.requests.forget(len(recalls))
+        slots = self.window.append(columns, values)
+        self.requests.remember(recalls, slots, first)
+        self.over_time.add(columns, values, clock.time())
+        self._count(columns)
+        if self._drift is not None:
+            unlabelled = [
+                r.query if row < 0 else None for row, r in zip(rows, recalls, strict=True)
+            ]
+            self._drift.add(unlabelled)
+        new = tested(columns, values, self.metrics)
+        self.watch.changes(new, self.cells, self._moment())
+        if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
+            self._look()
+
+    def _rows(self, recalls: Sequence[Recall]) -> list[int]:
+        if self.labels is None:
+            return [-1] * len(recalls)
+        find = self.labels.find
+        return [find(recall.query_id, recall.query) for recall in recalls]
+
+    def _abilities_of(self, recalls: Sequence[Recall], rows: Sequence[int]) -> list[int]:
+        """Codes of abilities: the label's, where it has one, else what the recall says."""
+        of_label = self._label_ability
+        return [
+            of_label[row] if row >= 0 and of_label[row] >= 0 else self._ability(recall.ability)
+            for row, recall in zip(rows, recalls, strict=True)
+        ]
+
+    def _values(self, recalls: Sequence[Recall], rows: Sequence[int]) -> npt.NDArray[np.float64]:
+        values = np.full((len(recalls), len(self.metrics)), np.nan)
+        if self._scorer is not None and self.labels is not None:
+            evidence = self.labels.has_evidence
+            at = [
+                i
+                for i, (row, r) in enumerate(zip(rows, recalls, strict=True))
+                if row >= 0 and evidence[row] and r.returned is not None and not r.failed
+            ]
+            if at:
+                values[at] = self._scorer([rows[i] for i in at], [recalls[i] for i in at])
+        return values
+
+    def _count(self, columns: Columns) -> None:
+        totals = self.totals
+        totals["recalls"] += len(columns["time"])
+        for name, column in (
+            ("labelled", "labelled"),
+            ("failed", "failed"),
+            ("no_result", "empty"),
+            ("abstained", "abstained"),
+        ):
+            totals[name] += int(columns[column].sum())
+        timed = columns["seconds"][~np.isnan(columns["seconds"])]
+        np.add.at(self.seconds, np.searchsorted(SECONDS, timed), 1)
+        self.seconds_sum += float(timed.sum())
+
+    def _look(self) -> None:
+        """Hold the window against the thresholds."""
+        self._looked = self.window.total
+        if self.watch.slices:
+            drift = self.drift() if self.watch.asks_for_drift else None
+            self.watch.thresholds(self.cells(), feedback(self.window), drift, self._moment())
+
+    def cells(self) -> dict[str, Cell]:
+        """Numbers of the window by ability; see measure.py."""
+        return cells(self.window, self.metrics, list(self._abilities))
+
+    def drift(self) -> dict[str, Any] | None:
+        """Words of the window against those of the labels; see drift.py."""
+        return None if self._drift is None else self._drift.measure()
+
+    def _moment(self) -> tuple[int, float | None]:
+        """The number of the newest recall, and its time."""
+        if not self.window.total:
+            return 0, None
+        time = float(self.window.columns["time"][(self.window.total - 1) % self.window.size])
+        return self.window.total, None if np.isnan(time) else time
+
+    def _ability(self, name: str | None) -> int:
+        if name is None:
+            return -1
+        if name not in self._abilities and len(self._abilities) >= _ABILITIES:
+            name = "others"
+        return self._abilities.setdefault(name, len(self._abilities))
+
+
+def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:
+    if (one := monitor()) is not None:
+        one.save_rest()
+
+
+class _None:
+    """No labels: no abilities."""
+
+    abilities: tuple[str, ...] = ()

@@ -1,6 +1,0 @@
-"""From a text that a system wrote to the documents of its haystack that it was made of."""
-
-from harness.matching.found import Match, Matching, Way
-from harness.matching.matcher import Matcher
-
-__all__ = ["Match", "Matcher", "Matching", "Way"]

@@ -1,0 +1,218 @@
+"""The curves of a report: metrics against k, recall against tokens, risk against coverage, latency.
+
+Every value is made by the code that scores, so that a curve meets the table at its cut-offs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from harness.pages.material import Material
+from harness.schema import Ability
+from harness.scoring.abstention import risk_coverage, sureness
+from harness.scoring.arrays import Values
+from harness.scoring.budget import BUDGETS, TokenBudget
+from harness.scoring.cells import Column, document_columns
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import protocol
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import Ties, rank_judged
+from harness.scoring.rollup import haystack_sizes
+from harness.scoring.uncertainty import Cells, add_intervals
+from harness.verdicts.compare.scored import Block
+
+FAMILIES = ("recall", "precision", "f1", "hit", "recall_all", "ndcg")
+"""Metrics that are drawn against k; the first two are what a k is chosen by."""
+
+_WITH_INTERVAL = FAMILIES[:2]
+_EVERY_K = 50  # up to here each k is computed, then fewer
+_DEEPER = (60, 70, 80, 90, 100, 125, 150, 200, 250, 300, 400, 500, 750, 1000)
+_POINTS = 200  # of a risk-coverage curve, as many as a screen shows
+_BUDGETS = (50, 100, 150, 200, 300, 400, 500, 750, 1000, 1500, 2000, 3000, 4000, 5000, 7500)
+_BINS = 48
+
+
+def grid(depth: int) -> list[int]:
+    """The cut-offs that are computed: every one to 50, then fewer, and the depth itself."""
+    ks = {*range(1, min(depth, _EVERY_K) + 1), *(k for k in _DEEPER if k <= depth), depth}
+    return sorted(ks)
+
+
+def by_k(material: Material, block: Block) -> dict[str, Any]:
+    """Metrics at every cut-off of `grid`, by slice, under the protocol of `block`.
+
+    Each family has `value`, `chance` and `ceiling` by k, the first two `low` and `high` as well.
+    `best_f1` is the k whose mean F1 is largest.
+    """
+    dataset, rule = material.dataset, protocol(block[0])
+    judged, ties = dataset.judgements(rule.key), Ties(material.run.blocks[block]["ties"])
+    ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
+    scored, present = material.scored(block), judged.document >= 0
+    sizes = haystack_sizes(dataset)
+    ks = grid(min(material.depth, int(sizes.max(initial=1))))
+    metrics = [Metric(family, k) for family in FAMILIES for k in ks]
+    columns = document_columns(rule, metrics, ranked, scored, present, sizes)
+    found = _cells(columns, material.masks)
+    certain = [c for c in columns if str(c.metric).partition("@")[0] in _WITH_INTERVAL]
+    names = {str(c.metric) for c in certain}
+    wanted = {s: {m: cell for m, cell in cells.items() if m in names} for s, cells in found.items()}
+    add_intervals(dataset, certain, material.masks, wanted)
+    return {
+        "ks": ks,
+        "slices": {
+            name: {
+                "n": max(cell["n"] for cell in cells.values()),
+                "best_f1": max(ks, key=lambda k: cells[f"f1@{k}"]["value"]),
+                "families": {
+                    family: _series([cells[f"{family}@{k}"] for k in ks]) for family in FAMILIES
+                },
+            }
+            for name, cells in found.items()
+        },
+        "tokens": _tokens_at(material, ks),
+    }
+
+
+def _cells(columns: Sequence[Column], masks: Mapping[str, Any]) -> Cells:
+    """Cells by slice and metric, of the slices in which a query is scored."""
+    found: Cells = {}
+    for name, mask in masks.items():
+        cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask)) is not None}
+        if cells:
+            found[name] = cells
+    return found
+
+
+def _series(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Values, chance, ceiling and interval ends as parallel lists; only those that are known."""
+    series = {
+        part: [cell[part] for cell in cells]
+        for part in ("value", "chance", "ceiling")
+        if all(cell.get(part) is not None for cell in cells)
+    }
+    if all("interval" in cell for cell in cells):
+        for end in ("low", "high"):
+            series[end] = [cell["interval"][end] for cell in cells]
+    return series
+
+
+def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
+    """Mean tokens of the top k, over the queries of which something can be said."""
+    resolved, counted = material.resolved, material.answered.counted
+    inside = counted[resolved.query]
+    spent = np.bincount(resolved.rank[inside], material.costs[inside], minlength=max(ks) + 1)
+    total = np.cumsum(spent)[np.array(ks)] / max(1, int(counted.sum()))
+    return [float(value) for value in total]
+
+
+def by_tokens(material: Material) -> dict[str, Any]:
+    """Recall of the longest prefix within a budget of tokens, by slice, with intervals.
+
+    `ended` is the share of queries whose ranking ended before the budget was spent: where it is
+    high, the curve is held down by the depth of the run.
+    """
+    budget = TokenBudget(material.ranked, material.resolved, material.costs)
+    without = material.dataset.abilities == str(Ability.ABSTENTION)
+    relevant = material.ranked.query[material.ranked.grade >= 1]
+    evidence = np.bincount(relevant, minlength=material.ranked.n) > 0
+    scored = material.answered.counted & evidence & ~without
+    most = int(budget.per_query[scored].max(initial=0))
+    budgets = [b for b in _BUDGETS if b < most] + [b for b in _BUDGETS if b >= most][:1]
+    budgets = sorted({*budgets, *BUDGETS})
+    columns, ended = [], {}
+    for tokens in budgets:
+        values, short = budget.recall(tokens)
+        known = np.ones(len(values), bool)
+        columns.append(Column(str(tokens), np.where(scored, values, np.nan), known, None, None))
+        ended[tokens] = short
+    found = _cells(columns, _answerable(material))
+    add_intervals(material.dataset, columns, material.masks, found)
+    return {
+        "budgets": budgets,
+        "slices": {
+            name: {
+                "n": cells[str(budgets[0])]["n"],
+                "recall": _series([cells[str(tokens)] for tokens in budgets]),
+                "ended": [float(ended[b][scored & material.masks[name]].mean()) for b in budgets],
+            }
+            for name, cells in found.items()
+        },
+    }
+
+
+def _answerable(material: Material) -> dict[str, Any]:
+    """Slices without those that add nothing to `answerable`, or to `all` where that is missing."""
+    gone = {str(Ability.ABSTENTION)} | ({"all"} if "answerable" in material.masks else set())
+    return {name: mask for name, mask in material.masks.items() if name not in gone}
+
+
+def risk(material: Material) -> dict[str, Any] | None:
+    """Risk against coverage, as the section `abstention` of the scores has it in ten points.
+
+    None where confidences are missing or all the same. `best` is the curve of a system that knows
+    which of its answers are wrong; one that guesses has the risk at full coverage everywhere.
+    """
+    dataset, answered, ranked = material.dataset, material.answered, material.ranked
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    relevant = ranked.query[ranked.grade >= 1]
+    evidence = np.bincount(relevant, minlength=ranked.n) > 0
+    spoke = answered.asked & ~answered.failed
+    judged = (spoke & without | answered.counted & evidence) & (ranked.answered | answered.replied)
+    k = min(10, material.depth)
+    wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))[judged]
+    silent = (answered.abstained | (ranked.returned == 0))[judged]
+    own = answered.confidence[judged]
+    given = ~np.isnan(own[~silent])
+    confidence = own if given.any() else material.top_scores[judged]
+    speaking = confidence[~silent]
+    if np.isnan(speaking).any() or len(np.unique(speaking)) < 2:
+        return None
+    curve = risk_coverage(sureness(confidence, silent), wrong)
+    best = risk_coverage(-wrong, wrong)
+    n = len(curve)
+    at = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).round().astype(int))
+    return {
+        "n": n,
+        "coverage": ((at + 1) / n).tolist(),
+        "risk": curve[at].tolist(),
+        "best": best[at].tolist(),
+        "aurc": float(curve.mean()),
+        "overall": float(curve[-1]),
+        "confidence_is": "the system's own" if given.any() else "the top score",
+        "wrong_is": f"hit@{k} = 0" + (", or no answer exists" if without[judged].any() else ""),
+    }
+
+
+def latency(materials: Sequence[Material]) -> dict[str, Any] | None:
+    """Histograms of milliseconds a query over bins that the runs share, on a log scale.
+
+    None where no run measured any. A run from elsewhere has None in place of its counts.
+    """
+    times = [m.seconds[~np.isnan(m.seconds)] * 1000 for m in materials]
+    everything = np.concatenate(times)
+    everything = everything[everything > 0]
+    if len(everything) == 0:
+        return None
+    low, high = everything.min() / 1.02, everything.max() * 1.02
+    edges = np.geomspace(low, high, _BINS + 1)
+    return {
+        "edges_ms": edges.tolist(),
+        "runs": [
+            {
+                "n": len(mine),
+                "share": (np.histogram(mine.clip(low), edges)[0] / len(mine)).tolist(),
+                **_percentiles(mine),
+            }
+            if len(mine)
+            else None
+            for mine in times
+        ],
+    }
+
+
+def _percentiles(values: Values) -> dict[str, float]:
+    found = np.percentile(values, [50, 95, 99])
+    return {name: float(v) for name, v in zip(("p50", "p95", "p99"), found, strict=True)}

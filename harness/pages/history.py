@@ -1,0 +1,234 @@
+"""A history as one HTML page: lines over time. All its numbers are made here; the page draws them.
+
+What one line over time holds, a value a night in each list (or one value for all):
+
+| key | what |
+|---|---|
+| night, at | place among the nights, and when the run ended, in milliseconds since 1970 |
+| part | runs of the same part are joined by a line; a failure and a break begin a new one |
+| error, breaks, changed | kind of error; why numbers stop being comparable; settings that changed |
+| cells | slice -> metric -> value, n, low, high; of the change difference, from, to, p, said |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import harness
+from harness.errors import UsageError
+from harness.pages.html import ASSETS, VENDOR, page
+from harness.schema import Ability
+from harness.verdicts.history import NAME, Line, Series, read_history, series_of
+from harness.verdicts.verdicts import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED, Verdicts, verdicts
+
+_STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "history/history.css")
+_SCRIPTS = (
+    *("shared/page.js", "shared/charts.js"),
+    *("history/history_chart.js", "history/history_tables.js", "history/history.js"),
+)
+_LIBRARIES = (("d3-7.9.0.min.js", "d3"), ("plot-0.6.17.umd.min.js", "plot"))
+_SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
+_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN)
+_DIGITS = 4
+
+
+def history_of(path: Path) -> Path | None:
+    """The history that a path names: the file, or one in the folder; None where there is none."""
+    if path.is_dir():
+        return path / NAME if (path / NAME).is_file() else None
+    return path if path.suffix == ".jsonl" else None
+
+
+def history_page(path: Path) -> bytes:
+    """The page of a history file. Raises UsageError where it is damaged or holds no run."""
+    return page(
+        "Nightly history",
+        ASSETS / "history" / "history.html",
+        history_data(path),
+        styles=[ASSETS / name for name in _STYLES],
+        scripts=[ASSETS / name for name in _SCRIPTS],
+        libraries=[(VENDOR / code, VENDOR / f"{name}-LICENSE.txt") for code, name in _LIBRARIES],
+    )
+
+
+def history_data(path: Path) -> dict[str, Any]:
+    """Everything that the page draws. Raises UsageError as `history_page`."""
+    lines, torn = read_history(path)
+    if not lines:
+        raise UsageError(f"{path}: holds no run yet; `harness run --config LIST.toml` adds some")
+    try:
+        return _data(lines, torn)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"{path}: a line is not as the harness writes it ({error!r}); remove it"
+        ) from None
+
+
+def _data(lines: Sequence[Line], torn: int) -> dict[str, Any]:
+    nights: dict[str, dict[Series, Line]] = {}
+    for line in lines:  # the last word of a night on a series is the one that holds
+        nights.setdefault(line["night"], {})[series_of(line)] = line
+    judged = [verdicts(night.values()) for night in nights.values()]
+    series = {series_of(line): None for line in lines}
+    found = [_series(one, list(nights.values()), judged) for one in series]
+    return {
+        "harness": harness.__version__,
+        "torn": bool(torn),
+        "said": list(_SAID),
+        "nights": [
+            _night(began, night, verdict.tested)
+            for (began, night), verdict in zip(nights.items(), judged, strict=True)
+        ],
+        "datasets": [_dataset(name, found) for name in dict.fromkeys(name for name, _ in series)],
+        "series": found,
+    }
+
+
+def _night(began: str, night: dict[Series, Line], tested: dict[str, int]) -> dict[str, Any]:
+    states = [line["state"] for line in night.values()]
+    return {
+        "began": began,
+        "at": _milliseconds(began),
+        "of": max(line.get("of", 0) for line in night.values()),
+        "ok": states.count("ok"),
+        "failed": states.count("failed"),
+        "tested": tested,
+    }
+
+
+def _dataset(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What can be chosen for a dataset: metrics, and slices in the usual order."""
+    mine = [one["cells"] for one in found if one["dataset"] == name]
+    slices = {part for cells in mine for part in cells}
+    metrics = {m: None for cells in mine for part in cells.values() for m in part}
+    return {
+        "name": name,
+        "slices": [part for part in _SLICES if part in slices],
+        "metrics": list(metrics),
+    }
+
+
+def _series(
+    series: Series, nights: Sequence[dict[Series, Line]], judged: Sequence[Verdicts]
+) -> dict[str, Any]:
+    """One line over time."""
+    places = [at for at, night in enumerate(nights) if series in night]
+    lines = [nights[at][series] for at in places]
+    last_ok = next((line for line in reversed(lines) if line["state"] == "ok"), None)
+    return {
+        "dataset": series[0],
+        "system": series[1],
+        "night": places,
+        "at": [_milliseconds(line["at"]) for line in lines],
+        "part": _parts(lines),
+        "error": _column([line.get("error") for line in lines]),
+        "breaks": _column([_breaks(line, first=at == 0) for at, line in enumerate(lines)]),
+        "changed": _column([line.get("changed") or None for line in lines]),
+        "failed": _column([(line.get("queries") or {}).get("failed", 0) for line in lines]),
+        "asked": _column([(line.get("queries") or {}).get("asked") for line in lines]),
+        "since": _column([(line.get("change") or {}).get("since") for line in lines]),
+        "version": _column([(line.get("versions") or {}).get("retriever") for line in lines]),
+        "commit": _column([(line.get("versions") or {}).get("commit") for line in lines]),
+        "index": _column([_index_ms(line) for line in lines]),
+        "search": _column([(line.get("times") or {}).get("search_ms") for line in lines]),
+        "about": _about(last_ok),
+        "cells": _cells(series, lines, [judged[at] for at in places]),
+    }
+
+
+def _index_ms(line: Line) -> float | None:
+    seconds = (line.get("times") or {}).get("index_seconds")
+    return None if seconds is None else round(seconds * 1000, _DIGITS)
+
+
+def _about(line: Line | None) -> str:
+    """What the numbers of a line are, as of its last run that went well."""
+    if line is None:
+        return ""
+    data, made = line["data"], line["intervals"]
+    rough = f", rough: {made['rough']}" if made.get("rough") else ""
+    over = f"; intervals over {made['units']} {made['over']}{rough}" if made else ""
+    return (
+        f"{line['protocol']}, {line['unit']}; {data['text']} text, {data['split']}; "
+        f"{line['k']} documents deep; data {data['fingerprint'][:8]}{over}"
+    )
+
+
+def _breaks(line: Line, *, first: bool) -> list[str] | None:
+    """Why the numbers of a run do not follow on those before it."""
+    change = line.get("change") or {}
+    if change.get("state") == "not comparable":
+        reasons: list[str] = change["reasons"]
+        return reasons
+    if change.get("state") == "first" and not first:
+        return ["nothing was kept of the last time"]
+    return None
+
+
+def _parts(lines: Sequence[Line]) -> list[int]:
+    """Numbers of the parts that a line falls into; a failed run is in a part of its own."""
+    parts: list[int] = []
+    part = 0
+    for at, line in enumerate(lines):
+        failed = line["state"] == "failed"
+        if at and (failed or lines[at - 1]["state"] == "failed" or _breaks(line, first=False)):
+            part += 1
+        parts.append(part)
+    return parts
+
+
+def _cells(
+    series: Series, lines: Sequence[Line], judged: Sequence[Verdicts]
+) -> dict[str, dict[str, Any]]:
+    places = {
+        (part, metric): None
+        for line in lines
+        for part, metrics in line.get("cells", {}).items()
+        for metric in metrics
+    }
+    found: dict[str, dict[str, Any]] = {}
+    for part, metric in places:
+        rows = [
+            _row(line, series, part, metric, verdict)
+            for line, verdict in zip(lines, judged, strict=True)
+        ]
+        names = ("value", "n", "low", "high", "difference", "from", "to", "p", "said")
+        columns = zip(*rows, strict=True)
+        found.setdefault(part, {})[metric] = {
+            name: _column(list(column)) for name, column in zip(names, columns, strict=True)
+        }
+    return found
+
+
+def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -> tuple[Any, ...]:
+    cell = line.get("cells", {}).get(part, {}).get(metric)
+    if cell is None:
+        return (None,) * 9
+    mean = (_short(cell["value"]), cell["n"], _short(cell["low"]), _short(cell["high"]))
+    change = line["change"]
+    if change["state"] == "unchanged":
+        return (*mean, 0, None, None, None, _SAID.index(UNCHANGED))
+    verdict = judged.cells.get((series, part, metric))
+    if verdict is None:
+        return (*mean, None, None, None, None, None)
+    other = change["cells"][part][metric]
+    ends = (_short(other[name]) for name in ("difference", "low", "high"))
+    return (*mean, *ends, _short(verdict.p), _SAID.index(verdict.said))
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else round(value, _DIGITS)
+
+
+def _column(values: list[Any]) -> Any:
+    """A list, or the one value that stands everywhere in it."""
+    if not values or isinstance(values[0], list) or any(value != values[0] for value in values):
+        return values
+    return values[0]
+
+
+def _milliseconds(at: str) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)

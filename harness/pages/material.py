@@ -1,0 +1,116 @@
+"""Everything that a report is made from: a scored run folder beside its dataset."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset
+from harness.rankings.rankings import Rankings, read_rankings
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.scored import answered
+from harness.scoring.answered import Answered
+from harness.scoring.arrays import Ints, Values
+from harness.scoring.matching.hits import Hit, read_hits
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import Ranked, Ties, rank_judged
+from harness.scoring.resolve import Resolved, cleaned, resolve
+from harness.scoring.slices import Flags, slices
+from harness.scoring.tokens import token_counts
+from harness.verdicts.compare.scored import Block, ScoredRun
+
+
+@dataclass(frozen=True)
+class Material:
+    """One run, as scoring saw it.
+
+    `ranked` is by the default answer key and in the order as returned; `answered` says what became
+    of each query; `hits` are texts of the system's own, where it returned such.
+    """
+
+    run: ScoredRun
+    dataset: Dataset
+    rankings: Rankings
+    resolved: Resolved
+    ranked: Ranked
+    answered: Answered
+    hits: list[Hit]
+
+    @classmethod
+    def read(cls, folder: Path, dataset: Dataset) -> Material:
+        """Raises UsageError for a folder that is no run, or was not scored."""
+        run = ScoredRun.read(folder)
+        files = RunFolder(folder)
+        hits = read_hits(dataset, files.hits) if files.hits.is_file() else []
+        rankings, _ = cleaned(read_rankings(files.rankings), dataset)
+        ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
+        found = resolve(rankings, dataset)
+        return cls(run, dataset, rankings, found, ranked, answered(files, dataset), hits)
+
+    @property
+    def depth(self) -> int:
+        """How many documents a ranking could hold."""
+        depth: int = self.run.scores["depth"]
+        return depth
+
+    @cached_property
+    def masks(self) -> dict[str, Flags]:
+        """Slices of the queries: `all`, `answerable` and the abilities."""
+        named = slices(self.dataset)
+        return {name: mask for name, mask in named.items() if not name.startswith("category:")}
+
+    @cached_property
+    def row_of(self) -> dict[str, int]:
+        """Row of the query table by id."""
+        return {name: row for row, name in enumerate(self.dataset.query_ids)}
+
+    @cached_property
+    def costs(self) -> Ints:
+        """Tokens that each row of `resolved` costs in a prompt."""
+        given = self.answered.tokens
+        return token_counts(self.dataset, self.resolved.row) if given is None else given
+
+    @cached_property
+    def seconds(self) -> Values:
+        """What each query took, shape (queries,); NaN where nobody measured it."""
+        seconds = np.full(self.dataset.n_queries, np.nan)
+        if (self.run.folder / "queries.parquet").is_file():
+            table = RunFolder(self.run.folder).queries
+            at = [self.row_of[name] for name in table["query"].to_pylist()]
+            seconds[at] = table["seconds"].to_numpy(zero_copy_only=False).astype(float)
+        return seconds
+
+    def values(self, block: Block, metric: str) -> Values:
+        """A metric of scores.parquet, shape (queries,); NaN where it was not scored."""
+        rows = self.run.rows(block)
+        values = np.full(self.dataset.n_queries, np.nan)
+        values[[self.row_of[name] for name in rows.queries]] = rows.values(metric)
+        return values
+
+    def scored(self, block: Block) -> Flags:
+        """Queries that a protocol gave any value."""
+        metrics = self.metrics(block)
+        found = [~np.isnan(self.values(block, metric)) for metric in metrics]
+        return np.any(found, axis=0) if found else np.zeros(self.dataset.n_queries, bool)
+
+    def metrics(self, block: Block) -> list[str]:
+        """Metrics that a protocol was scored by."""
+        all_: dict[str, Any] = self.run.blocks[block]["slices"].get("all", {"metrics": {}})
+        return list(all_["metrics"])
+
+    @cached_property
+    def top_scores(self) -> npt.NDArray[np.float64]:
+        """Best score of each query's ranking, shape (queries,); NaN without."""
+        top = np.full(self.dataset.n_queries, np.nan)
+        if self.rankings.score is not None:
+            starts = self.rankings.starts
+            for i, name in enumerate(self.rankings.query_ids):
+                if name in self.row_of and starts[i + 1] > starts[i]:
+                    mine = self.rankings.score[starts[i] : starts[i + 1]]
+                    top[self.row_of[name]] = mine.max()
+        return top

@@ -1,0 +1,288 @@
+"""Rankings as columns: what a retriever returned, from memory, TREC run files, JSONL or Parquet.
+
+A ranking on disk is all that scoring needs. Ids here are the dataset's own ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import UsageError
+from harness.rankings.arrow import take, to_numpy
+from harness.rankings.jsonl import read_jsonl
+from harness.rankings.pairs import Pairs
+from harness.rankings.trec import map_blocks, nan_line
+
+T = TypeVar("T")
+
+_LINES = 1 << 16  # written at a time
+
+Run = Mapping[str, Mapping[str, float]]
+"""Rankings in memory, as pytrec_eval and BEIR have them: query id -> document id -> score."""
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Rankings of many queries, one row a returned document.
+
+    Shapes: `query`, `document` and `score` have length n and are grouped by query; the rows of a
+    query stand in the order in which they were returned. `query` holds indices into `query_ids`.
+    `score` is None where the system gave none: then only the order counts.
+    """
+
+    query_ids: list[str]
+    query: npt.NDArray[np.int32]
+    document: pa.ChunkedArray
+    score: npt.NDArray[np.float64] | None
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @property
+    def starts(self) -> npt.NDArray[np.int64]:
+        """Row where each query's ranking begins; shape (len(query_ids) + 1,)."""
+        return np.searchsorted(self.query, np.arange(len(self.query_ids) + 1))
+
+
+def read_rankings(source: str | Path | Run | Rankings) -> Rankings:
+    """Rankings from a file (by its ending: .parquet, .jsonl, else TREC; .gz too) or a dict.
+
+    Raises UsageError, naming file and line, for what cannot be read and for scores that are NaN.
+    """
+    if isinstance(source, Rankings):
+        return source
+    if isinstance(source, Mapping):
+        return from_dict(source)
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such run file")
+    if is_trec(path):
+        return _read_trec(path)
+    return _read_parquet(path) if ".parquet" in path.suffixes else _read_jsonl(path)
+
+
+def is_trec(path: Path) -> bool:
+    """True for a file whose ending says nothing else: it is read as a TREC run file."""
+    return {".parquet", ".jsonl"}.isdisjoint(path.suffixes)
+
+
+def from_dict(run: Run) -> Rankings:
+    """Rankings from `{query: {document: score}}`; the caller's dictionary is left as it is.
+
+    Raises UsageError for a dictionary of another form, and for scores that are NaN.
+    """
+    sizes = [len(documents) for documents in run.values()]
+    try:
+        scores = np.fromiter((s for r in run.values() for s in r.values()), np.float64, sum(sizes))
+        documents = pa.array((d for ranking in run.values() for d in ranking), pa.string())
+        ids = pa.array(list(run), pa.string())
+        if ids.null_count or documents.null_count:
+            raise TypeError("an id is None")
+    except (AttributeError, TypeError, ValueError, pa.ArrowException) as error:
+        raise UsageError(
+            f"the run must be {{query: {{document: score}}}}, ids text and scores numbers ({error})"
+        ) from None
+    query = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    return _checked(list(run), query, pa.chunked_array([documents]), scores, "the run")
+
+
+# -- TREC -----------------------------------------------------------------------------------------
+
+
+def _read_trec(path: Path) -> Rankings:
+    table = pa.concat_tables(map_blocks(path, lambda block: block))
+    queries = table["query"].unify_dictionaries().combine_chunks()
+    scores = to_numpy(table["score"])
+    if np.isnan(scores).any():
+        raise UsageError(
+            f"{path}, line {nan_line(path)}: the score is NaN, which has no place in an order; "
+            "mend the system that wrote it"
+        )
+    return _checked(
+        queries.dictionary.to_pylist(),
+        to_numpy(queries.indices),
+        table["document"],
+        scores,
+        str(path),
+    )
+
+
+def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
+    """What `work`, in a few threads, makes of a TREC run file, block by block: in little memory.
+
+    A query whose lines stand apart in the file may come in several blocks, and NaN scores are not
+    refused yet; `read_rankings` sees to both.
+    """
+
+    def call(block: pa.Table) -> T:
+        queries = block["query"].chunk(0)
+        return work(
+            _grouped(
+                queries.dictionary.to_pylist(),
+                to_numpy(queries.indices),
+                block["document"],
+                to_numpy(block["score"]),
+            )
+        )
+
+    return map_blocks(path, call)
+
+
+# -- JSONL and Parquet ----------------------------------------------------------------------------
+
+
+def _read_jsonl(path: Path) -> Rankings:
+    ids, query, documents, scores = read_jsonl(path)
+    column = pa.chunked_array([pa.array(documents, pa.string())])
+    return _checked(ids, query, column, scores, str(path))
+
+
+def _read_parquet(path: Path) -> Rankings:
+    """Columns query, document and, where there are scores, score; other columns are ignored."""
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(path).names
+        missing = {"query", "document"} - set(names)
+        if missing:
+            raise UsageError(f"{path}: no column {', '.join(sorted(missing))}; it has {names}")
+        wanted = [name for name in ("query", "document", "score") if name in names]
+        table = pq.read_table(path, columns=wanted)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+    if "score" in wanted and table["score"].null_count == len(table):
+        table = table.drop_columns("score")
+    types = {"query": pa.string(), "document": pa.string(), "score": pa.float64()}
+    for name in table.column_names:
+        column = table[name]
+        if column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            remedy = "give all scores or none" if name == "score" else "give every id"
+            raise UsageError(
+                f"{path}, row {row}: no {name}, the first of {column.null_count} without; {remedy}"
+            )
+        try:
+            column = column.cast(types[name])
+        except pa.ArrowException as error:
+            raise UsageError(
+                f"{path}: the column {name} holds {column.type}, not {types[name]} ({error})"
+            ) from None
+        table = table.set_column(table.column_names.index(name), name, column)
+    queries = table["query"].dictionary_encode().unify_dictionaries().combine_chunks()
+    scores = table["score"].to_numpy() if "score" in table.column_names else None
+    return _checked(
+        queries.dictionary.to_pylist() if len(table) else [],
+        queries.indices.to_numpy(zero_copy_only=False) if len(table) else np.zeros(0, np.int32),
+        table["document"],
+        scores,
+        str(path),
+    )
+
+
+# -- what every way in ends with ------------------------------------------------------------------
+
+
+def _checked(
+    query_ids: list[str],
+    query: npt.NDArray[np.int32],
+    document: pa.ChunkedArray,
+    score: npt.NDArray[np.float64] | None,
+    where: str,
+) -> Rankings:
+    """Rankings of rows in any order. Raises UsageError for NaN."""
+    if score is not None and np.isnan(score).any():
+        bad = np.flatnonzero(np.isnan(score))
+        raise UsageError(
+            f"{where}: {len(bad)} scores are NaN, first for query {query_ids[query[bad[0]]]!r}; "
+            "a NaN has no place in an order, so mend the system that wrote it"
+        )
+    return _grouped(query_ids, query, document, score)
+
+
+def _grouped(
+    query_ids: list[str],
+    query: npt.NDArray[np.int32],
+    document: pa.ChunkedArray,
+    score: npt.NDArray[np.float64] | None,
+) -> Rankings:
+    """Group the rows by query, in order of first mention; order is kept inside."""
+    if (query[1:] < query[:-1]).any():
+        order = np.argsort(query, kind="stable")
+        query, document = query[order], take(document, order)
+        score = None if score is None else score[order]
+    return Rankings(query_ids, query.astype(np.int32, copy=False), document, score)
+
+
+def duplicates(rankings: Rankings) -> npt.NDArray[np.int64]:
+    """Rows whose document stands in the same query's ranking above them already."""
+    return Pairs(rankings.query, rankings.document).repeated()
+
+
+def best_first(rankings: Rankings) -> Rankings:
+    """The rankings with each query's scores descending; equals stay in the order they stand in.
+
+    Run files and dictionaries may come in any order; most come so already and cost one look.
+    """
+    score, query = rankings.score, rankings.query
+    if score is None or not ((score[1:] > score[:-1]) & (query[1:] == query[:-1])).any():
+        return rankings
+    order = np.lexsort((-score, query))
+    document = take(rankings.document, order)
+    return Rankings(rankings.query_ids, query, document, score[order])
+
+
+def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
+    """The rankings less some rows."""
+    keep = np.ones(len(rankings), bool)
+    keep[rows] = False
+    return Rankings(
+        rankings.query_ids,
+        rankings.query[keep],
+        rankings.document.filter(pa.array(keep)),
+        None if rankings.score is None else rankings.score[keep],
+    )
+
+
+def write_trec(rankings: Rankings, path: Path, tag: str) -> None:
+    """Write a TREC run file. Systems without scores get n, n-1, ... so that the order is kept.
+
+    Raises UsageError when an id is empty or holds white space, which the format cannot carry.
+    """
+    query_ids = pa.array(rankings.query_ids, pa.string())
+    for what, values in (("query", query_ids), ("document", rankings.document)):
+        blank = pc.match_substring_regex(values, r"[\s\v\x{85}\pZ]|^$")
+        if pc.any(blank).as_py():
+            raise UsageError(
+                f"{what} ids that are empty or hold white space cannot stand in a TREC run file"
+            )
+    starts = rankings.starts
+    sizes = np.diff(starts)
+    position = np.arange(len(rankings)) - np.repeat(starts[:-1], sizes)
+    score = rankings.score
+    if score is None:
+        score = np.repeat(sizes, sizes) - position.astype(np.float64)
+    end = f"{tag}\n"
+    with path.open("wb") as file:
+        for start in range(0, len(rankings), _LINES):
+            rows = slice(start, start + _LINES)
+            document = rankings.document.slice(start, _LINES)
+            lines = pc.binary_join_element_wise(
+                query_ids.take(pa.array(rankings.query[rows])),
+                "Q0",
+                pa.concat_arrays(document.chunks).cast(pa.string()),
+                pa.array(position[rows] + 1).cast(pa.string()),
+                pa.array(score[rows]).cast(pa.string()),
+                end,
+                " ",
+            )
+            # Not through Arrow's CSV writer: that refuses ids with a quotation mark.
+            ends = np.frombuffer(lines.buffers()[1], np.int32)
+            file.write(memoryview(lines.buffers()[2])[: ends[len(lines)]])

@@ -1,0 +1,89 @@
+"""Hits that are texts, resolved and written into a run's folder."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import disk_errors, folder_aside, write_json
+from harness.rankings.rankings import read_rankings
+from harness.runs.folder.ranked import Ranking, as_rankings
+from harness.runs.folder.run_folder import RunFolder, folder_name, write_rankings
+from harness.scoring.matching.found import Matching
+from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, summary, write_hits
+from harness.scoring.matching.resolve import resolve_hits
+
+
+def resolve_into(
+    folder: Path, dataset: Dataset, hits: Sequence[Hit], k: int, matching: Matching | None = None
+) -> tuple[dict[int, Ranking], dict[str, Any]]:
+    """Resolve hits and write hits.parquet; returns each query's ranking, and how it went.
+
+    Rankings are cut at k documents. What is returned second stands in run.json as `hits`.
+    """
+    settings = matching or Matching()
+    embed = None
+    if settings.semantic is not None:
+        from harness.retrievers.minilm import unit_vectors
+
+        embed = unit_vectors("matching by meaning")
+    resolve_hits(dataset, hits, settings, embed)
+    write_hits(dataset, hits, folder / "hits.parquet")
+    rankings: dict[int, Ranking] = {}
+    beyond = 0
+    for query, mine in by_query(hits):
+        rows, cut = expand(mine, k)
+        beyond += cut
+        scores = None
+        if all(hit.score is not None for hit in mine):
+            scores = np.array([row.hit.score for row in rows], np.float64)
+        documents = np.array([row.document for row in rows], np.int32)
+        rankings[query] = Ranking(query, documents, scores)
+    about = {**summary(hits), "documents_beyond_k_left_out": beyond, "matching": asdict(settings)}
+    return rankings, about
+
+
+def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
+    """A copy of a run whose texts are resolved by other settings, beside it; its texts are kept.
+
+    Raises UsageError for a run without texts of the system's own.
+    """
+    run = RunFolder(folder)
+    if not run.hits.is_file():
+        raise UsageError(f"{folder}: its system returned documents, so there is nothing to match")
+    record = run.record
+    k = record["settings"]["k"]
+    name = record["retriever"]["name"]
+    copy = folder.parent / folder_name(
+        dataset, name, {"run": folder.name, "matching": asdict(matching)}
+    )
+    with disk_errors(folder.parent, "make it writable"), folder_aside(copy) as aside:
+        ranked, about = resolve_into(aside, dataset, read_hits(dataset, run.hits), k, matching)
+        queries = read_rankings(run.rankings).query_ids
+        write_queries(aside, dataset, ranked, queries, name)
+        for file in ("queries.parquet", "errors.jsonl"):
+            if (folder / file).is_file():
+                shutil.copy(folder / file, aside / file)
+        write_json(aside / "run.json", {**record, "hits": about})
+    return copy
+
+
+def write_queries(
+    folder: Path,
+    dataset: Dataset,
+    ranked: dict[int, Ranking],
+    queries: Sequence[str],
+    system: str,
+) -> None:
+    """Write the rankings of `queries`; those without a hit were answered with nothing."""
+    row = {name: i for i, name in enumerate(dataset.query_ids)}
+    nothing = np.zeros(0, np.int32)
+    all_ = [ranked.get(row[q], Ranking(row[q], nothing, np.zeros(0))) for q in queries]
+    write_rankings(as_rankings(dataset, all_), folder, system)

@@ -1,0 +1,164 @@
+"""Rankings that another system wrote, as a run folder."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import harness
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.rankings.rankings import Rankings, read_rankings
+from harness.runs.folder.from_hits import resolve_into, write_queries
+from harness.runs.folder.hits_file import is_hits_file, read_hits_file
+from harness.runs.folder.run_folder import RUN_VERSION, dataset_record, folder_name, write_rankings
+from harness.scoring.matching.found import Matching
+from harness.scoring.resolve import cleaned, resolve
+
+
+def import_rankings(
+    source: Path,
+    dataset: Dataset,
+    *,
+    out: Path,
+    name: str,
+    k: int | None,
+    strict: bool,
+    matching: Matching | None = None,
+) -> Path:
+    """Make a run folder of rankings that another system wrote; says what is odd about them.
+
+    Texts of its own (see hits_file) are resolved to documents by `matching`.
+
+    Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
+    when `strict`, for repeated documents and unknown queries.
+    """
+    if is_hits_file(source):
+        return _import_hits(source, dataset, out, name, k, strict, matching)
+    rankings = read_rankings(source)
+    rankings, notes = known_queries(rankings, dataset, source)
+    say(source, notes, strict)
+    deepest = int(np.diff(rankings.starts).max(initial=0))
+    if k is not None and deepest > k:
+        raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
+    return _write(
+        out,
+        dataset,
+        rankings,
+        name=name,
+        k=k or max(deepest, 1),
+        source={"file": source.name, "sha256": digest(source), "notes": notes},
+    )
+
+
+def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
+    """The rankings as they are scored, and what is odd about them.
+
+    Raises UsageError where none of the queries, or none of the documents, is the dataset's.
+    """
+    notes: list[str] = []
+    known = set(dataset.query_ids)
+    unknown = [query for query in rankings.query_ids if query not in known]
+    if len(unknown) == len(rankings.query_ids):
+        raise UsageError(
+            f"{source}: none of its {len(unknown)} queries is in {dataset.name}, first "
+            f"{unknown[0]!r} where the dataset has {dataset.query_ids[0]!r}"
+            if unknown
+            else f"{source}: holds no ranking"
+        )
+    if unknown:
+        notes.append(f"{len(unknown)} of its queries not in {dataset.name}, which are ignored")
+    rankings, repeated = cleaned(rankings, dataset)
+    resolved = resolve(rankings, dataset)
+    absent, n = resolved.unknown_documents, len(resolved.row)
+    if n and absent == n:
+        manifest = dataset.manifest
+        raise UsageError(
+            f"{source}: none of its documents is in the haystack of its query, first "
+            f"{rankings.document[0].as_py()!r} where {dataset.name} has "
+            f"{dataset.documents[0].id!r} at granularity {manifest.granularity}, text "
+            f"{manifest.text}; choose another with --granularity or --text"
+        )
+    if absent:
+        notes.append(f"{absent} of its {n} documents are not in the haystack of their query")
+    if repeated:
+        notes.append(f"{repeated} rows repeat a document of their ranking; its best place counts")
+    return rankings, notes
+
+
+def _import_hits(
+    source: Path,
+    dataset: Dataset,
+    out: Path,
+    name: str,
+    k: int | None,
+    strict: bool,
+    matching: Matching | None,
+) -> Path:
+    file = read_hits_file(source, dataset)
+    if not file.queries:
+        raise UsageError(f"{source}: none of its queries is in {dataset.name}")
+    notes = []
+    if file.unknown:
+        notes.append(f"{len(file.unknown)} of its queries not in {dataset.name}, which are ignored")
+    if lost := sum(hit.unknown for hit in file.hits):
+        notes.append(f"{lost} of its sources are not in the haystack of their query")
+    say(source, notes, strict)
+    depth = k or max((hit.place for hit in file.hits), default=1)
+    about = {"file": source.name, "sha256": digest(source), "notes": notes}
+    identity: dict[str, Any] = {"rankings": about["sha256"], "k": depth}
+    if matching is not None:
+        identity["matching"] = asdict(matching)
+    folder = out / folder_name(dataset, name or "run", identity)
+    hits = [hit for hit in file.hits if hit.place <= depth]
+    with disk_errors(out, "name another folder with --out"), folder_aside(folder) as aside:
+        ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
+        write_queries(aside, dataset, ranked, list(file.queries), name)
+        record = import_record(dataset, name, depth, about)
+        write_json(aside / "run.json", {**record, "hits": resolved})
+    return folder
+
+
+def say(source: Path, notes: list[str], strict: bool) -> None:
+    """Warn of what is odd about a file; raises UsageError instead when `strict`."""
+    if strict and notes:
+        raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
+    for note in notes:
+        print(f"warning: {source}: {note}", file=sys.stderr)
+
+
+def _write(
+    out: Path,
+    dataset: Dataset,
+    rankings: Rankings,
+    *,
+    name: str,
+    k: int,
+    source: dict[str, Any],
+) -> Path:
+    """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
+    folder = out / folder_name(dataset, name or "run", {"rankings": source["sha256"], "k": k})
+    remedy = "name another folder with --out"
+    with disk_errors(out, remedy), folder_aside(folder) as aside:
+        write_rankings(rankings, aside, name)
+        write_json(aside / "run.json", import_record(dataset, name, k, source))
+    return folder
+
+
+def import_record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
+    """run.json of rankings from elsewhere; `source` says where they are from."""
+    return {
+        "run_version": RUN_VERSION,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dataset": dataset_record(dataset),
+        "retriever": {"name": name, "rankings_from": source},
+        "settings": {"k": k},
+        "queries": {"asked": dataset.n_queries, "failed": 0},
+        "versions": {"harness": harness.__version__},
+    }

@@ -1,0 +1,113 @@
+"""The folder of a run, whoever made its rankings. Scoring, boards and pages need nothing else.
+
+| file | what |
+|---|---|
+| rankings.parquet | query, document, rank, score: the dataset's ids, best first |
+| rankings.trec | the same as a TREC run file (left out when an id holds white space) |
+| run.json | dataset, system, settings, times, machine, versions, git state |
+| queries.parquet | query, seconds, returned, confidence, abstained, failed (own runs only) |
+| hits.parquet | texts of the system's own, and the documents they were resolved to |
+| errors.jsonl | query and trace, one line a failed query; only when there are any |
+| scores.json | protocols x slices x metrics, each with n, chance, ceiling and signature |
+| scores.parquet | one row a query and protocol |
+| semantic.parquet | one row a query: by similarity of texts, and by ids; only where asked for |
+| left_out.json | ids that a protocol did not score, by reason |
+| feedback.json | clicks and ratings, with what they cannot tell (runs from a log that has any) |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.rankings.rankings import Rankings, write_trec
+
+RUN_VERSION = 1
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A finished run on disk."""
+
+    path: Path
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """run.json. Raises UsageError when the folder is not a run's."""
+        record: dict[str, Any] = read_json(self.path / "run.json")
+        if not isinstance(record, dict) or record.get("run_version") != RUN_VERSION:
+            raise UsageError(f"{self.path}: not a run folder of this version of the harness")
+        return record
+
+    @property
+    def rankings(self) -> Path:
+        """The rankings, all that scoring needs."""
+        return self.path / "rankings.parquet"
+
+    @property
+    def hits(self) -> Path:
+        """Texts that the system returned, with the documents they stand for; often not there."""
+        return self.path / "hits.parquet"
+
+    @property
+    def queries(self) -> pa.Table:
+        """queries.parquet."""
+        import pyarrow.parquet as pq
+
+        return pq.read_table(self.path / "queries.parquet")
+
+
+def folder_name(dataset: Dataset, system: str, identity: dict[str, Any]) -> str:
+    """Readable, and the same for the same settings: dataset, granularity, system, digest."""
+    import orjson
+
+    seen = {**identity, "dataset": dataset.fingerprint}
+    key = hashlib.sha256(orjson.dumps(seen, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+    name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
+    return f"{dataset.name.replace('/', '-')}-{dataset.manifest.granularity}-{name}-{key}"
+
+
+def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
+    """Write rankings.parquet and rankings.trec."""
+    import pyarrow.parquet as pq
+
+    starts = rankings.starts
+    rank = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts)) + 1
+    query_ids = pa.array(rankings.query_ids, pa.string())
+    columns = {
+        "query": pa.DictionaryArray.from_arrays(rankings.query, query_ids),
+        "document": rankings.document,
+        "rank": pa.array(rank, pa.int32()),
+    }
+    if rankings.score is not None:
+        columns["score"] = pa.array(rankings.score)
+    pq.write_table(pa.table(columns), folder / "rankings.parquet", compression="zstd")
+    try:
+        write_trec(rankings, folder / "rankings.trec", "_".join(system.split()))
+    except UsageError:
+        # An id with white space cannot stand in that format; the Parquet file has everything.
+        (folder / "rankings.trec").unlink(missing_ok=True)
+
+
+def dataset_record(dataset: Dataset) -> dict[str, Any]:
+    """What a run folder says of its dataset."""
+    manifest = dataset.manifest
+    return {
+        "name": manifest.name,
+        "granularity": manifest.granularity,
+        "text": manifest.text,
+        "split": manifest.split,
+        "fingerprint": manifest.fingerprint,
+        "published_files": manifest.published,
+        "counts": manifest.counts,
+        "licence": manifest.licence,
+    }

@@ -1,0 +1,121 @@
+"""Scores a run folder: from its rankings, into the same folder."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.files import disk_errors, write_bytes, write_json
+from harness.rankings.rankings import read_rankings
+from harness.runs.folder.run_folder import RunFolder
+from harness.scoring.answered import Answered
+from harness.scoring.choices import Choices, Scores
+from harness.scoring.matching.found import Matching
+from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
+from harness.scoring.score import score
+from harness.scoring.tokens import text_tokens, token_counts
+
+
+def score_run(
+    folder: Path,
+    dataset: Dataset,
+    choices: Choices | None = None,
+    *,
+    semantic: float | None = None,
+) -> Scores:
+    """Score a run folder from its rankings, and write the scores into it.
+
+    `semantic` is the cosine from which on texts are similar: given, accuracy by similarity of texts
+    is measured too (see harness/scoring/semantic). Raises UsageError for what is no run folder,
+    protocols that do not fit, a folder that cannot be written, and `semantic` without its model.
+    """
+    run = RunFolder(folder)
+    record = run.record
+    depth = record["settings"]["k"]
+    known = answered(run, dataset)
+    scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=known)
+    by_text = None
+    if semantic is not None:
+        from harness.runs.folder.semantic import semantic_of_run
+
+        about, by_text = semantic_of_run(run, dataset, known, choices or Choices(), semantic)
+        scores.summary["semantic"] = about
+    if "hits" in record:
+        scores.summary["hits"] = record["hits"]
+    with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
+        write_bytes(folder / "scores.parquet", _parquet(scores.per_query))
+        if by_text is None:
+            (folder / "semantic.parquet").unlink(missing_ok=True)  # of scores that are replaced
+        else:
+            write_bytes(folder / "semantic.parquet", _parquet(by_text))
+        write_json(folder / "left_out.json", scores.left_out)
+        write_json(folder / "scores.json", scores.summary)
+    return scores
+
+
+def _parquet(table: pa.Table) -> bytes:
+    import pyarrow.parquet as pq
+
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
+
+
+def answered(run: RunFolder, dataset: Dataset) -> Answered:
+    """What became of each query of a run, and what is known of texts that its system returned."""
+    known = _asked(run, dataset)
+    if not run.hits.is_file():
+        return known
+    record = run.record
+    hits, k = read_hits(dataset, run.hits), record["settings"]["k"]
+    rows = [row for _, mine in by_query(hits) for row in expand(mine, k)[0]]
+    costs = text_tokens([row.hit.text if row.first else "" for row in rows])
+    # A hit without a text costs what its documents do.
+    plain = np.array([-1 if row.hit.text else row.document for row in rows], np.int32)
+    costs += token_counts(dataset, plain)
+    return replace(
+        known,
+        unmeasurable=unmeasurable(hits, dataset.n_queries),
+        places_unresolved=sum(row.document < 0 for row in rows),
+        tokens=costs,
+        match=_said(Matching(**record["hits"]["matching"])),
+        texts=_texts(hits, dataset),
+    )
+
+
+def _texts(hits: list[Hit], dataset: Dataset) -> list[list[str]]:
+    """What each query was answered with; a hit without a text is the text of its documents."""
+    texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
+    for query, mine in by_query(hits):
+        for hit in mine:
+            own = [hit.text] if hit.text else dataset.documents.contents(np.array(hit.documents))
+            texts[query].append(" ".join(own))
+    return texts
+
+
+def _said(matching: Matching) -> str:
+    """How texts were resolved, for signatures; sources and containment always come first."""
+    said = f"token-f1>={matching.f1:g}"
+    return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
+
+
+def _asked(run: RunFolder, dataset: Dataset) -> Answered:
+    """What queries.parquet says; a run from elsewhere was asked everything."""
+    if not (run.path / "queries.parquet").is_file():
+        return Answered.everything(dataset.n_queries)
+    table = run.queries
+    known = {name: i for i, name in enumerate(dataset.query_ids)}
+    at = np.array([known[name] for name in table["query"].to_pylist()], np.int64)
+    n = dataset.n_queries
+    asked, failed, abstained = (np.zeros(n, bool) for _ in range(3))
+    confidence = np.full(n, np.nan)
+    asked[at] = True
+    failed[at] = table["failed"].to_numpy(zero_copy_only=False)
+    abstained[at] = table["abstained"].to_numpy(zero_copy_only=False)
+    confidence[at] = table["confidence"].to_numpy(zero_copy_only=False).astype(float)
+    return Answered(asked, asked & ~failed, failed, confidence, abstained)

@@ -1,0 +1,190 @@
+"""Semantic accuracy of a run on a dataset, beside its numbers by ids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+import harness
+from harness.dataset.reader import Dataset
+from harness.rankings.rankings import read_rankings
+from harness.runs.folder.run_folder import RunFolder
+from harness.scoring.answered import Answered
+from harness.scoring.arrays import Values
+from harness.scoring.choices import Choices
+from harness.scoring.matching.hits import by_query, expand, read_hits
+from harness.scoring.metrics import Metric
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import Ties, rank_judged
+from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.semantic.accuracy import Asked, Haystacks, measured, sample_of
+from harness.scoring.semantic.model import Model, minilm
+from harness.scoring.semantic.section import BY_ID, PROTOCOL, section
+from harness.scoring.signature import Signature, digest
+from harness.scoring.slices import slices
+from harness.scoring.uncertainty import independent
+
+KS = (1, 5, 10)
+
+
+def semantic_of_run(
+    run: RunFolder,
+    dataset: Dataset,
+    answered: Answered,
+    choices: Choices,
+    threshold: float,
+    model: Model | None = None,
+) -> tuple[dict[str, Any], pa.Table]:
+    """The `semantic` section of scores.json, and the values of each query.
+
+    What stands in a place of a ranking is the text that the system returned there, or else that of
+    the document. Gold texts are those of the documents of the default answer key; pieces of
+    evidence are counted as recall counts them. A query counts that was asked, did not fail, and has
+    evidence with a text, whether or not its texts could be resolved to documents. Raises UsageError
+    where the model is missing and for a threshold that is none.
+    """
+    record = run.record
+    depth = record["settings"]["k"]
+    ks = tuple(k for k in choices.ks or KS if k <= depth) or (1,)
+    rankings, _ = cleaned(read_rankings(run.rankings), dataset)
+    ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
+    if run.hits.is_file():
+        returned = _texts_of_hits(dataset, run, depth, max(ks))
+    else:
+        returned = _texts_of_documents(dataset, rankings, max(ks))
+    counted = answered.asked & ~answered.failed
+    if choices.missing == "skip":
+        counted &= ranked.answered | answered.replied
+    relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
+    asked = _asked(dataset, returned, counted & relevant)
+    sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
+    rows = sample_of(sizes, max(ks), seed=0)
+    texts = [
+        dataset.documents.contents(dataset.haystack_rows(h)[some]) for h, some in enumerate(rows)
+    ]
+    sampled = any(len(some) < size for some, size in zip(rows, sizes, strict=True))
+    found = measured(asked, Haystacks(texts, sampled), ks, threshold, model or minilm())
+    by_id = {
+        f"{name}@{k}": np.where(answered.counted & counted, Metric(name, k)(ranked), np.nan)
+        for name in BY_ID.values()
+        for k in ks
+    }
+    has_text = np.array([bool(one.gold) for one in asked])
+    left_out = {
+        "failed with an error": int(answered.failed.sum()),
+        "no evidence in the answer key": int((counted & ~relevant).sum()),
+        "the evidence has no text in the corpus": int((counted & relevant & ~has_text).sum()),
+    }
+    sign = _Sign(dataset, counted, depth, choices.missing, found.threshold, found.model)
+    about = section(
+        found,
+        slices(dataset),
+        independent(dataset),
+        sign,
+        {reason: n for reason, n in left_out.items() if n},
+        by_id,
+    )
+    return about, _table(dataset, counted, found.per_query | by_id)
+
+
+def _texts_of_documents(dataset: Dataset, rankings: Any, deepest: int) -> list[list[str]]:
+    """The text in each place of each query's ranking; blank for an unknown document."""
+    resolved = resolve(rankings, dataset)
+    top = np.flatnonzero(resolved.rank <= deepest)
+    row = resolved.row[top]
+    texts = dataset.documents.contents(np.maximum(row, 0))
+    returned: list[list[str]] = [[] for _ in range(dataset.n_queries)]
+    for query, known, text in zip(
+        resolved.query[top].tolist(), (row >= 0).tolist(), texts, strict=True
+    ):
+        returned[query].append(text if known else "")
+    return returned
+
+
+def _texts_of_hits(dataset: Dataset, run: RunFolder, depth: int, deepest: int) -> list[list[str]]:
+    """The same where the system returned texts; one of several documents has their places."""
+    returned: list[list[str]] = [[] for _ in range(dataset.n_queries)]
+    for query, mine in by_query(read_hits(dataset, run.hits)):
+        for row in expand(mine, depth)[0][:deepest]:
+            text = row.hit.text
+            if not text and row.document >= 0:
+                text = dataset.documents[row.document].content
+            returned[query].append(text)
+    return returned
+
+
+def _asked(
+    dataset: Dataset, returned: Sequence[Sequence[str]], counted: npt.NDArray[np.bool_]
+) -> list[Asked]:
+    """What is compared, of every query; no gold text where the query does not count."""
+    judged = dataset.judgements()
+    relevant = np.flatnonzero((judged.grade >= 1) & counted[judged.query])
+    ends = np.searchsorted(judged.query[relevant], np.arange(dataset.n_queries + 1))
+    texts = dataset.documents.contents(np.maximum(judged.document[relevant], 0))
+    there = judged.document[relevant] >= 0
+    asked = []
+    for query, (start, end) in enumerate(pairwise(ends.tolist())):
+        units, piece = np.unique(judged.unit[relevant[start:end]], return_inverse=True)
+        mine = np.flatnonzero(there[start:end])
+        gold = [texts[start + at] for at in mine.tolist()]
+        haystack = int(dataset.query_haystack[query])
+        asked.append(Asked(returned[query], gold, piece[mine].tolist(), len(units), haystack))
+    return asked
+
+
+class _Sign:
+    """Signatures of this run's semantic numbers: `match` has threshold and model."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        counted: npt.NDArray[np.bool_],
+        depth: int,
+        missing: str,
+        threshold: float,
+        model: str,
+    ) -> None:
+        self._manifest = dataset.manifest
+        ids = [dataset.query_ids[i] for i in np.flatnonzero(counted)]
+        self._queries = "all" if counted.all() else digest(ids)
+        self._depth, self._missing = depth, missing
+        self._match = f"cosine>={threshold:g},{model}"
+
+    def __call__(self, metric: str, slice_: str, n: int) -> str:
+        m = self._manifest
+        return str(
+            Signature(
+                metric,
+                PROTOCOL,
+                f"{m.name}#{m.fingerprint[:8]}",
+                m.granularity,
+                m.text,
+                m.split,
+                slice_,
+                n,
+                self._queries,
+                str(Ties.ORDER),
+                self._depth,
+                self._missing,
+                harness.__version__,
+                self._match,
+            )
+        )
+
+
+def _table(
+    dataset: Dataset, counted: npt.NDArray[np.bool_], columns: dict[str, Values]
+) -> pa.Table:
+    """One row a query that counts: its id, ability, and every value; null where it has none."""
+    rows = np.flatnonzero(counted)
+    table: dict[str, Any] = {
+        "query": [dataset.query_ids[i] for i in rows],
+        "ability": dataset.abilities[rows],
+    }
+    table |= {name: pa.array(v[rows], from_pandas=True) for name, v in columns.items()}
+    return pa.table(table)

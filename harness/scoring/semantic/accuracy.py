@@ -1,0 +1,199 @@
+"""Semantic accuracy of many queries: values, chance levels, and a record of how it was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.scoring.arrays import Ints, Values, mean
+from harness.scoring.semantic.model import Embed, Model, TextVectors, Vectors, minilm
+from harness.scoring.semantic.similarity import METRICS, accuracy, chance
+
+THRESHOLD = 0.7
+"""The cosine from which on two texts count as similar. Measured with all-MiniLM-L6-v2 on LoCoMo:
+
+* Of 2,541 facts that a language model noted, 94% reach 0.5 with the turn they were noted from, 79%
+  reach 0.6, 50% 0.7, 16% 0.8; of the other turns of the conversation 11%, 2.7%, 0.3%, 0.01%. Of two
+  different turns, which share the form `NAME said, "..."`, 34%, 14%, 3.6%, 0.4% reach it.
+* BM25 over turns: semantic recall@10 goes with recall@10 by ids at r = 0.25, 0.47, 0.75 and 0.97,
+  and random turns reach 0.78, 0.49, 0.18 and 0.03.
+* BM25 over those facts, which rewrite: r = 0.45, 0.59, 0.55 and 0.32 with recall by their sources;
+  random facts reach 0.54, 0.21, 0.04 and 0.01.
+
+So 0.8 is for texts that were kept word for word, 0.6 for rewritten ones, and 0.7 lies between. No
+threshold parts similar from unrelated, so the chance level stands beside every number. Made by
+`python -m tests.benchmarks.semantic`.
+"""
+
+SAMPLE = 10_000
+"""Documents that chance levels are computed from, in all; larger collections are sampled."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One query: returned texts best first, and gold texts with the piece that each carries.
+
+    A piece that no gold text carries (its document is not in the corpus) cannot be found.
+    `haystack` is the number of the list that chance is taken from.
+    """
+
+    returned: Sequence[str]
+    gold: Sequence[str]
+    piece: Sequence[int]
+    pieces: int
+    haystack: int = 0
+
+
+@dataclass(frozen=True)
+class Haystacks:
+    """Texts that chance levels are taken from, a list a haystack; `sampled`: not all there are."""
+
+    texts: Sequence[Sequence[str]]
+    sampled: bool
+
+
+@dataclass(frozen=True)
+class SemanticAccuracy:
+    """Values by metric (`semantic_recall@10`), each of shape (queries,), NaN for a query without a
+    gold text; `chance` alike, what random texts of the haystack score. `sampled`: chance is from a
+    seeded sample of the haystacks, not from all of their texts; `texts`: from how many."""
+
+    ks: tuple[int, ...]
+    threshold: float
+    model: str
+    per_query: dict[str, Values]
+    chance: dict[str, Values]
+    sampled: bool
+    texts: int
+
+    @property
+    def n(self) -> int:
+        """Queries that have a gold text."""
+        return int((~np.isnan(next(iter(self.per_query.values())))).sum())
+
+    @property
+    def means(self) -> dict[str, float | None]:
+        """The mean of each metric; None over no query."""
+        return {name: mean(v[~np.isnan(v)]) for name, v in self.per_query.items()}
+
+    def __str__(self) -> str:
+        k = 10 if 10 in self.ks else self.ks[-1]
+        parts = []
+        for name in ("semantic_recall", "semantic_precision", "soft_recall"):
+            values, random = (table[f"{name}@{k}"] for table in (self.per_query, self.chance))
+            value, level = mean(values[~np.isnan(values)]), mean(random[~np.isnan(random)])
+            if value is None:
+                return "semantic accuracy: no query has a gold text"
+            # Without a text in the haystack there is nothing to draw.
+            said = "not known" if level is None else f"{level:.3f}"
+            parts.append(f"{name}@{k} {value:.3f} (chance {said})")
+        return (
+            f"{'  '.join(parts)}  n {self.n}; cosine >= {self.threshold:g} by {self.model}; "
+            "not checked against ids"
+        )
+
+
+def semantic_accuracy(
+    retrieved_texts: Sequence[Sequence[str]],
+    gold_texts: Sequence[Sequence[str]],
+    k: int = 10,
+    threshold: float = THRESHOLD,
+    embed: Embed | None = None,
+    *,
+    model: str = "",
+    haystack: Sequence[str] | None = None,
+) -> SemanticAccuracy:
+    """How similar what was retrieved is to what should have been, by vectors of texts.
+
+    `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
+    should be found; a query without any is left out. `embed` gives vectors of shape (texts,
+    dimension), and `model` says whose they are; by default MiniLM's. Chance is what random texts of
+    `haystack` score, by default of everything that was retrieved for any query. Metrics are in
+    similarity.py. It is no substitute for recall by ids. Raises UsageError for other shapes and for
+    a threshold that is not above 0 and at most 1.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
+    for name, lists in (("retrieved_texts", retrieved_texts), ("gold_texts", gold_texts)):
+        if isinstance(lists, str) or any(
+            isinstance(one, str) or not all(isinstance(text, str) for text in one) for one in lists
+        ):
+            raise UsageError(f"{name} must be a list of lists of texts, one list a query")
+    if len(retrieved_texts) != len(gold_texts):
+        raise UsageError(
+            f"{len(retrieved_texts)} queries in retrieved_texts, {len(gold_texts)} in gold_texts"
+        )
+    asked = [
+        Asked(texts[:k], gold, range(len(gold)), len(gold))
+        for texts, gold in zip(retrieved_texts, gold_texts, strict=True)
+    ]
+    if haystack is None:
+        haystack = list(dict.fromkeys(text for texts in retrieved_texts for text in texts))
+    (rows,) = sample_of([len(haystack)], k, seed=0)
+    sample = Haystacks([[haystack[row] for row in rows]], sampled=len(rows) < len(haystack))
+    used = minilm() if embed is None else Model(model or "a model of your own", "", embed)
+    return measured(asked, sample, (k,), threshold, used)
+
+
+def measured(
+    asked: Sequence[Asked],
+    haystacks: Haystacks,
+    ks: tuple[int, ...],
+    threshold: float,
+    model: Model,
+) -> SemanticAccuracy:
+    """The same for queries that are put together already. Each distinct text is embedded once."""
+    check_threshold(threshold)
+    sample = haystacks.texts
+    judged = [bool(one.gold) for one in asked]
+    wanted = (t for one, use in zip(asked, judged, strict=True) if use for t in one.returned)
+    gold = (text for one in asked for text in one.gold)
+    used = {one.haystack for one, use in zip(asked, judged, strict=True) if use}
+    drawn = (text for at in sorted(used) for text in sample[at])
+    vectors = TextVectors([*wanted, *gold, *drawn], model.embed)
+    names = [f"{metric}@{k}" for k in ks for metric in METRICS]
+    values, random = ({name: np.full(len(asked), np.nan) for name in names} for _ in range(2))
+    of_haystack: dict[int, Vectors] = {}
+    for at, one in enumerate(asked):
+        if not one.gold:
+            continue
+        piece = np.asarray(one.piece, np.int64)
+        of_gold = vectors[one.gold].T
+        found = accuracy(vectors[one.returned] @ of_gold, piece, one.pieces, ks, threshold)
+        for name, value in found.items():
+            values[name][at] = value
+        if sample[one.haystack]:
+            if one.haystack not in of_haystack:
+                of_haystack[one.haystack] = vectors[sample[one.haystack]]
+            cosines = of_haystack[one.haystack] @ of_gold
+            for name, value in chance(cosines, piece, one.pieces, ks, threshold).items():
+                random[name][at] = value
+    size = sum(len(sample[at]) for at in used)
+    return SemanticAccuracy(ks, threshold, str(model), values, random, haystacks.sampled, size)
+
+
+def sample_of(sizes: Sequence[int], k: int, seed: int) -> list[Ints]:
+    """Positions of at most SAMPLE texts of all haystacks together, but k or more of each.
+
+    k random texts of a random sample are k random texts of the whole, so that a level from the
+    sample is an unbiased estimate of the whole's.
+    """
+    most = max(sizes, default=0) if sum(sizes) <= SAMPLE else max(k, SAMPLE // len(sizes))
+    generator = np.random.default_rng(seed)
+    return [
+        np.arange(size)
+        if size <= most
+        else np.sort(generator.choice(size, most, replace=False).astype(np.int64))
+        for size in sizes
+    ]
+
+
+def check_threshold(threshold: float) -> None:
+    """Raises UsageError for what is no cosine to ask for."""
+    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
+        raise UsageError(f"the threshold must be a number, not {threshold!r}")
+    if not 0 < threshold <= 1:
+        raise UsageError(f"the threshold must be above 0 and at most 1, not {threshold}")

@@ -1,0 +1,111 @@
+"""What is kept of the last run of each line over time, so that the next one has a partner.
+
+The run's own folder is no place for it: the same settings write to the same folder every night. So
+a list that is finished puts, for each of its runs, rankings and the values by query of the main
+metrics aside: `last/NAME` is of the last list, `before/NAME` of the one that it was compared with.
+`harness compare` takes both; there are two for each dataset and system, never more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from harness.errors import UsageError
+from harness.files import folder_aside, write_json
+from harness.runs.folder.run_folder import RunFolder
+from harness.verdicts.board.entries import SLICES
+from harness.verdicts.compare.scored import Block, ScoredRun
+from harness.verdicts.history import Series
+
+_COLUMNS = ("query", "protocol", "unit", "ability", "category", "haystack")
+_RECORD = (
+    *("run_version", "finished", "dataset", "retriever", "settings"),
+    *("versions", "machine", "git", "queries"),
+)
+
+
+def core(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
+    """A run with one protocol, its abilities and these metrics: all that a night compares."""
+    protocol, unit = block
+    found = run.blocks[block]
+    slices = {
+        name: {
+            **part,
+            "metrics": {name: part["metrics"][name] for name in metrics if name in part["metrics"]},
+        }
+        for name, part in _slices(found["slices"]).items()
+    }
+    mine = pc.and_(pc.equal(run.table["protocol"], protocol), pc.equal(run.table["unit"], unit))
+    columns = [name for name in (*_COLUMNS, *metrics) if name in run.table.column_names]
+    scores = {**run.scores, "protocols": [{**found, "slices": slices}]}
+    return replace(run, scores=scores, table=run.table.filter(mine).select(columns))
+
+
+def _slices(found: Mapping[str, Any]) -> dict[str, Any]:
+    """All queries and abilities; `answerable` only where it is not the same as all."""
+    same = "all" in found and found.get("answerable", {}).get("n") == found["all"]["n"]
+    return {n: found[n] for n in SLICES if n in found and not (same and n == "answerable")}
+
+
+def last_of(folder: Path, series: Series) -> ScoredRun | None:
+    """What was kept of the last time; None where nothing was, or it was removed.
+
+    Raises UsageError where it is damaged.
+    """
+    place = folder / "last" / kept_name(series)
+    return ScoredRun.read(place) if (place / "run.json").is_file() else None
+
+
+def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
+    """Put a run aside for the next time; `name` is that of its folder.
+
+    What was kept before moves to `before/`, unless it is damaged. A run that is kept already is
+    left as it is.
+    """
+    last, before = (folder / place / kept_name(series) for place in ("last", "before"))
+    try:
+        kept = last_of(folder, series)
+    except UsageError:
+        kept = None
+    if kept is not None:
+        if measurement(kept.record) == (name, run.record["finished"]):
+            return
+        _write(before, kept, kept.record)
+    record = {key: run.record[key] for key in _RECORD if key in run.record}
+    measured = {
+        key: run.record["measured"][key]
+        for key in ("index", "search_ms", "seconds")
+        if key in run.record.get("measured", {})
+    }
+    _write(last, run, {**record, "measured": measured, "run": name})
+
+
+def measurement(record: dict[str, Any]) -> tuple[str, str]:
+    """What tells one measurement from another: the run's folder, and when it was finished."""
+    return record.get("run", ""), record["finished"]
+
+
+def _write(folder: Path, run: ScoredRun, record: dict[str, Any]) -> None:
+    import pyarrow.parquet as pq
+
+    with folder_aside(folder) as aside:
+        rankings = RunFolder(run.folder).rankings
+        if rankings.is_file():
+            shutil.copyfile(rankings, aside / rankings.name)
+        pq.write_table(run.table, aside / "scores.parquet", compression="zstd")
+        write_json(aside / "scores.json", run.scores)
+        write_json(aside / "run.json", record)
+
+
+def kept_name(series: Series) -> str:
+    """A folder's name: readable, and another one for every dataset and system."""
+    readable = re.sub(r"[^\w.\-]+", "-", "-".join(series))[:60].strip("-.")
+    return f"{readable}-{hashlib.sha256(repr(series).encode()).hexdigest()[:8]}"

@@ -1,0 +1,119 @@
+"""One list of runs while it goes on: a history line after each run, a summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, UsageError
+from harness.files import disk_errors
+from harness.testing.nightly.change import change, changed
+from harness.testing.nightly.kept import core, keep, last_of
+from harness.testing.nightly.lines import failed_line, main_metrics, ran_line, times
+from harness.testing.nightly.plan import Plan
+from harness.testing.nightly.summary import summary, write_summary
+from harness.verdicts.compare.scored import Block, ScoredRun
+from harness.verdicts.history import History, Line, Series, open_history, series_of
+
+REMEDY = "name another folder with history = ... in the [nightly] table"
+
+
+class Night:
+    """What a list has done so far. `began` is when it was begun, `said` a word on what was mended.
+
+    `open_night` makes one; `ran` or `failed` is called after each run, `end` once.
+    """
+
+    def __init__(
+        self, plan: Plan, series: Sequence[Series], history: History, *, resume: bool, said: str
+    ) -> None:
+        self.plan = plan
+        self.series = list(series)
+        self.said = said
+        self._history = history
+        resumed = history.lines[-1]["night"] if resume and history.lines else None
+        self.began: str = resumed or _now("milliseconds")
+        self.lines: dict[Series, Line] = {
+            series_of(line): line for line in history.lines if line["night"] == self.began
+        }
+        self._earlier = {
+            (line.get("run"), line["at"]) for line in history.lines if line["night"] != self.began
+        }
+        self.why: dict[Series, str] = {}
+        self._cores: dict[Series, tuple[ScoredRun, str]] = {}
+        self._times: dict[Series, dict[str, Any]] = {}
+
+    def is_of_another_night(self, folder: Path, record: Mapping[str, Any]) -> bool:
+        """Whether a run that `--resume` found finished was measured by an earlier list already."""
+        return (folder.name, record["finished"]) in self._earlier
+
+    def ran(self, series: Series, folder: Path, block: Block, asked: Sequence[str] = ()) -> None:
+        """Take in a run that was scored: compare it with the last time, and add its line.
+
+        `block` is the protocol whose metrics are followed, `asked` metrics beside the main ones.
+        A run that has its line in this night already gets no second one.
+        """
+        whole = ScoredRun.read(folder)
+        cells = whole.blocks[block]["slices"].get("all", {"metrics": {}})["metrics"]
+        metrics = main_metrics(cells, asked)
+        run = core(whole, block, metrics)
+        last, damage = None, ""
+        try:
+            last = last_of(self.plan.folder, series)
+        except UsageError:
+            damage = "what was kept of the last time cannot be read"
+        self._cores[series] = (run, folder.name)
+        if last is not None:
+            self._times[series] = times(last.record.get("measured") or {})
+        known = self.lines.get(series, {})
+        if (known.get("run"), known.get("at")) == (folder.name, run.record["finished"]):
+            return
+        compared = change(run, last, metrics, self.plan.alpha, self.plan.over)
+        if damage:
+            compared = {"state": "not comparable", "reasons": [damage]}
+        other = changed(run, last) if last is not None else []
+        self._add(ran_line(self.began, len(self.series), series, run, block, compared, other))
+
+    def failed(self, series: Series, error: BaseException) -> None:
+        """Take in a run that raised. Its message may hold anything, so the history has its kind."""
+        said = str(error).splitlines()
+        self.why[series] = said[0] if isinstance(error, HarnessError) and said else repr(error)
+        at = _now("seconds")
+        self._add(failed_line(self.began, len(self.series), series, at, type(error).__name__))
+
+    def end(self, *, stopped: bool = False) -> dict[str, Any]:
+        """Write summary.json and summary.md, and give the former.
+
+        A list that was `stopped` keeps nothing aside: the last time is then still the list before.
+        """
+        with disk_errors(self.plan.folder, REMEDY):
+            if not stopped:
+                for series, (run, name) in self._cores.items():
+                    keep(self.plan.folder, series, run, name)
+            found = summary(
+                self.plan, self.began, self.series, self.lines, self.why, self._times, stopped
+            )
+            write_summary(self.plan.folder, found)
+        return found
+
+    def _add(self, line: Line) -> None:
+        self._history.append(line)
+        self.lines[series_of(line)] = self._history.lines[-1]
+
+
+@contextmanager
+def open_night(plan: Plan, series: Sequence[Series], *, resume: bool = False) -> Iterator[Night]:
+    """Begin a list of runs; with `resume` go on with the last one of this history.
+
+    The history is held against other lists until the block ends. Raises UsageError as
+    `open_history` does.
+    """
+    with open_history(plan.folder) as (history, said):
+        yield Night(plan, series, history, resume=resume, said=said)
+
+
+def _now(precision: str) -> str:
+    return datetime.now(UTC).isoformat(timespec=precision)

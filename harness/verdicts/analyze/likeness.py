@@ -1,0 +1,97 @@
+"""The words that queries and missed evidence share, as the lexical retrievers see them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset, Judgements
+from harness.retrievers.words import Words
+from harness.verdicts.analyze.pieces import Pieces
+from harness.verdicts.analyze.places import EMPTY
+
+Flags = npt.NDArray[np.bool_]
+Terms = npt.NDArray[np.int32]
+Rows = npt.NDArray[np.int32]
+
+
+class SharedWords:
+    """For each missed piece: `shared`, the query's words that a document of it has, as written.
+
+    Arrays of shape (pieces,): `counts`, how many those are; `only_names`, there are some, and all
+    are names of speakers of its haystack; `names_another`, the query names a speaker of the
+    haystack, and not the piece's own.
+    """
+
+    def __init__(self, dataset: Dataset, judged: Judgements, missed: Pieces) -> None:
+        self._words = Words()
+        self._dataset, self._missed = dataset, missed
+        self._names: dict[int, dict[str, Terms]] = {}
+        self._texts: list[str] = dataset.query_table["text"].to_pylist()
+        texts = self._texts
+        speakers = dataset.documents.table["speaker"]
+        self.shared: list[tuple[str, ...]] = []
+        self.counts = np.zeros(len(missed), np.int64)
+        self.only_names: Flags = np.zeros(len(missed), bool)
+        self.names_another: Flags = np.zeros(len(missed), bool)
+        documents = judged.document[missed.judgements]
+        self._read: dict[int, str] = {}
+        self._contents(np.unique(documents[documents >= 0]))
+        for at, query in enumerate(missed.query.tolist()):
+            carriers = judged.document[missed.carriers(at)]
+            parts = [self._words.terms(self._read[row]) for row in carriers.tolist() if row >= 0]
+            mine = self._words.terms(texts[query])
+            terms = np.intersect1d(mine, np.concatenate([np.zeros(0, np.int32), *parts]))
+            self.counts[at] = len(terms)
+            self.shared.append(self._written(texts[query], terms))
+            names = self._names_of(int(dataset.query_haystack[query]))
+            every = np.concatenate([np.zeros(0, np.int32), *names.values()])
+            self.only_names[at] = len(terms) > 0 and bool(np.isin(terms, every).all())
+            own = speakers[int(missed.document[at])].as_py() if missed.document[at] >= 0 else None
+            named = {name for name, of_name in names.items() if np.isin(of_name, mine).all()}
+            self.names_another[at] = bool(named) and own is not None and own not in named
+
+    def more_in(self, places: Rows) -> Flags:
+        """More than half of the places, (pieces, k), share more words than the piece does.
+
+        Pieces that share none, or names alone, are not looked at.
+        """
+        result = np.zeros(len(self.shared), bool)
+        for at in np.flatnonzero((self.counts > 0) & ~self.only_names):
+            rows = places[at][places[at] >= 0]
+            mine = np.unique(self._words.terms(self._texts[int(self._missed.query[at])]))
+            more = sum(
+                int(np.isin(mine, self._words.terms(text)).sum()) > self.counts[at]
+                for text in self._contents(rows)
+            )
+            result[at] = 2 * more > int((places[at] != EMPTY).sum())
+        return result
+
+    def _contents(self, rows: Rows) -> list[str]:
+        """Texts of documents, each read once."""
+        new = [row for row in rows.tolist() if row not in self._read]
+        texts = self._dataset.documents.contents(np.array(new, np.int32))
+        self._read.update(zip(new, texts, strict=True))
+        return [self._read[row] for row in rows.tolist()]
+
+    def _written(self, text: str, terms: Terms) -> tuple[str, ...]:
+        """The words of a text whose terms are among these; one word a term."""
+        found: dict[int, str] = {}
+        for word in re.findall(r"\w+", text) if len(terms) else ():
+            for term in self._words.terms(word).tolist():
+                if term in terms:
+                    found.setdefault(term, word)
+        return tuple(found.values())
+
+    def _names_of(self, haystack: int) -> dict[str, Terms]:
+        """The terms of each speaker's name."""
+        if self._dataset.documents.table["speaker"].null_count == len(self._dataset.documents):
+            return {}
+        if haystack not in self._names:
+            rows = self._dataset.haystack_rows(haystack)
+            names = self._dataset.documents.column("speaker", rows).unique().drop_null()
+            terms = {name: self._words.terms(name) for name in names.to_pylist()}
+            self._names[haystack] = {name: of for name, of in terms.items() if len(of)}
+        return self._names[haystack]

@@ -1,0 +1,120 @@
+"""One entry of a board from one run folder: plain JSON values, the same for the same folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.schema import Ability
+from harness.scoring.score import SCORE_VERSION
+from harness.scoring.signature import Signature, digest
+from harness.verdicts.board.costs import embedders
+from harness.verdicts.compare.scored import ScoredRun
+
+SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
+"""What a board shows; a dataset's own categories stay in scores.json."""
+
+_SHOWN = ("value", "n", "chance", "ceiling", "interval", "ties", "not_measurable")
+
+
+def read_entry(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What compares (the board's head), and the entry. Raises UsageError for a broken folder."""
+    run = ScoredRun.read(folder)
+    try:
+        if run.scores["score_version"] != SCORE_VERSION:
+            raise KeyError(f"score_version {run.scores['score_version']}")
+        return _head(run), _entry(run)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{folder}: scores.json or run.json is not of this version of the harness ({error}); "
+            "`harness score` the folder again, or remove it"
+        ) from None
+
+
+def _head(run: ScoredRun) -> dict[str, Any]:
+    """Everything that must be the same for numbers to stand in one table."""
+    return {
+        "dataset": run.scores["dataset"],
+        "depth": run.scores["depth"],
+        "queries": {"asked": len(run.asked), "digest": digest(run.asked)},
+        "scoring": {"harness": run.scores["harness"], "score_version": SCORE_VERSION},
+    }
+
+
+def _entry(run: ScoredRun) -> dict[str, Any]:
+    record, scores = run.record, run.scores
+    retriever, measured = record["retriever"], record.get("measured") or {}
+    return {
+        "run": run.folder.name,
+        "system": retriever["name"],
+        "version": retriever.get("version"),
+        "revision": retriever.get("revision"),
+        "params": retriever.get("params", {}),
+        "sees_answer_key": retriever.get("sees_answer_key", False),
+        "by": record.get("by"),
+        "repeat": record.get("repeat"),
+        "queries": {
+            "failed": scores["queries"]["failed"],
+            "without_ranking": scores["queries"]["without_ranking"],
+            "not_measurable": (scores.get("hits") or {}).get("queries_not_measurable", 0),
+        },
+        "protocols": [_protocol(block) for block in scores["protocols"]],
+        "knowledge_update": _unsigned(scores["knowledge_update"]),
+        "abstention": _unsigned(scores["abstention"]),
+        "tokens": _unsigned(scores["tokens"]),
+        "hits": scores.get("hits"),
+        "cost": {
+            "index": measured.get("index"),
+            "ingestion": measured.get("ingestion"),
+            "search_ms": measured.get("search_ms"),
+            "peak_memory_bytes": measured.get("peak_memory_bytes"),
+            "embeddings": _embeddings(record.get("reported_by_the_system", [])),
+        },
+        "provenance": {
+            "finished": record["finished"],
+            "versions": record.get("versions"),
+            "machine": record.get("machine"),
+            "git": record.get("git"),
+            "files": retriever.get("files"),
+            "rankings_from": retriever.get("rankings_from"),
+            "submitted": bool(record.get("submitted", False)),
+        },
+    }
+
+
+def _embeddings(reported: Any) -> dict[str, Any] | None:
+    """How many texts were embedded and how many came from the cache, whose times are no cost."""
+    found = embedders(reported)
+    if not found:
+        return None
+    names = ("texts_asked", "texts_embedded", "embedding_seconds")
+    return {name: sum(one.get(name, 0) for one in found) for name in names}
+
+
+def _protocol(block: dict[str, Any]) -> dict[str, Any]:
+    slices = {name: block["slices"][name] for name in SLICES if name in block["slices"]}
+    signed = (cell["signature"] for part in slices.values() for cell in part["metrics"].values())
+    first = next(signed, None)
+    return {
+        "protocol": f"{block['protocol']}/{block['version']}",
+        "unit": block["unit"],
+        "ties": block["ties"],
+        "missing": Signature.parse(first).missing if first else None,
+        "left_out": block["left_out"],
+        "slices": {
+            name: {
+                metric: {part: cell[part] for part in _SHOWN if part in cell}
+                for metric, cell in part["metrics"].items()
+            }
+            for name, part in slices.items()
+        },
+    }
+
+
+def _unsigned(part: Any) -> Any:
+    """A section of scores.json without its signatures, which scores.json keeps."""
+    if not isinstance(part, dict):
+        return part
+    left = {k: v for k, v in part.items() if k not in ("signature", "signatures")}
+    return {name: _unsigned(value) for name, value in left.items()}

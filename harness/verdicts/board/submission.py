@@ -1,0 +1,237 @@
+"""Runs from elsewhere: validated, scored again from their rankings, and only then put beside ours.
+
+A submission is a run folder: `rankings.parquet`, `.trec` or `.jsonl` (or `hits.jsonl` with texts),
+and `run.json`, either one that the harness wrote or a few lines by hand:
+
+    {"system": "mine", "version": "2.1", "params": {}, "dataset": "locomo", "granularity": "turn",
+     "fingerprint": "ff853148...", "k": 50, "by": "our group", "repeat": "make locomo"}
+
+Claimed scores (`scores.json`) are never taken over; where they are not what the rankings give, the
+submission is refused.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.dataset.prepare import open_dataset, open_prepared
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import read_json, write_json
+from harness.rankings.rankings import best_first, read_rankings
+from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.scored import score_run
+
+_RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec", "hits.jsonl")
+_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What a submission says of itself."""
+
+    folder: Path
+    system: str
+    version: str | None
+    params: dict[str, Any]
+    dataset: str
+    view: dict[str, Any]
+    fingerprint: str
+    k: int
+    by: str | None
+    repeat: str | None
+
+    @classmethod
+    def read(cls, folder: Path) -> Submission:
+        """Raises UsageError for what is missing, naming it."""
+        record = read_json(folder / "run.json")
+        if not isinstance(record, dict):
+            raise UsageError(f"{folder / 'run.json'}: must be a JSON object")
+        retriever = record.get("retriever") or {}
+        dataset = record.get("dataset")
+        about = dataset if isinstance(dataset, dict) else {**record, "name": dataset}
+        said = {
+            "system": record.get("system") or retriever.get("name"),
+            "dataset": about.get("name"),
+            "fingerprint": about.get("fingerprint"),
+            "k": record.get("k") or (record.get("settings") or {}).get("k"),
+        }
+        missing = [name for name, value in said.items() if not value]
+        if missing:
+            raise UsageError(f"{folder / 'run.json'}: does not say {', '.join(missing)}")
+        if not isinstance(said["k"], int):
+            raise UsageError(f"{folder / 'run.json'}: k must be a whole number, not {said['k']!r}")
+        return cls(
+            folder,
+            str(said["system"]),
+            record.get("version") or retriever.get("version"),
+            dict(record.get("params") or retriever.get("params") or {}),
+            str(said["dataset"]),
+            {name: about.get(name) or "" for name in ("granularity", "text", "split")},
+            str(said["fingerprint"]),
+            said["k"],
+            record.get("by"),
+            record.get("repeat"),
+        )
+
+
+def add(folder: Path, results: Path, source: str | None = None) -> Path:
+    """Take a submission in; returns the run folder that was made below `results`.
+
+    Raises UsageError where it is no submission, its dataset is not the one here, its rankings name
+    documents or queries that there are not, repeat a document or go deeper than they say, or its
+    claimed scores are not those that its rankings give.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; a submission is a folder with run.json")
+    submission = Submission.read(folder)
+    dataset = _dataset(submission, source)
+    asked = _asked(folder)
+    with tempfile.TemporaryDirectory() as aside:
+        rankings = _rankings(folder, dataset, Path(aside))
+        made = import_rankings(
+            rankings, dataset, out=results, name=submission.system, k=submission.k, strict=True
+        )
+    try:
+        if asked is not None:
+            shutil.copy(asked, made / asked.name)
+        _hold(submission, score_run(made, dataset).summary)
+    except UsageError:
+        shutil.rmtree(made)
+        raise
+    record = read_json(made / "run.json")
+    record["retriever"] |= {"version": submission.version, "params": submission.params}
+    record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
+    write_json(made / "run.json", record)
+    return made
+
+
+def _dataset(submission: Submission, source: str | None) -> Dataset:
+    """The dataset of a submission, by its fingerprint."""
+    fingerprint = submission.fingerprint
+    dataset = None if source else open_prepared(submission.dataset, fingerprint)
+    if dataset is None:
+        dataset = open_dataset(submission.dataset, source=source, **submission.view)
+    if not dataset.fingerprint.startswith(fingerprint):
+        raise UsageError(
+            f"{submission.folder}: was run on {submission.dataset} {fingerprint[:8]}, but here it "
+            f"is {dataset.fingerprint[:8]}: the data differ, so the numbers would not compare"
+        )
+    return dataset
+
+
+def _rankings(folder: Path, dataset: Dataset, aside: Path) -> Path:
+    """The file that is scored: texts before the rankings that somebody made of them."""
+    hits = folder / "hits.parquet"
+    if hits.is_file():
+        return _as_lines(hits, aside / "hits.jsonl")
+    found = [folder / name for name in _RANKINGS if (folder / name).is_file()]
+    if not found:
+        raise UsageError(f"{folder}: holds no rankings; one of {', '.join(_RANKINGS)} is needed")
+    for other in found[1:]:
+        if not _same(found[0], other):
+            raise UsageError(f"{folder}: {found[0].name} and {other.name} hold other rankings")
+    return found[0]
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two files hold the same rankings, whatever their scores look like."""
+    a, b = best_first(read_rankings(one)), best_first(read_rankings(other))
+    by_query = []
+    for found in (a, b):
+        parts = zip(found.query_ids, found.starts[:-1], found.starts[1:], strict=True)
+        by_query.append(
+            {q: found.document.slice(i, j - i).to_pylist() for q, i, j in parts if j > i}
+        )
+    return by_query[0] == by_query[1]
+
+
+def _as_lines(hits: Path, out: Path) -> Path:
+    """hits.parquet as JSON lines, of which only what the system returned is taken."""
+    import orjson
+    import pyarrow.parquet as pq
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    columns = ["query", "hit", "text", "sources", "score"]
+    for row in pq.read_table(hits, columns=columns).sort_by("hit").to_pylist():
+        hit = {name: row[name] for name in ("text", "sources", "score")}
+        found.setdefault(row["query"], []).append(hit)
+    lines = (orjson.dumps({"query": query, "hits": mine}) for query, mine in found.items())
+    out.write_bytes(b"\n".join(lines) + b"\n")
+    return out
+
+
+def _asked(folder: Path) -> Path | None:
+    """queries.parquet, which says what was asked. Raises UsageError where a query failed.
+
+    A failed query is in no mean: to take one's word for it would be to let the hard ones go.
+    """
+    import pyarrow.parquet as pq
+
+    path = folder / "queries.parquet"
+    if not path.is_file():
+        return None
+    failed = sum(pq.read_table(path, columns=["failed"])["failed"].to_pylist())
+    if failed:
+        raise UsageError(f"{folder}: {failed} of its queries failed; a board takes whole runs only")
+    return path
+
+
+def _hold(submission: Submission, ours: dict[str, Any]) -> None:
+    """Hold claimed scores against those of the rankings. Raises UsageError where they differ."""
+    path = submission.folder / "scores.json"
+    if not path.is_file():
+        return
+    try:
+        claimed = _values(read_json(path))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(
+            f"{path}: is not as the harness writes it ({error}); leave it out"
+        ) from None
+    given = _values(ours)
+    scored = {place[:3] for place in given}
+    for place, one in claimed.items():
+        # Metrics that are not scored here by default are neither held nor taken over.
+        if place not in given and place[:3] in scored:
+            continue
+        other = given.get(place)
+        if one != other and not _close(one, other):
+            protocol, unit, part, metric = place
+            raise UsageError(
+                f"{path}: claims {metric} {_said(one)} ({protocol}, {unit}, {part}), but its "
+                f"rankings give {_said(other)}"
+            )
+
+
+Value = tuple[float | None, int, float, float]
+"""A mean, None where it is not known, how many queries it is over, and its interval."""
+
+
+def _values(summary: dict[str, Any]) -> dict[tuple[str, str, str, str], Value]:
+    return {
+        (f"{block['protocol']}/{block['version']}", block["unit"], part, metric): (
+            cell["value"],
+            cell["n"],
+            *(cell.get("interval", {}).get(end, 0.0) for end in ("low", "high")),
+        )
+        for block in summary["protocols"]
+        for part, slice_ in block["slices"].items()
+        for metric, cell in slice_["metrics"].items()
+    }
+
+
+def _close(one: Value, other: Value | None) -> bool:
+    if other is None or one[1] != other[1] or one[0] is None or other[0] is None:
+        return False
+    ends = zip(one[2:], other[2:], strict=True)
+    return abs(one[0] - other[0]) <= _TOLERANCE and all(abs(a - b) <= 1e-6 for a, b in ends)
+
+
+def _said(value: Value | None) -> str:
+    if value is None or value[0] is None:
+        return "nothing"
+    return f"{value[0]:.6f} (n {value[1]}, 95% {value[2]:.4f} to {value[3]:.4f})"

@@ -1,0 +1,123 @@
+"""What a comparison says: plain records, for tables, pages and JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from harness.statistics.intervals import Interval
+from harness.statistics.paired import PairedComparison
+from harness.statistics.paired_tests import Equivalence
+from harness.verdicts.compare.comparable import Differing
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compare. Empty `protocols` and `metrics`: all that the runs have in common.
+
+    `categories` adds the dataset's own categories to the slices. `over` is what is taken for
+    independent: `haystacks`, `queries`, or `auto`: haystacks where several queries share one of
+    several. `correction` is `holm` or `benjamini-hochberg`. `anyway` puts runs that do not compare
+    in groups of their own instead of refusing them.
+    """
+
+    protocols: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+    categories: bool = False
+    over: str = "auto"
+    correction: str = "holm"
+    level: float = 0.95
+    power: float = 0.8
+    resamples: int = 10_000
+    seed: int = 0
+    tests: tuple[str, ...] = ()
+    equivalence: float | None = None
+    anyway: bool = False
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Run `a` against run `b` (places in the group's runs) in one cell.
+
+    `p` is corrected for the tests of `family`; `found.test.p` is not. `shown` says that p is at
+    most 1 - level: only then is there a difference to speak of, and where it is False nothing is
+    shown, which is not the same as no difference. `others` are p values of the tests that were
+    asked for beside it, by name, not corrected.
+    """
+
+    a: int
+    b: int
+    found: PairedComparison
+    p: float
+    family: str
+    shown: bool
+    others: dict[str, float] = field(default_factory=dict)
+    equivalence: Equivalence | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One metric over one slice: the mean of each run with its interval, and every pair of runs."""
+
+    slice: str
+    metric: str
+    means: tuple[Interval, ...]
+    pairs: tuple[Pair, ...]
+
+
+@dataclass(frozen=True)
+class Family:
+    """The tests that were corrected together."""
+
+    name: str
+    tests: int
+    correction: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """One protocol: cells in order of slice and metric.
+
+    `over` is what was taken for independent (`haystacks` or `queries`) and `units` how many of
+    those there are. `left_out` names metrics that not every run has, with the reason. `dropped` is,
+    for each run, how many of its queries are in no mean here because another run has no value for
+    them: it failed there, or could not be measured.
+    """
+
+    protocol: str
+    unit: str
+    over: str
+    units: int
+    cells: tuple[Cell, ...]
+    families: tuple[Family, ...]
+    left_out: dict[str, str]
+    dropped: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Group:
+    """Runs that compare. `settings` lists what differs between them, which is read first."""
+
+    runs: tuple[str, ...]
+    systems: tuple[str, ...]
+    failed: tuple[int, ...]
+    essentials: dict[str, str]
+    settings: tuple[Differing, ...]
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Groups of runs that compare: one, or several when asked for `anyway`.
+
+    `differences` says what keeps the groups apart, with a value for each run of `runs`.
+    """
+
+    runs: tuple[str, ...]
+    differences: tuple[Differing, ...]
+    groups: tuple[Group, ...]
+    options: Options
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self)

@@ -1,0 +1,226 @@
+"""A comparison as text: terminal, Markdown, LaTeX or CSV. No number is computed here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Sequence
+
+from harness.statistics.intervals import Interval
+from harness.statistics.paired_tests import Equivalence
+from harness.verdicts.compare.comparison import Cell, Comparison, Group, Pair, Table
+
+FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
+SHOWN = ("recall@10", "ndcg@10", "mrr@10")
+"""Metrics of a table that was not asked for particular ones, as far as the runs have them."""
+
+
+def render(
+    comparison: Comparison, style: str, metrics: Sequence[str], unit: str | None = None
+) -> str:
+    """The comparison in one of FORMATS.
+
+    `metrics` are those to show (none: SHOWN; in CSV all), `unit` the one unit to show (none: all).
+    """
+    if style == "csv":
+        return _csv(comparison, metrics)
+    parts = []
+    if comparison.differences:
+        parts.append("these runs do NOT compare, and are not ranked together:")
+        parts += [f"  {difference}" for difference in comparison.differences]
+    for group in comparison.groups:
+        parts.append(_head(group))
+        tables = [table for table in group.tables if unit in (None, table.unit)]
+        parts += [_table(group, table, style, metrics) for table in tables]
+    text = "\n\n".join(parts)
+    return _commented(text) if style == "latex" else text
+
+
+def _commented(text: str) -> str:
+    """LaTeX that compiles: everything but the tables is a comment."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        inside = inside or line.startswith("\\begin{tabular}")
+        lines.append(line if inside or not line else f"% {line}")
+        inside = inside and not line.startswith("\\end{tabular}")
+    return "\n".join(lines)
+
+
+def _head(group: Group) -> str:
+    lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
+    lines += [
+        f"   {group.failed[i]} queries of {run} failed and are in no pair"
+        for i, run in enumerate(group.runs)
+        if group.failed[i]
+    ]
+    if group.settings:
+        lines.append("what differs:")
+        lines += [f"   {setting}" for setting in group.settings]
+    return "\n".join(lines)
+
+
+def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> str:
+    from tabulate import tabulate
+
+    cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
+    if not cells:
+        return f"{table.protocol}, {table.unit}: none of the metrics to show"
+    pairs = len(cells[0].pairs)
+    header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
+    how = f"p ({table.families[0].correction})" if pairs else "p"
+    header += ["pair", "difference", "95% interval", how, "", "detectable", "effect size"]
+    header += ["won/lost/tied"]
+    asked = cells[0].pairs[0] if pairs else None
+    header += [f"p ({name})" for name in asked.others] if asked else []
+    if asked and asked.equivalence:
+        header.append(f"within {asked.equivalence.margin:g}")
+    width = len(header) - 3 - len(group.runs)
+    rows = []
+    for cell in cells:
+        for i, pair in enumerate(cell.pairs or [None]):
+            first = i == 0
+            means = [_mean(cell, at) if first else "" for at in range(len(group.runs))]
+            name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
+            rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
+    grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
+    title = f"{table.protocol}, {table.unit}; independent: {table.units} {table.over}"
+    foot = _foot(table, cells, pairs)
+    for run, n in enumerate(table.dropped):
+        if n:
+            foot += (
+                f"\n{n} queries of {_letter(run)} are in no mean here, as another run has no value "
+                "for them: everything is over the queries in common"
+            )
+    return f"{title}\n\n{grid}\n\n{foot}"
+
+
+def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
+    lines = _intervals(cells)
+    if pairs:
+        scopes = dict.fromkeys(
+            f"{family.name.rpartition(', ')[2]} ({family.tests} tests)" for family in table.families
+        )
+        how = table.families[0].correction
+        lines.append(f"p: randomisation test; {how} within each metric, {', '.join(scopes)}")
+        lines.append(
+            "*: a difference is shown. Without it none was shown, which is not the same as none: "
+            "`detectable` is the smallest that one t test could have shown at 80% power, before "
+            "that correction; effect size is Cohen's d_z"
+        )
+        least = min(pair.found.test.smallest for cell in cells for pair in cell.pairs)
+        if least > 1 - cells[0].means[0].level:
+            lines.append(
+                f"no difference can be shown here: {table.units} {table.over} allow no p below "
+                f"{least:.3g}; take more data, or --over queries if questions to one haystack are "
+                "independent"
+            )
+        if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
+            lines.append("the p of other tests are not corrected")
+        if "wilcoxon" in cells[0].pairs[0].others and table.over == "haystacks":
+            lines.append("p (wilcoxon): takes queries for independent, which they are not here")
+        if cells[0].pairs[0].equivalence:
+            lines.append("within: two one-sided t tests that the difference is smaller than that")
+    return "\n".join(lines)
+
+
+def _intervals(cells: Sequence[Cell]) -> list[str]:
+    """How the intervals were made, means and differences; each way once."""
+    every = [mean for cell in cells for mean in cell.means]
+    every += [pair.found.difference for cell in cells for pair in cell.pairs]
+    ways = dict.fromkeys(re.sub(r"over \d+", "over", i.how) for i in every if i.method != "none")
+    notes = dict.fromkeys(i.note for i in every if i.rough and i.method != "none")
+    rough = f"; rough where {'; '.join([*notes][:3])}" if notes else ""
+    return [f"intervals: {'; '.join(ways)}{rough}"]
+
+
+def _pair(pair: Pair) -> list[str]:
+    found = pair.found
+    d = found.difference
+    return [
+        f"{_letter(pair.a)} - {_letter(pair.b)}",
+        f"{d.value:+.4f}",
+        "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
+        _p(pair.p),
+        "*" if pair.shown else "",
+        "-" if found.test.smallest > 1 - d.level else _known(found.power.detectable),
+        _known(found.effect_size, 2),
+        f"{found.won}/{found.lost}/{found.tied}",
+        *(_p(p) for p in pair.others.values()),
+        *([_equivalent(pair.equivalence)] if pair.equivalence else []),
+    ]
+
+
+def _equivalent(found: Equivalence) -> str:
+    if math.isnan(found.p):
+        return "cannot tell"
+    return f"{'shown' if found.equivalent else 'not shown'} (p {_p(found.p)})"
+
+
+def _p(value: float) -> str:
+    return "<0.0001" if value < 0.0001 else _known(value)
+
+
+def _known(value: float, digits: int = 4) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _mean(cell: Cell, run: int) -> str:
+    mean = cell.means[run]
+    return f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
+
+
+def _letter(i: int) -> str:
+    return chr(ord("A") + i) if i < 26 else f"R{i}"
+
+
+_CSV = (
+    *("group", "protocol", "unit", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
+    *("low_a", "high_a", "low_b", "high_b", "rough"),
+    *(
+        "difference",
+        "low",
+        "high",
+        "p_corrected",
+        "p",
+        "shown",
+        "detectable",
+        "won",
+        "lost",
+        "tied",
+        "effect_size",
+        "p_t",
+        "p_wilcoxon",
+        "p_equivalence",
+    ),
+)
+
+
+def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for number, group in enumerate(comparison.groups):
+        for table in group.tables:
+            for cell in table.cells:
+                if not metrics or cell.metric in metrics:
+                    for pair in cell.pairs:
+                        about = (number, table.protocol, table.unit, cell.slice, cell.metric)
+                        means = (cell.means[pair.a], cell.means[pair.b])
+                        writer.writerow((*about, *_csv_pair(group, pair, means)))
+    return out.getvalue().rstrip("\n")
+
+
+def _csv_pair(group: Group, pair: Pair, means: tuple[Interval, Interval]) -> tuple[object, ...]:
+    found = pair.found
+    d = found.difference
+    return (
+        *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
+        *(end for mean in means for end in (mean.low, mean.high)),
+        d.note,
+        *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
+        *(found.won, found.lost, found.tied, found.effect_size),
+        *(pair.others.get("t"), pair.others.get("wilcoxon")),
+        pair.equivalence.p if pair.equivalence else None,
+    )

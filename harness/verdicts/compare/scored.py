@@ -1,0 +1,105 @@
+"""A run folder that has been scored, as columns by protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.runs.folder.run_folder import RunFolder
+
+Values = npt.NDArray[np.float64]
+Names = npt.NDArray[np.str_]
+Block = tuple[str, str]
+"""Name of a protocol, and its unit: `("memory", "turn>session")`."""
+
+
+@dataclass(frozen=True)
+class ScoredRun:
+    """run.json, scores.json and scores.parquet of one folder. Nothing else of a run is read."""
+
+    folder: Path
+    record: dict[str, Any]
+    scores: dict[str, Any]
+    table: pa.Table
+
+    @classmethod
+    def read(cls, folder: Path) -> ScoredRun:
+        """Raises UsageError for a folder that is no run, or was not scored."""
+        import pyarrow.parquet as pq
+
+        record = RunFolder(folder).record
+        for name in ("scores.json", "scores.parquet"):
+            if not (folder / name).is_file():
+                raise UsageError(f"{folder}: has no {name}; `harness score {folder}` makes it")
+        try:
+            table = pq.read_table(folder / "scores.parquet")
+        except (pa.ArrowInvalid, OSError) as error:
+            raise UsageError(
+                f"{folder / 'scores.parquet'}: cannot be read ({error}); `harness score {folder}` "
+                "makes it again"
+            ) from None
+        return cls(folder, record, read_json(folder / "scores.json"), table)
+
+    @cached_property
+    def blocks(self) -> dict[Block, dict[str, Any]]:
+        """The protocols of scores.json."""
+        return {(block["protocol"], block["unit"]): block for block in self.scores["protocols"]}
+
+    @cached_property
+    def asked(self) -> list[str]:
+        """Ids of the queries that the run was asked, sorted."""
+        ids: list[str] = pc.unique(self.table["query"]).to_pylist()
+        return sorted(ids)
+
+    def rows(self, block: Block) -> BlockRows:
+        """The per-query rows of one protocol."""
+        protocol, unit = block
+        mine = pc.and_(
+            pc.equal(self.table["protocol"], protocol), pc.equal(self.table["unit"], unit)
+        )
+        return BlockRows(self.table.filter(mine))
+
+
+@dataclass(frozen=True)
+class BlockRows:
+    """The rows of scores.parquet that belong to one protocol; one a query."""
+
+    table: pa.Table
+
+    @cached_property
+    def queries(self) -> list[str]:
+        """Ids of the queries, in the order of the rows."""
+        ids: list[str] = self.table["query"].to_pylist()
+        return ids
+
+    def names(self, column: str) -> Names:
+        """A column of names: `ability`, `category`."""
+        return np.array(self.table[column].to_pylist(), dtype=str)
+
+    def values(self, metric: str, order: Sequence[str] | None = None) -> Values:
+        """A metric by query, NaN where it was not scored, in the order of these ids."""
+        found = np.asarray(self.table[metric].to_numpy(zero_copy_only=False), np.float64)
+        if order is None or order == self.queries:
+            return found
+        place = {query: i for i, query in enumerate(self.queries)}
+        return found[[place[query] for query in order]]
+
+    def haystacks(self) -> list[str]:
+        """Haystack of each query. Raises UsageError where an older version left it out."""
+        if "haystack" not in self.table.column_names:
+            raise UsageError(
+                "scores.parquet does not say which queries share a haystack, for it was written by "
+                "an older version: score the run again with `harness score FOLDER`"
+            )
+        names: list[str] = self.table["haystack"].to_pylist()
+        return names

@@ -1,0 +1,210 @@
+"""The statistics of one protocol: every slice and metric in one pass over a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.schema import Ability
+from harness.statistics.corrections import CORRECTIONS
+from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.paired import PairedComparison, compare_paired
+from harness.statistics.paired_tests import Equivalence, equivalence, paired_t, wilcoxon
+from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
+from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun
+
+Flags = npt.NDArray[np.bool_]
+Values = npt.NDArray[np.float64]
+Places = tuple[int, int]
+
+
+def table(
+    runs: Sequence[ScoredRun],
+    block: Block,
+    pairs: Sequence[Places],
+    options: Options,
+) -> Table:
+    """Compare runs under one protocol that all of them were scored by, on the same queries."""
+    rows = [run.rows(block) for run in runs]
+    first = rows[0]
+    scored = _scored(rows, [run.blocks[block] for run in runs])
+    masks = {
+        name: mask & scored
+        for name, mask in slice_masks(first, by_category=options.categories).items()
+    }
+    masks = _distinct(masks)
+    metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, options)
+    wanted = [(name, metric) for name in masks for metric in metrics[name]]
+    labels = first.haystacks()
+    clusters = _clusters(labels, options.over)
+    independent = np.array(first.queries if clusters is None else labels)[scored]
+    matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
+    # Means over other queries do not compare: what one run lacks is left out of all.
+    lacking = np.logical_or.reduce([np.isnan(matrix) for matrix in matrices])
+    dropped = tuple(_dropped(matrix, lacking) for matrix in matrices)
+    for matrix in matrices:
+        matrix[lacking] = np.nan
+    arguments: dict[str, Any] = {
+        "level": options.level,
+        "resamples": options.resamples,
+        "seed": options.seed,
+    }
+    means = [mean_intervals(m, clusters, bounds=(0, 1), **arguments) for m in matrices]
+    found = {
+        (a, b): compare_paired(
+            matrices[a], matrices[b], clusters, bounds=(-1, 1), power=options.power, **arguments
+        )
+        for a, b in pairs
+    }
+    others = {
+        places: _others(matrices[places[0]], matrices[places[1]], clusters, options)
+        for places in pairs
+    }
+    cells, families = _cells(wanted, means, found, others, options)
+    return Table(
+        protocol=f"{block[0]}/{runs[0].blocks[block]['version']}",
+        unit=block[1],
+        over="queries" if clusters is None else "haystacks",
+        units=len(set(independent.tolist())),
+        cells=cells,
+        families=families,
+        left_out=left_out,
+        dropped=dropped,
+    )
+
+
+def _dropped(matrix: Values, lacking: Flags) -> int:
+    """Queries that this run has a value for and another lacks."""
+    return int((~np.isnan(matrix) & lacking).any(axis=1).sum())
+
+
+def slice_masks(rows: BlockRows, *, by_category: bool) -> dict[str, Flags]:
+    """Queries of each slice, named as in scores.json."""
+    abilities, categories = rows.names("ability"), rows.names("category")
+    masks = {"all": np.ones(len(abilities), bool)}
+    masks["answerable"] = abilities != str(Ability.ABSTENTION)
+    masks |= {str(ability): abilities == str(ability) for ability in Ability}
+    if by_category:
+        masks |= {f"category:{c}": categories == c for c in np.unique(categories) if c}
+    return masks
+
+
+def _distinct(masks: Mapping[str, Flags]) -> dict[str, Flags]:
+    """Slices that hold a query, the first of those that are the same: none is tested twice."""
+    kept: dict[bytes, str] = {}
+    for name, mask in masks.items():
+        if mask.any():
+            kept.setdefault(mask.tobytes(), name)
+    return {name: masks[name] for name in kept.values()}
+
+
+def _scored(rows: Sequence[BlockRows], blocks: Sequence[Mapping[str, Any]]) -> Flags:
+    """Queries that a run has a value for, in the order of the first run's rows."""
+    scored = np.zeros(len(rows[0].queries), bool)
+    for mine, block in zip(rows, blocks, strict=True):
+        for metric in block["slices"].get("all", {"metrics": {}})["metrics"]:
+            scored |= ~np.isnan(mine.values(metric, rows[0].queries))
+    return scored
+
+
+def _metrics(
+    blocks: Sequence[Mapping[str, Any]], masks: Mapping[str, Flags], options: Options
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Metrics of each slice that every run knows, and why others are left out."""
+    known = [block["slices"].get("all", {"metrics": {}})["metrics"] for block in blocks]
+    order = list(dict.fromkeys(metric for cells in known for metric in cells))
+    left_out: dict[str, str] = {}
+    metrics: dict[str, list[str]] = {name: [] for name in masks}
+    for metric in dict.fromkeys(options.metrics) or order:
+        if not all(metric in cells for cells in known):
+            left_out[metric] = "not every run was scored by it"
+            continue
+        for name, mine in metrics.items():
+            cells = [b["slices"].get(name, {"metrics": {}})["metrics"].get(metric) for b in blocks]
+            if all(cell is not None and cell["value"] is not None for cell in cells):
+                mine.append(metric)
+            elif any(cell is not None and cell["value"] is None for cell in cells):
+                left_out[metric] = "some rankings are too short to know it"
+    return metrics, left_out
+
+
+def _matrix(
+    rows: BlockRows,
+    queries: Sequence[str],
+    masks: Mapping[str, Flags],
+    wanted: Sequence[tuple[str, str]],
+) -> npt.NDArray[np.float64]:
+    """A column for each (slice, metric): the metric's values in the slice, NaN outside."""
+    values = {metric: rows.values(metric, queries) for _, metric in wanted}
+    matrix = np.full((len(queries), len(wanted)), np.nan)
+    for at, (name, metric) in enumerate(wanted):
+        matrix[masks[name], at] = values[metric][masks[name]]
+    return matrix
+
+
+def _clusters(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
+    """The haystack of each query, where haystacks are what is independent; else None.
+
+    One haystack for all, as in BEIR, is no cluster but the collection that is asked about.
+    """
+    n = len(set(haystacks))
+    if over == "queries" or (over == "auto" and (n < 2 or n == len(haystacks))):
+        return None
+    return haystacks
+
+
+Others = tuple[dict[str, float], Equivalence | None]
+"""p values of further tests by name, and the equivalence test."""
+
+
+def _others(
+    a: Values, b: Values, clusters: Sequence[str] | None, options: Options
+) -> Sequence[Others]:
+    """The tests that were asked for beside the randomisation test; one a column."""
+    columns = range(a.shape[1])
+    p: list[dict[str, float]] = [{} for _ in columns]
+    if "t" in options.tests:
+        for at, result in enumerate(paired_t(a, b, clusters)):
+            p[at]["t"] = result.p
+    if "wilcoxon" in options.tests:
+        for at, result in enumerate(wilcoxon(a, b)):
+            p[at]["wilcoxon"] = result.p
+    if options.equivalence is None:
+        return [(values, None) for values in p]
+    shown = equivalence(a, b, options.equivalence, clusters, alpha=1 - options.level)
+    return list(zip(p, shown, strict=True))
+
+
+def _cells(
+    wanted: Sequence[tuple[str, str]],
+    means: Sequence[Sequence[Interval]],
+    found: Mapping[Places, Sequence[PairedComparison]],
+    others: Mapping[Places, Sequence[Others]],
+    options: Options,
+) -> tuple[tuple[Cell, ...], tuple[Family, ...]]:
+    """Cells with p corrected by family: a metric over all queries, and the same by slice."""
+    tests: dict[str, list[tuple[int, Places]]] = {}
+    for at, (name, metric) in enumerate(wanted):
+        family = f"{metric}, all queries" if name == "all" else f"{metric}, by slice"
+        tests.setdefault(family, []).extend((at, places) for places in found)
+    corrected: dict[tuple[int, Places], tuple[float, str]] = {}
+    for family, members in tests.items():
+        raw = [found[places][at].test.p for at, places in members]
+        adjusted = CORRECTIONS[options.correction](raw)
+        corrected |= {key: (float(p), family) for key, p in zip(members, adjusted, strict=True)}
+    cells = []
+    for at, (name, metric) in enumerate(wanted):
+        compared = []
+        for places, comparisons in found.items():
+            value, family = corrected[at, places]
+            shown = value <= 1 - options.level  # False for NaN
+            more = others[places][at]
+            compared.append(Pair(*places, comparisons[at], value, family, shown, *more))
+        cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(compared)))
+    families = (
+        Family(name, len(members), options.correction) for name, members in tests.items() if members
+    )
+    return tuple(cells), tuple(families)

@@ -1,0 +1,147 @@
+"""history.jsonl: one line a run, only ever appended; ids and numbers, no text of a dataset.
+
+| key | what |
+|---|---|
+| version | 1, of this form |
+| night, of | when its list was begun (UTC), and how many runs the list has |
+| dataset, system | what the list calls them: together the line over time that this is a point of |
+| at, state | when the run ended (UTC); `ok`, or `failed`, then `error` is the kind of its error |
+| run, queries | name of its folder; queries asked, failed, not measurable |
+| data, k, protocol, unit | what the numbers are about |
+| versions | of retriever, revision and harness; git commit, and whether there were changes |
+| cells | slice -> metric -> value, n, low, high: means and 95% intervals, to six digits |
+| intervals | how they were made |
+| times | seconds of indexing and of the run, median milliseconds of a search |
+| change | what a paired comparison with the last time says: see `harness.testing.nightly.change` |
+| changed | settings that are others than the last time: what, before, now |
+
+What a test shows depends on all tests of its night, so the lines hold p as it is, not corrected:
+`harness.verdicts.verdicts` corrects. A line that a crash cut off is the last one; it is dropped,
+and removed when the next one is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.files import disk_errors, fsync_path
+
+VERSION = 1
+NAME = "history.jsonl"
+Line = dict[str, Any]
+Series = tuple[str, str]
+"""Dataset and system, as a list calls them."""
+
+_REMEDY = "name another folder with history = ... in the [nightly] table"
+_TEXTS = ("night", "dataset", "system", "at", "state")
+
+
+def series_of(line: Line) -> Series:
+    """The line over time that a run is a point of."""
+    return line["dataset"], line["system"]
+
+
+def read_history(path: Path) -> tuple[list[Line], int]:
+    """The lines of a history, and how many bytes a crash left behind them (0 mostly).
+
+    Raises UsageError, naming file and line, for a file that is not there or holds anything else.
+    """
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; a list of runs writes it") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = [_line(path, number, text) for number, text in enumerate(whole.split(b"\n")[:-1], 1)]
+    return lines, len(data) - len(whole)
+
+
+def _line(path: Path, number: int, text: bytes) -> Line:
+    import orjson
+
+    try:
+        line = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise UsageError(f"{path}, line {number}: not JSON ({error}); remove the line") from None
+    if not _is_line(line):
+        raise UsageError(f"{path}, line {number}: is no line of a history; remove it")
+    if line.get("version") != VERSION:
+        raise UsageError(
+            f"{path}, line {number}: is of version {line.get('version')!r} of the history, and "
+            f"this harness knows {VERSION}; take another folder, or the harness that wrote it"
+        )
+    found: Line = line
+    return found
+
+
+def _is_line(line: Any) -> bool:
+    """Whether a value has what every line has."""
+    if not isinstance(line, dict) or not all(isinstance(line.get(n), str) for n in _TEXTS):
+        return False
+    try:
+        times = [datetime.fromisoformat(line[name]) for name in ("night", "at")]
+    except ValueError:
+        return False
+    known = line["state"] == "failed" or isinstance(line.get("cells"), dict)
+    return known and all(time.tzinfo is not None for time in times)
+
+
+class History:
+    """A history that is being written; see `open_history`."""
+
+    def __init__(self, path: Path, lines: list[Line]) -> None:
+        self.path = path
+        self.lines = lines
+
+    def append(self, line: Line) -> None:
+        """Add one line; it is on the disk when this returns."""
+        import orjson
+
+        line = orjson.loads(data := orjson.dumps(line))  # as whoever reads it will find it
+        with disk_errors(self.path.parent, _REMEDY), open(self.path, "ab") as file:
+            file.write(data + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.lines.append(line)
+
+
+@contextmanager
+def open_history(folder: Path) -> Iterator[tuple[History, str]]:
+    """The history of a folder, held against other lists, and a word on what a crash cut off.
+
+    Raises UsageError for a folder that cannot be written, a damaged file, and where another list
+    is being run into the same history.
+    """
+    from filelock import FileLock, Timeout
+
+    path = folder / NAME
+    with disk_errors(folder, _REMEDY):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f".{NAME}.lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UsageError(
+                f"{path}: another list is being run into this history; wait for it, or {_REMEDY}"
+            ) from None
+    try:
+        with disk_errors(folder, _REMEDY):
+            if not path.exists():
+                path.touch()
+                fsync_path(folder)
+            lines, torn = read_history(path)
+            said = ""
+            if torn:
+                os.truncate(path, path.stat().st_size - torn)
+                fsync_path(path)
+                said = f"{path}: its last line was cut off by a crash and is dropped"
+        yield History(path, lines), said
+    finally:
+        lock.release()

@@ -1,0 +1,162 @@
+"""From judgements to a dataset that can be run, and what becomes of conflicts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from harness import Ability, Settings, open_dataset, run, score_run
+from harness.errors import UsageError
+from harness.labelling.export import export
+from harness.labelling.folder import CONSTRUCTION, Project
+from harness.labelling.records import Candidate
+
+pytestmark = pytest.mark.usefixtures("home")
+
+KEY = {("q1", "d1"): 3, ("q1", "d3"): 0, ("q2", "d2"): 2, ("q2", "d4"): 1}
+
+
+def judge(project: Project, name: str, grades: dict[tuple[str, str], int], *more: Any) -> None:
+    lines = [{"query": q, "document": d, "grade": g} for (q, d), g in grades.items()]
+    project.journal(name).append(*lines, *more)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.fixture
+def judged(project: Project) -> Project:
+    judge(
+        project,
+        "ann",
+        KEY,
+        {"query": "q3", "unanswerable": True},
+        {"query": "q2", "ability": "knowledge-update"},
+    )
+    return project
+
+
+def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: Path) -> None:
+    made = export(judged.folder)
+    assert made.folder == judged.folder / "dataset"
+    dataset = open_dataset("labelled", source=made.folder)
+    queries = {q.id: q for q in (dataset.query(row) for row in range(dataset.n_queries))}
+    assert queries["q2"].ability is Ability.KNOWLEDGE_UPDATE
+    assert queries["q3"].ability is Ability.ABSTENTION
+    assert {
+        (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "judgements.jsonl")
+    } == KEY
+    scores = score_run(run(dataset, "bm25", Settings(k=10), out=tmp_path / "results"), dataset)
+    memory = next(one for one in scores.summary["protocols"] if one["protocol"] == "memory")
+    assert memory["slices"]["all"]["n"] == 2
+    assert memory["left_out"] == {"no evidence in the answer key": 1}
+    assert made.manifest["counts"]["grades"] == {"0": 1, "1": 1, "2": 1, "3": 1}
+    readme = (made.folder / "README.md").read_text("utf-8")
+    assert "fewer than two annotators judged" in readme
+    assert "cannot be answered: of ability abstention, without a relevant document: 1." in readme
+
+
+def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) -> None:
+    judge(judged, "bob", {**KEY, ("q2", "d2"): 0, ("q3", "d1"): 2, ("q3", "d3"): 0})
+    with pytest.raises(UsageError, match=r"2 conflicts are open .*label resolve"):
+        export(judged.folder)
+    low = export(judged.folder, tmp_path / "low", conflicts="lower")
+    high = export(judged.folder, tmp_path / "high", conflicts="higher")
+
+    def grades(folder: Path) -> dict[tuple[str, str], int]:
+        return {(j["query"], j["document"]): j["grade"] for j in lines(folder / "judgements.jsonl")}
+
+    assert grades(low.folder) == {**KEY, ("q2", "d2"): 0, ("q3", "d1"): 0, ("q3", "d3"): 0}
+    assert grades(high.folder) == {**KEY, ("q3", "d1"): 2, ("q3", "d3"): 0}
+    assert lines(low.folder / "queries.jsonl")[2]["ability"] == "abstention"
+    assert "ability" not in lines(high.folder / "queries.jsonl")[2]
+    assert low.manifest["counts"]["lowered_to_0"] == 1
+    assert low.manifest["conflicts"] == {"found": 2, "settled": 0, "open": 2, "rule": "lower"}
+    assert "the lower grade was taken" in (low.folder / "README.md").read_text("utf-8")
+    judged.resolved().append(
+        {"query": "q2", "document": "d2", "grade": 1}, {"query": "q3", "unanswerable": False}
+    )
+    settled = export(judged.folder)
+    assert grades(settled.folder)[("q2", "d2")] == 1
+    assert settled.manifest["conflicts"]["settled"] == 2
+    assert [one["measure"] for one in settled.manifest["agreement"]][:2] == [
+        "alpha, ordinal",
+        "kappa, quadratic",
+    ]
+
+
+def test_who_contradicts_himself_has_a_conflict(judged: Project) -> None:
+    judge(judged, "ann", {("q3", "d1"): 2})
+    with pytest.raises(UsageError, match="1 conflict is open"):
+        export(judged.folder)
+
+
+def test_unfinished_queries_are_left_out_and_counted(judged: Project) -> None:
+    judge(judged, "ann", {})
+    judged.journal("ann").append({"query": "q2", "document": "d4", "grade": None})
+    made = export(judged.folder)
+    assert [query["id"] for query in lines(made.folder / "queries.jsonl")] == ["q1", "q3"]
+    assert made.manifest["left_out"] == {"queries_not_judged_to_the_end": 1}
+    whole = export(judged.folder, unfinished=True)
+    assert whole.manifest["counts"]["unfinished"] == 1
+    assert whole.manifest["counts"]["queries"] == 3
+
+
+def test_queries_without_anything_relevant_are_counted(project: Project) -> None:
+    judge(project, "ann", {**KEY, ("q3", "d1"): 0, ("q3", "d3"): 0})
+    made = export(project.folder)
+    assert made.manifest["counts"]["without_relevant"] == 1
+    assert "Queries without a relevant document in the pool" in (
+        made.folder / "README.md"
+    ).read_text("utf-8")
+
+
+def test_splits_hold_their_queries_those_without_an_answer_too(judged: Project) -> None:
+    for query, split in zip(judged.queries, ("test", "dev", "dev"), strict=True):
+        query["split"] = split
+    judged.write()
+    made = export(judged.folder)
+    assert made.manifest["splits"] == {"dev": 2, "test": 1}
+    dataset = open_dataset("labelled", source=made.folder)
+    assert dataset.query_ids == ["q1"]
+    dev = open_dataset("labelled", source=made.folder, split="dev")
+    assert dev.query_ids == ["q2", "q3"]
+
+
+def test_construction_counts_where_nobody_judged(project: Project) -> None:
+    judge(project, CONSTRUCTION, {("q1", "d1"): 3, ("q2", "d2"): 3})
+    project.pool = [
+        Candidate("q1", "d1", {}, {"by": "construction"}),
+        Candidate("q1", "d3", {}, {"by": "similarity", "similarity": 0.8}),
+        Candidate("q2", "d2", {}, {"by": "construction"}),
+    ]
+    project.write()
+    judge(project, "ann", {("q2", "d2"): 1})
+    made = export(project.folder)
+    assert {
+        (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "judgements.jsonl")
+    } == {
+        ("q1", "d1"): 3,
+        ("q2", "d2"): 1,
+    }
+    counts = made.manifest["counts"]
+    assert (counts["by_construction"], counts["proposals_not_judged"]) == (1, 1)
+
+
+def test_nothing_of_somebody_elses_is_replaced(judged: Project, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    for out in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
+        with pytest.raises(UsageError, match="holds something else"):
+            export(judged.folder, out)
+    export(judged.folder, tmp_path / "out")
+    export(judged.folder, tmp_path / "out")
+
+
+def test_nothing_judged_is_nothing_to_export(project: Project) -> None:
+    with pytest.raises(UsageError, match="nothing to export yet"):
+        export(project.folder)

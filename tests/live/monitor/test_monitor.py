@@ -1,0 +1,250 @@
+"""Rolling numbers: equal to the harness's own scoring of the recalls in the window."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import evaluate, open_dataset
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.live.logs.recall import Recall
+from harness.live.monitor import Monitor, Rules, threshold
+
+METRICS = ("recall@3", "precision@3", "mrr@3", "ndcg@5", "recall_all@2", "map")
+QRELS = {
+    "q1": {"a": 1, "b": 2},
+    "q2": {"c": 1, "a": 0},
+    "q3": {"e": 1, "f": 1, "g": 1},
+    "q4": {"h": 0},  # nothing relevant: in no mean
+}
+
+
+def quiet(**more: Any) -> Monitor:
+    """Without tests of change, which need thousands of recalls."""
+    return Monitor(labels=QRELS, rules=Rules(changes=()), **more)
+
+
+ids = st.sampled_from("abcdefghij")
+made = st.tuples(
+    st.sampled_from([*QRELS, "unknown"]),
+    st.lists(st.tuples(ids, st.integers(0, 3)), max_size=8),
+    st.booleans(),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(recalls=st.lists(made, min_size=1, max_size=40), window=st.integers(1, 30))
+def test_means_are_those_of_evaluate(
+    recalls: list[tuple[str, list[tuple[str, int]], bool]], window: int
+) -> None:
+    monitor = quiet(window=window, metrics=METRICS)
+    for query, hits, scored in recalls:
+        returned, scores = [id_ for id_, _ in hits], [float(score) for _, score in hits]
+        monitor.record(query_id=query, returned=returned, scores=scores if scored else None)
+    cell = monitor.snapshot()["slices"]["all"]
+    kept = [one for one in recalls[-window:] if one[0] in ("q1", "q2", "q3")]
+    assert (cell["n"], cell["scored"]) == (min(window, len(recalls)), len(kept))
+    if not kept:
+        assert set(cell["metrics"].values()) == {None}
+        return
+    # Each recall as a query of its own; without scores the order is what counts. Of a document
+    # that was returned twice the place counts that it has first, by its score.
+    qrels, run = {}, {}
+    for i, (query, hits, scored) in enumerate(kept):
+        order = sorted(hits, key=lambda hit: -hit[1]) if scored else hits
+        unique = list(dict.fromkeys(id_ for id_, _ in order))
+        qrels[str(i)] = QRELS[query]
+        run[str(i)] = {id_: float(-rank) for rank, id_ in enumerate(unique)}
+    assert cell["metrics"] == pytest.approx(evaluate(qrels, run, list(METRICS)).means)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_HOME", str(tmp_path_factory.mktemp("home")))
+        return open_dataset("sample")
+
+
+def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> None:
+    monitor = Monitor(window=80, labels=sample)
+    chance = random.Random(0)
+    for row in range(sample.n_queries):
+        query = sample.query(row)
+        silent = row % 4 == 0
+        monitor.record(
+            query.text,
+            returned=[] if silent else ["s01_0", "s02_0"],
+            seconds=chance.random(),
+            abstained=row % 8 == 0,
+            failed=row == 1,
+        )
+    found = monitor.snapshot()
+    chance = random.Random(0)
+    seconds = [chance.random() for _ in range(80)]
+    cell = found["slices"]["all"]
+    assert cell["seconds"]["p95"] == pytest.approx(np.percentile(seconds, 95))
+    assert cell["no_result"] == {"value": 20 / 79, "n": 79}
+    assert cell["abstained"] == {"value": 10 / 79, "n": 79}
+    assert cell["failed"] == {"value": 1 / 80, "n": 80}
+    without = [row for row in range(80) if sample.abilities[row] == "abstention" and row != 1]
+    spoke = sum(row % 4 != 0 for row in without)
+    assert cell["false_evidence"] == {"value": spoke / len(without), "n": len(without)}
+    by_ability = {name: one["n"] for name, one in found["slices"].items() if name != "all"}
+    names, counts = np.unique(sample.abilities, return_counts=True)
+    assert by_ability == dict(zip(names.tolist(), counts.tolist(), strict=True))
+    assert found["slices"]["abstention"]["metrics"]["recall@10"] is None  # never 0
+
+
+def test_without_labels_there_are_rates_and_no_scores() -> None:
+    monitor = Monitor(window=10)
+    monitor.record("x", returned=[], ability="mine")
+    monitor.record("y", returned=["a"])
+    found = monitor.snapshot()
+    assert found["slices"]["all"]["no_result"] == {"value": 0.5, "n": 2}
+    assert found["slices"]["mine"]["n"] == 1
+    assert found["slices"]["all"]["metrics"]["recall@10"] is None
+    assert found["drift"] is None
+    assert [test["test"] for test in found["tests"]] == ["no_result rose"]
+
+
+def test_feedback_counts_when_it_comes_and_while_its_recall_is_there() -> None:
+    monitor = quiet(window=3)
+    monitor.record(query_id="q1", returned=["a", "b", "c"], request="r1", time=7200)
+    monitor.record(query_id="q1", returned=["a"], clicked=[], rating=0, time=7200)
+    monitor.feedback("r1", clicked=["c"])
+    monitor.feedback("r1", clicked=["b"], rating=1)
+    monitor.feedback("never", clicked=["b"])
+    found = monitor.snapshot()
+    assert found["feedback"]["click_rate"] == {"value": 0.5, "n": 2}
+    assert found["feedback"]["first_click_mrr"] == {"value": 0.5, "n": 1}
+    assert found["feedback"]["rating"] == {"value": 0.5, "n": 2}
+    assert len(found["feedback"]["caveats"]) == 4
+    (row,) = found["over_time"]["rows"]
+    assert (row["start"], row["click_rate"], row["rating"]) == (7200, 0.5, 0.5)
+    for _ in range(3):
+        monitor.record(query_id="q1", returned=["a"])
+    monitor.feedback("r1", rating=0)
+    found = monitor.snapshot()
+    assert found["feedback"] is None
+    assert (found["totals"]["feedback"], found["totals"]["feedback_lost"]) == (2, 2)
+
+
+def test_hours_are_kept_in_order_and_bounded() -> None:
+    monitor = quiet(window=5, bucket="minute")
+    now = time.time() // 60 * 60
+    for i in range(725):
+        at = now - 60 * (724 - i)
+        monitor.record(query_id="q1", returned=["a"], seconds=0.1, time=at)
+        monitor.record(query_id="q1", returned=[], seconds=0.4, time=at)
+    monitor.snapshot()
+    monitor.record(query_id="q1", returned=["a"], time=now - 60 * 724)  # too late
+    monitor.record(query_id="q1", returned=["a"], time=now + 1e9)  # a mistake
+    monitor.record_many([Recall(("a",), query_id="q1")])  # without a time
+    later = monitor.snapshot()["over_time"]
+    assert len(later["rows"]) == 720
+    assert (later["dropped"], later["late"]) == (5, 1)
+    assert (later["without_time"], later["in_the_future"]) == (1, 1)
+    last = later["rows"][-1]
+    assert (last["start"], last["n"], last["no_result"]) == (now, 2, 0.5)
+    assert last["metrics"]["recall@10"] == pytest.approx(0.25)
+    assert last["p95"] == pytest.approx(0.4, rel=0.05)
+
+
+def test_a_restart_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
+    def recalls(n: int) -> list[Recall]:
+        chance = random.Random(n)
+        return [
+            Recall(
+                tuple(chance.sample("abcdefgh", 4)),
+                query=f"secret words {i}",
+                query_id=chance.choice(["q1", "q2", "q3", None]),
+                time=1.7e9 + i * 60,
+                seconds=chance.random(),
+                ability=chance.choice(["x", "y", None]),
+                request=f"r{n}-{i}",
+            )
+            for i in range(n)
+        ]
+
+    def monitor(state: Path | None) -> Monitor:
+        rules = Rules((threshold("recall@10 < 0.99"),))
+        return Monitor(window=150, labels=QRELS, state=state, rules=rules)
+
+    path = tmp_path / "state.npz"
+    one, first = monitor(None), monitor(path)
+    one.record_many(recalls(400))
+    first.record_many(recalls(400))
+    first.close()
+    second = monitor(path)
+    assert second.snapshot() == one.snapshot()
+    for each in (one, second):
+        each.record_many(recalls(90))
+        each.feedback("r400-395", clicked=["a"])
+    assert second.snapshot() == one.snapshot()
+    assert b"secret" not in path.read_bytes()
+
+
+def test_a_state_of_other_settings_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    quiet(window=10, state=path).close()
+    with pytest.raises(UsageError, match="was kept with window 10, now it is 11"):
+        quiet(window=11, state=path)
+    with pytest.raises(UsageError, match="was kept with labels"):
+        Monitor(window=10, labels={"q": {"d": 1}}, state=path)
+    path.write_bytes(b"PK\x03\x04 torn")
+    with pytest.raises(UsageError, match="no state of a monitor"):
+        quiet(window=10, state=path)
+
+
+def test_many_threads_lose_nothing() -> None:
+    monitor = quiet(window=10_000)
+
+    def work() -> None:
+        for _ in range(500):
+            monitor.record(query_id="q1", returned=["a"], seconds=0.1)
+
+    threads = [Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        monitor.snapshot()
+    found = monitor.snapshot()
+    assert found["totals"]["recalls"] == found["slices"]["all"]["scored"] == 4000
+    assert found["slices"]["all"]["metrics"]["recall@10"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("settings_", "words"),
+    [
+        ({"window": 0}, "window must be a number of recalls"),
+        ({"metrics": "recal@10"}, "unknown metric 'recal@10'; did you mean recall"),
+        ({"metrics": ()}, "name one metric"),
+        ({"bucket": "year"}, "bucket must be minute, hour, day"),
+        ({"labels": {}}, "the labels hold no query"),
+        ({"labels": ["q"]}, "labels must be a dataset"),
+        ({"labels": {"q": {"d": "x"}}}, "labels|grade"),
+        ({"rules": Rules((threshold("recall@7 < 1"),))}, "recall@7 is not among the metrics"),
+    ],
+)
+def test_wrong_settings_are_said(settings_: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        Monitor(**settings_)
+
+
+def test_wrong_recalls_raise_at_once() -> None:
+    monitor = quiet()
+    with pytest.raises(TypeError, match="lists of ids"):
+        monitor.record("x", returned="d1")
+    with pytest.raises(ValueError, match="1 returned documents, 2 scores"):
+        monitor.record("x", returned=["d1"], scores=[1, 2])
+    monitor.record("\ud800 broken \x00 text", returned=["\ud800"], request="\ud800")
+    assert monitor.snapshot()["window"]["n"] == 1

@@ -1,0 +1,169 @@
+"""`harness serve`: the board of a folder, its reports, and how far unfinished runs are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import orjson
+import pytest
+
+from harness.pages.server import server
+
+
+@pytest.fixture
+def results(bm25: Path, tmp_path: Path) -> Path:
+    """A folder with one finished run, and a secret beside it."""
+    shutil.copytree(bm25, tmp_path / "results" / bm25.name)
+    (tmp_path / "secret.txt").write_text("secret")
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def port(results: Path) -> Iterator[int]:
+    with server(results, 0) as serving:
+        thread = Thread(target=serving.serve_forever, daemon=True)
+        thread.start()
+        yield serving.server_port
+        serving.shutdown()
+        thread.join()
+
+
+def get(port: int, path: str, host: str = "") -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path, headers={"Host": host} if host else {})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def state(port: int) -> dict[str, Any]:
+    found: dict[str, Any] = orjson.loads(get(port, "/state.json")[1])
+    return found
+
+
+def unfinished(results: Path, name: str, queries: int, *units: list[str | None]) -> Path:
+    """What a run leaves while it goes on: its plan, and a line for each unit that is done."""
+    folder = results / f".{name}.partial"
+    folder.mkdir()
+    (folder / "plan.json").write_bytes(orjson.dumps({"queries": queries}))
+    lines = [orjson.dumps({"answers": [{"error": e} for e in unit]}) + b"\n" for unit in units]
+    (folder / "journal.jsonl").write_bytes(b"".join(lines))
+    return folder
+
+
+def test_the_board_and_each_report_are_served(port: int, bm25: Path) -> None:
+    assert get(port, "/")[0] == 200
+    assert b"Leaderboard" in get(port, "/")[1]
+    status, page = get(port, f"/runs/{bm25.name}/")
+    assert status == 200
+    assert b"<title>bm25 on sample</title>" in page
+    (board,) = orjson.loads(get(port, "/leaderboard.json")[1])["boards"]
+    assert [entry["run"] for entry in board["entries"]] == [bm25.name]
+
+
+def test_nothing_but_runs_can_be_asked_for(port: int, bm25: Path) -> None:
+    for path in (
+        "/secret.txt",
+        "/../secret.txt",
+        "/runs/../../secret.txt",
+        "/runs/..%2f..%2fsecret.txt/",
+        "/runs/%2e%2e/",
+        f"/runs/{bm25.name}/../../../secret.txt",
+        f"/runs/{bm25.name}%2f..%2f..%2fsecret.txt/",
+        "/runs//etc/passwd/",
+        f"/runs/{bm25.name}/run.json",
+    ):
+        status, body = get(port, path)
+        assert (status, b"secret" in body) == (404, False), path
+
+
+def test_other_sites_get_nothing(port: int) -> None:
+    assert get(port, "/", host="example.org")[0] == 403
+    assert get(port, "/", host=f"localhost:{port}")[0] == 200
+
+
+def test_a_new_run_changes_the_board(port: int, results: Path, tfidf: Path) -> None:
+    before = state(port)["version"]
+    shutil.copytree(tfidf, results / tfidf.name)
+    assert state(port)["version"] != before
+    (board,) = orjson.loads(get(port, "/board.json")[1])["boards"]
+    assert len(board["entries"]) == 2
+
+
+def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Path) -> None:
+    assert state(port)["running"] == []
+    folder = unfinished(results, "mine", 10, [None, "Trace"])
+    (run,) = state(port)["running"]
+    assert (run["name"], run["queries"], run["done"], run["failed"]) == ("mine", 10, 2, 1)
+    with open(folder / "journal.jsonl", "ab") as journal:
+        journal.write(b'{"answers": [{"error": null}]}\n{"answers": [{"err')
+    assert state(port)["running"][0]["done"] == 3
+    with open(folder / "journal.jsonl", "ab") as journal:
+        journal.write(b'or": null}]}\n')
+    assert state(port)["running"][0]["done"] == 4
+    (folder / "journal.jsonl").write_bytes(b'{"answers": [{"error": null}]}\n')  # begun again
+    assert state(port)["running"][0]["done"] == 1
+    shutil.rmtree(folder)
+    assert state(port)["running"] == []
+
+
+def test_a_broken_run_is_named_and_the_rest_goes_on(port: int, results: Path, bm25: Path) -> None:
+    (results / "broken").mkdir()
+    (results / "broken" / "run.json").write_text("{}")
+    (results / "broken" / "scores.json").write_text("{}")
+    status, words = get(port, "/")
+    assert status == 409
+    assert b"broken" in words
+    assert get(port, f"/runs/{bm25.name}/")[0] == 200
+
+
+def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
+    command = [sys.executable, "-m", "harness", "serve", "--results", results, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as serving:
+        assert serving.stdout is not None
+        address = serving.stdout.readline().decode().split()[0]
+        assert get(int(address.rstrip("/").rpartition(":")[2]), "/")[0] == 200
+        os.kill(serving.pid, signal.SIGINT)
+        _, errors = serving.communicate(timeout=30)
+        assert (serving.returncode, errors) == (0, b"")
+
+
+@pytest.mark.browser
+def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> None:
+    from chromium import opened
+
+    with opened(f"http://127.0.0.1:{port}/") as page:
+        folder = unfinished(results, "mine", 8, [None, None])
+        page.get_by_text("2 of 8").wait_for()
+        assert page.get_by_role("progressbar").count() == 1
+        page.get_by_role("combobox", name="Ranked by").select_option("mrr@10")
+        shutil.copytree(tfidf, results / tfidf.name)
+        shutil.rmtree(folder)
+        page.get_by_role("button", name="tfidf").wait_for()
+        assert page.get_by_role("progressbar").count() == 0
+        assert page.get_by_role("combobox", name="Ranked by").input_value() == "mrr@10"
+        page.get_by_role("button", name="tfidf").click()
+        page.get_by_role("link", name="report").click()
+        page.locator("#abilities svg").wait_for()
+        assert page.title() == "tfidf on sample"
+
+
+@pytest.mark.browser
+def test_a_folder_without_runs_waits_for_the_first(tmp_path: Path, bm25: Path) -> None:
+    from chromium import opened
+
+    with server(tmp_path, 0) as serving:
+        Thread(target=serving.serve_forever, daemon=True).start()
+        with opened(f"http://127.0.0.1:{serving.server_port}/") as page:
+            assert "No scored run" in page.locator("#lede").inner_text()
+            shutil.copytree(bm25, tmp_path / bm25.name)
+            page.get_by_role("button", name="bm25").wait_for()
+        serving.shutdown()

@@ -1,0 +1,204 @@
+"""Systems that return texts of their own: each text becomes documents, or is said to be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import orjson
+import pytest
+from corpora import cell, labelled, ranked
+
+from harness.__main__ import main
+from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
+from harness.files import read_json
+from harness.retrievers.bm25 import BM25
+from harness.retrievers.contract import Corpus, Hit, Question
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.scored import score_run
+from harness.runs.runner import run
+from harness.scoring.choices import Choices
+
+NOTES = [
+    "Vera keeps three goats behind the old mill.",
+    "The goats escaped twice during the harvest festival.",
+    "On Sundays the choir sings in the village hall.",
+    "Vera sold her tractor to a farmer from Brno.",
+    "The mill wheel was repaired with oak from the forest.",
+]
+
+
+class Says:
+    """Answers every question with the hits that a function of the corpus makes."""
+
+    def __init__(self, hits: Callable[[Corpus], list[Hit]]) -> None:
+        self._make = hits
+
+    def index(self, corpus: Corpus) -> None:
+        self._hits = self._make(corpus)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
+        return [self._hits for _ in queries]
+
+
+class Rewrites(BM25):
+    """BM25 whose answers are texts: what was said, with a name in front, and no ids."""
+
+    def index(self, corpus: Corpus) -> None:
+        super().index(corpus)
+        self._texts = corpus.contents
+
+    def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:  # type: ignore[override]
+        return [
+            [
+                Hit(f"- {self._texts[int(i)]}", score=float(s))
+                for i, s in zip(found.ids, found.scores, strict=True)  # type: ignore[arg-type]
+            ]
+            for found in super().search(queries, k)
+        ]
+
+
+def notes(folder: Path) -> Dataset:
+    documents = [{"id": f"n{i}", "text": text} for i, text in enumerate(NOTES)]
+    queries = [{"id": "goats", "text": "What about the goats?"}]
+    return labelled(folder, documents, queries, {"goats": ["n0", "n1"]})
+
+
+def place(corpus: Corpus, note: int) -> int:
+    return corpus.contents.index(NOTES[note])
+
+
+def scored(dataset: Dataset, hits: Callable[[Corpus], list[Hit]], out: Path) -> Path:
+    folder = run(dataset, Says(hits), out=out)  # type: ignore[arg-type]
+    score_run(folder, dataset, Choices(ks=(4,)))
+    return folder
+
+
+def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_path: Path) -> None:
+    dataset = open_dataset("sample")
+    texts = run(dataset, Rewrites(), out=tmp_path / "texts")
+    ids = run(dataset, BM25(), out=tmp_path / "ids")
+    assert ranked(texts) == ranked(ids)
+    ours, theirs = (score_run(folder, dataset).summary for folder in (texts, ids))
+    assert set(ours["hits"]["by_way"]) == {"exact"}
+    assert ours["protocols"][-1]["protocol"] == "answers"  # which texts get, and ids when asked
+    for mine, other in zip(ours["protocols"][:-1], theirs["protocols"], strict=True):
+        for name, part in other["slices"].items():
+            values = {m: c["value"] for m, c in mine["slices"][name]["metrics"].items()}
+            assert values == {m: c["value"] for m, c in part["metrics"].items()}
+
+
+def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
+    home: Path, tmp_path: Path
+) -> None:
+    def hits(corpus: Corpus) -> list[Hit]:
+        return [
+            Hit("Completely unrelated words about submarines"),
+            Hit(NOTES[2], sources=[corpus[place(corpus, 3)].id, "d999"]),
+            Hit("Two things: " + NOTES[0]),
+            Hit(NOTES[1][:-12]),
+        ]
+
+    folder = scored(notes(tmp_path / "data"), hits, tmp_path)
+    assert ranked(folder) == {"goats": ["unresolved:1", "n3", "n0", "n1"]}
+    about = RunFolder(folder).record["hits"]
+    assert about["by_way"] == {"sources": 1, "exact": 2, "none": 1}
+    assert about["unknown_sources"] == 1
+    assert cell(folder, "mrr@4")["value"] == pytest.approx(1 / 3)
+    assert cell(folder, "recall@4")["value"] == 1
+    assert cell(folder, "recall@4")["signature"].endswith("|match:token-f1>=0.3")
+    assert read_json(folder / "scores.json")["unknown_documents_in_run"] == 0
+
+
+def test_a_text_of_several_documents_takes_a_place_for_each_and_repeats_none(
+    home: Path, tmp_path: Path
+) -> None:
+    def hits(corpus: Corpus) -> list[Hit]:
+        three = [place(corpus, note) for note in (2, 3, 0)]
+        return [Hit("A summary.", three), Hit("Another.", three[1:]), Hit("", [place(corpus, 1)])]
+
+    folder = scored(notes(tmp_path / "data"), hits, tmp_path)
+    assert ranked(folder) == {"goats": ["n2", "n3", "n0", "n1"]}
+    # What a prompt would cost is the texts that were returned, or the document where there is none.
+    tokens = read_json(folder / "scores.json")["tokens"]["retrieved_a_query"]["mean"]
+    assert tokens == len(["A", "summary", "."]) + len(NOTES[1].split()) + 1
+
+
+def test_a_question_of_which_no_text_is_found_is_not_measurable_and_never_zero(
+    home: Path, tmp_path: Path
+) -> None:
+    documents = [{"id": f"n{i}", "text": text} for i, text in enumerate(NOTES)]
+    queries = [{"id": q, "text": q} for q in ("goats", "choir", "silence")]
+    gold = {"goats": ["n0"], "choir": ["n2"], "silence": ["n4"]}
+    dataset = labelled(tmp_path / "data", documents, queries, gold)
+
+    class Mixed(Says):
+        def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
+            return [
+                {"goats": [Hit(NOTES[0])], "choir": [Hit("Nothing of the kind")]}.get(q.text, [])
+                for q in queries
+            ]
+
+    folder = run(dataset, Mixed(lambda _: []), out=tmp_path)  # type: ignore[arg-type]
+    score_run(folder, dataset, Choices(ks=(4,)))
+    found = cell(folder, "recall@4", "trec")
+    assert (found["value"], found["n"]) == (0.5, 2)  # silence is an answer, and found nothing
+    left_out = read_json(folder / "left_out.json")["trec"]
+    assert left_out == {"not measurable: no text was resolved": ["choir"]}
+
+
+def test_other_thresholds_make_another_folder_and_change_nothing_in_the_first(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    loose = "Vera owned some goats near a mill once, people said"
+
+    def hits(corpus: Corpus) -> list[Hit]:
+        return [Hit(loose)]
+
+    folder = scored(notes(tmp_path / "data"), hits, tmp_path / "runs")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main(["score", str(folder), "--match-f1", "0.9", "--json"]) == 0
+    told = orjson.loads(capsys.readouterr().out)
+    assert told["scores"]["hits"]["by_way"] == {"none": 1}
+    assert told["scores"]["hits"]["matching"]["f1"] == 0.9
+    assert told["folder"] != str(folder)
+    assert ranked(folder) == {"goats": ["n0"]}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_texts_from_elsewhere_score_as_those_of_a_run(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dataset = notes(tmp_path / "data")
+    file = tmp_path / "log.jsonl"
+    record = {"query": "goats", "hits": [{"text": NOTES[2]}, {"id": "n3"}, {"text": NOTES[0]}]}
+    file.write_bytes(orjson.dumps(record) + b"\n")
+    arguments = ["--dataset", "labelled", "--source", str(tmp_path / "data"), "--out"]
+    assert main(["score", str(file), *arguments, str(tmp_path / "runs"), "--json"]) == 0
+    there = Path(orjson.loads(capsys.readouterr().out)["folder"])
+    here = scored(
+        dataset, lambda c: [Hit(NOTES[2]), Hit("", [place(c, 3)]), Hit(NOTES[0])], tmp_path
+    )
+    assert ranked(there) == ranked(here) == {"goats": ["n2", "n3", "n0"]}
+    file.write_text('{"query": "goats", "hits": [{"text": 3}]}\n')
+    assert main(["score", str(file), *arguments, str(tmp_path / "runs")]) == 2
+    assert "line 1: expected" in capsys.readouterr().err
+
+
+def test_an_interrupted_run_goes_on_with_the_same_texts(home: Path, tmp_path: Path) -> None:
+    dataset = open_dataset("sample")
+    stops = iter([False] * 2 + [True])
+
+    class Stops(Rewrites):
+        def index(self, corpus: Corpus) -> None:
+            if next(stops, False):
+                raise KeyboardInterrupt
+            super().index(corpus)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(dataset, Stops(), out=tmp_path / "stopped")
+    folder = run(dataset, Stops(), out=tmp_path / "stopped", resume=True)
+    whole = run(dataset, Stops(), out=tmp_path / "whole")
+    for file in ("rankings.parquet", "hits.parquet"):
+        assert (folder / file).read_bytes() == (whole / file).read_bytes()

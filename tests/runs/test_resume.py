@@ -1,0 +1,261 @@
+"""An interrupted run goes on where it was, and gives the same bytes as one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from corpora import labelled
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.retrievers.contract import Corpus, Question
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.runner import Settings, run
+
+RANKINGS = ("rankings.parquet", "rankings.trec")
+
+SLOW = """
+import os, time
+
+class Slow:
+    def index(self, corpus):
+        self.order = sorted(range(len(corpus)), key=lambda i: corpus[i].text)
+
+    def search(self, queries, k):
+        for query in queries:
+            with open(os.environ["SLOW_LOG"], "a") as log:
+                log.write(query.text + chr(10))
+        time.sleep(float(os.environ["SLOW_SECONDS"]))
+        return [[(i, 1 / (3 + n)) for n, i in enumerate(self.order)] for _ in queries]
+"""
+
+
+class Stops:
+    """A person who presses Ctrl-C after some questions."""
+
+    def __init__(self, after: int = 10**9) -> None:
+        self._left = after
+        self.asked: list[str] = []
+
+    def index(self, corpus: Corpus) -> None:
+        self._order = sorted(range(len(corpus)), key=lambda i: corpus[i].text)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Any]:
+        if self._left == 0:
+            raise KeyboardInterrupt
+        self._left -= 1
+        self.asked += [query.text for query in queries]
+        bottom = float("-inf")
+        return [[(i, 1 / (3 + n) if n < 3 else bottom) for n, i in enumerate(self._order)]]
+
+
+@pytest.fixture
+def notes(home: Path, tmp_path: Path) -> Dataset:
+    """Twelve haystacks of four notes, three questions each."""
+    documents = [
+        {"id": f"n{h}-{i}", "text": f"note {i} of {h}", "haystack": f"h{h}"}
+        for h in range(12)
+        for i in range(4)
+    ]
+    queries = [
+        {"id": f"q{h}-{i}", "text": f"want {h} {i}", "haystack": f"h{h}"}
+        for h in range(12)
+        for i in range(3)
+    ]
+    gold = {f"q{h}-{i}": [f"n{h}-{i}"] for h in range(12) for i in range(3)}
+    return labelled(tmp_path / "files", documents, queries, gold)
+
+
+def _bytes(folder: Path) -> list[bytes]:
+    return [(folder / name).read_bytes() for name in RANKINGS]
+
+
+def _partial(out: Path) -> Path:
+    (found,) = out.glob(".*.partial")
+    return found
+
+
+@pytest.mark.parametrize("after", [0, 1, 3, 17, 35])
+def test_a_stopped_run_goes_on_and_gives_the_same_bytes(
+    notes: Dataset, tmp_path: Path, after: int
+) -> None:
+    whole = run(notes, Stops(), out=tmp_path / "whole")
+    first, second = Stops(after), Stops()
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, first, out=tmp_path / "out")
+    folder = run(notes, second, out=tmp_path / "out", resume=True)
+    assert _bytes(folder) == _bytes(whole)
+    # Only the questions of the unit that was cut off are asked again.
+    done = after - after % 3
+    assert len(second.asked) == 36 - done
+    assert set(first.asked[:done]).isdisjoint(second.asked)
+    assert RunFolder(folder).record["resumed_queries"] == done
+    assert RunFolder(folder).record["queries"]["answered"] == 36
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+@pytest.mark.parametrize("kept", [1, 40, -1])
+def test_a_torn_last_line_of_the_journal_is_run_again(
+    notes: Dataset, tmp_path: Path, kept: int
+) -> None:
+    whole = run(notes, Stops(), out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, Stops(17), out=tmp_path / "out")
+    journal = _partial(tmp_path / "out") / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 5
+    journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
+    again = Stops()
+    folder = run(notes, again, out=tmp_path / "out", resume=True)
+    assert _bytes(folder) == _bytes(whole)
+    assert len(again.asked) == 36 - 4 * 3
+
+
+def test_without_resume_it_starts_over(notes: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, Stops(17), out=tmp_path)
+    again = Stops()
+    run(notes, again, out=tmp_path)
+    assert len(again.asked) == 36
+
+
+def test_other_settings_do_not_go_on_with_it(
+    notes: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, Stops(17), out=tmp_path)
+    again = Stops()
+    run(notes, again, Settings(k=2), out=tmp_path, resume=True, quiet=False)
+    assert len(again.asked) == 36
+    assert "no interrupted run with these settings" in capsys.readouterr().err
+    # What belongs to the first is still there for it, and is refused once it was tampered with.
+    plan = _partial(tmp_path) / "plan.json"
+    plan.write_bytes(orjson.dumps(orjson.loads(plan.read_bytes()) | {"k": 2}))
+    with pytest.raises(UsageError, match="belongs to a run with other settings"):
+        run(notes, Stops(), out=tmp_path, resume=True)
+
+
+def test_a_finished_run_is_kept_by_resume(
+    notes: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(notes, Stops(), out=tmp_path)
+    before, again = (folder / "run.json").read_bytes(), Stops()
+    assert run(notes, again, out=tmp_path, resume=True, quiet=False) == folder
+    assert again.asked == []
+    assert (folder / "run.json").read_bytes() == before
+    assert "is finished already and is kept" in capsys.readouterr().err
+
+
+def test_failed_queries_are_tried_again(notes: Dataset, tmp_path: Path) -> None:
+    class Flaky(Stops):
+        def __init__(self, working: bool, after: int = 10**9) -> None:
+            super().__init__(after)
+            self._working = working
+
+        def search(self, queries: Sequence[Question], k: int) -> list[Any]:
+            found = super().search(queries, k)
+            if not self._working and queries[0].text.endswith("1"):
+                raise ConnectionError("busy")
+            return found
+
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, Flaky(False, 17), out=tmp_path)
+    again = Flaky(True)
+    folder = run(notes, again, out=tmp_path, resume=True)
+    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert len(again.asked) == 36
+
+
+# -- real processes, really killed ----------------------------------------------------------------
+
+
+class Command:
+    """`python -m harness run` with the slow retriever, in a session of its own."""
+
+    def __init__(self, files: Path, folder: Path, out: Path, *more: str, seconds: float) -> None:
+        self.log = folder / "log"
+        self.log.touch()
+        (folder / "slow.py").write_text(SLOW)
+        arguments = ["--dataset", "labelled", "--source", str(files), "--out", str(out), "--quiet"]
+        arguments += ["--retriever", f"{folder}/slow.py:Slow", *more]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "harness", "run", *arguments],
+            env=os.environ | {"SLOW_LOG": str(self.log), "SLOW_SECONDS": str(seconds)},
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @property
+    def asked(self) -> list[str]:
+        return self.log.read_text().splitlines()
+
+    def wait_until_asked(self, n: int) -> None:
+        end = time.monotonic() + 30
+        while len(self.asked) < n and time.monotonic() < end:
+            assert self.process.poll() is None
+            time.sleep(0.005)
+
+    def session_ends(self, seconds: float = 10) -> bool:
+        """Nothing of it is left alive."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            listed = subprocess.check_output(["ps", "-e", "-o", "sid=,stat="], text=True)
+            alive = [line.split() for line in listed.splitlines()]
+            if not [1 for sid, stat in alive if sid == str(self.process.pid) and stat[0] != "Z"]:
+                return True
+            time.sleep(0.02)
+        return False
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_a_killed_command_goes_on_and_gives_the_same_bytes(
+    notes: Dataset,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+    how: signal.Signals,
+) -> None:
+    files, more = tmp_path / "files", ["--workers", str(workers)]
+    command = Command(files, tmp_path, tmp_path / "out", *more, seconds=0.05)
+    command.wait_until_asked(16)
+    if how is signal.SIGINT:
+        os.killpg(command.process.pid, how)  # as a terminal does, to all
+    else:
+        command.process.kill()
+    _, said = command.process.communicate(timeout=20)
+    assert command.session_ends()
+    if how is signal.SIGINT:
+        assert command.process.returncode == 130
+        assert said == "harness: stopped; the same command with --resume goes on from here\n"
+    journal = (_partial(tmp_path / "out") / "journal.jsonl").read_bytes()
+    done = {
+        notes.query_table["text"][answer["query"]].as_py()
+        for line in journal.splitlines(keepends=True)
+        if line.endswith(b"\n")
+        for answer in orjson.loads(line)["answers"]
+    }
+    assert 0 < len(done) < 36
+    before = len(command.asked)
+    command = Command(files, tmp_path, tmp_path / "out", *more, "--resume", seconds=0)
+    _, said = command.process.communicate(timeout=30)
+    assert (command.process.returncode, said) == (0, "")
+    assert sorted(command.asked[before:]) == sorted(
+        set(notes.query_table["text"].to_pylist()) - done
+    )
+    monkeypatch.setenv("SLOW_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("SLOW_SECONDS", "0")
+    whole = run(notes, f"{tmp_path}/slow.py:Slow", out=tmp_path / "whole")
+    (folder,) = (path for path in (tmp_path / "out").iterdir() if path.name[0] != ".")
+    assert folder.name == whole.name
+    assert _bytes(folder) == _bytes(whole)

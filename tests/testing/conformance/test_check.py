@@ -1,0 +1,167 @@
+"""`harness check` passes honest retrievers, and names what is wrong with others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from harness.__main__ import main
+from harness.retrievers.registry import BUILT_IN, RetrieverSpec
+from harness.testing.conformance.checks import FAILED, NOTED, check
+
+PLUGIN = """
+import random
+from harness.retrievers.contract import Hit
+
+class Honest:
+    def index(self, corpus):
+        self.words = [set(document.content.lower().split()) for document in corpus]
+
+    def search(self, queries, k):
+        return [self.rank(set(q.text.lower().split()))[:k] for q in queries]
+
+    def rank(self, asked):
+        return sorted(range(len(self.words)), key=lambda i: -len(asked & self.words[i]))
+
+class Greedy(Honest):
+    def search(self, queries, k):
+        return super().search(queries, k + 1)
+
+class Hoards(Honest):
+    words = ()
+    def index(self, corpus):
+        old = list(self.words)
+        super().index(corpus)
+        self.words = old + self.words
+
+class Remembers(Honest):
+    asked = 0
+    def rank(self, asked):
+        self.asked += len(asked)
+        ranked = super().rank(asked)
+        return ranked if self.asked < 30 else ranked[1:]
+
+class Rolls(Honest):
+    def rank(self, asked):
+        return random.sample(range(len(self.words)), len(self.words))
+
+class Fragile(Honest):
+    def search(self, queries, k):
+        return [[max(range(len(self.words)))] for q in queries]
+
+class NeedsWords(Honest):
+    def rank(self, asked):
+        next(iter(asked))
+        return super().rank(asked)
+
+class Ascii(Honest):
+    def index(self, corpus):
+        super().index(corpus)
+        for text in corpus.contents:
+            text.encode("ascii")
+
+class Folds(Honest):
+    def index(self, corpus):
+        super().index(corpus)
+        self.place = {text: i for i, text in enumerate(corpus.contents)}
+
+    def rank(self, asked):
+        kept = set(self.place.values())
+        return [i for i in super().rank(asked) if i in kept]
+
+class ReadsFiles(Honest):
+    def index(self, corpus):
+        super().index(corpus)
+        self.order = corpus._rows.argsort(kind="stable").tolist()
+
+    def rank(self, asked):
+        return self.order
+
+class ReadsHandles(Honest):
+    def index(self, corpus):
+        super().index(corpus)
+        self.order = sorted(range(len(corpus)), key=lambda i: corpus.handles[i])
+
+    def rank(self, asked):
+        return self.order
+
+class Racy(Honest):
+    concurrent = True
+    def search(self, queries, k):
+        import time
+        self.asked = set(queries[0].text.lower().split())
+        time.sleep(0.002)
+        return [self.rank(self.asked)[:k]]
+
+class Tells(Honest):
+    def search(self, queries, k):
+        return [[Hit(self.texts[i]) for i in found] for found in super().search(queries, k)]
+
+    def index(self, corpus):
+        super().index(corpus)
+        self.texts = corpus.contents
+"""
+
+WRONG = {
+    "Greedy": "respects k",
+    "Hoards": "index replaces, no state carried over",
+    "Remembers": "index replaces, no state carried over",
+    "Fragile": "empty corpus",
+    "NeedsWords": "empty query",
+    "Ascii": "unicode",
+    "ReadsFiles": "leak: among equal texts at chance",
+    "ReadsHandles": "leak: other handles and order, same scores",
+    "Racy": "concurrent searches",
+}
+
+
+@pytest.fixture
+def plugin(home: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "plugin.py"
+    path.write_text(PLUGIN)
+    return path
+
+
+def states(retriever: str) -> dict[str, str]:
+    return {outcome.name: outcome.state for outcome in check(RetrieverSpec(retriever))}
+
+
+@pytest.mark.parametrize(("name", "failing"), WRONG.items())
+def test_what_breaks_the_contract_fails_the_check_of_that_name(
+    plugin: Path, name: str, failing: str
+) -> None:
+    assert states(f"{plugin}:{name}")[failing] == FAILED
+
+
+@pytest.mark.parametrize("name", ["Honest", "Tells"])
+def test_an_honest_plugin_passes(plugin: Path, name: str) -> None:
+    assert FAILED not in states(f"{plugin}:{name}").values()
+
+
+def test_what_is_allowed_but_worth_knowing_is_noted(plugin: Path) -> None:
+    assert states(f"{plugin}:Rolls")["deterministic"] == NOTED
+    assert states(f"{plugin}:Folds")["duplicate texts"] == NOTED
+
+
+@pytest.mark.parametrize("name", ["bm25", "bm25-okapi", "tfidf", "hybrid", "recency", "random"])
+def test_what_comes_with_the_harness_passes(name: str, home: Path) -> None:
+    assert name in BUILT_IN
+    assert FAILED not in states(name).values()
+
+
+def test_the_command_prints_a_line_a_check_and_fails_with_status_1(
+    plugin: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", f"{plugin}:Greedy"]) == 1
+    out = capsys.readouterr().out
+    assert "FAIL  respects k" in out
+    assert "asked for 1, returned 2" in out
+    assert main(["check", "bm25", "--json"]) == 0
+    assert len(orjson.loads(capsys.readouterr().out)["checks"]) == 15
+
+
+def test_what_cannot_be_checked_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "oracle"]) == 2
+    assert "cannot be checked: it is shown the answer key" in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""A change is called one only where the tests of the whole night allow it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from statsmodels.stats.multitest import multipletests
+
+from harness.statistics.paired import compare_paired
+from harness.testing.nightly.drops import drops
+from harness.verdicts.verdicts import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED, verdicts
+
+ALPHA = 0.05
+
+
+def cell(p: float, smallest: float = 1e-4, difference: float = 0.1, moved: int = 3) -> Any:
+    """What one test found."""
+    return {
+        "before": 0.5,
+        "difference": difference,
+        "low": -0.1,
+        "high": 0.2,
+        "p": p,
+        "smallest": smallest,
+        "n": 50,
+        "won": moved,
+        "lost": 0,
+    }
+
+
+def line(system: str, **cells: Any) -> dict[str, Any]:
+    """A run that was compared in these cells over all queries, a metric each."""
+    change = {"state": "compared", "alpha": ALPHA, "units": 50, "over": "queries"}
+    return {"dataset": "d", "system": system, "change": {**change, "cells": {"all": cells}}}
+
+
+def judged(lines: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
+    found = verdicts(lines)
+    return {(series[1], metric): v for (series, _, metric), v in found.cells.items()}
+
+
+def test_p_is_corrected_over_the_whole_list_as_statsmodels_does() -> None:
+    raw = {"a": [0.001, 0.02, 0.04], "b": [0.012, 0.3, 0.9]}
+    lines = [line(s, **{f"m{i}": cell(p) for i, p in enumerate(ps)}) for s, ps in raw.items()]
+    found = judged(lines)
+    flat = [p for ps in raw.values() for p in ps]
+    expected = multipletests(flat, ALPHA, method="holm")[1]
+    assert [v.p for v in found.values()] == pytest.approx(expected)
+    shown = [v.said for v in found.values()]
+    assert shown == [ROSE] + [NOT_SHOWN] * 5
+    assert verdicts(lines).tested == {"all": 6, "by ability": 0}
+
+
+def test_what_could_never_be_shown_is_in_no_correction() -> None:
+    """Three haystacks allow no p below 0.25; an unchanged system has nothing to test."""
+    few = line("few", m=cell(0.25, smallest=0.25))
+    same = [line(f"same{i}", m=cell(1.0, smallest=1.0, difference=0.0, moved=0)) for i in range(9)]
+    found = judged([few, *same, line("fell", m=cell(0.03, difference=-0.1))])
+    assert found["few", "m"].said == OPEN
+    assert {found[f"same{i}", "m"].said for i in range(9)} == {UNCHANGED}
+    assert found["fell", "m"].said == FELL
+    assert found["fell", "m"].p == pytest.approx(0.03)
+
+
+def test_a_test_that_the_number_of_tests_makes_impossible_cannot_be_told() -> None:
+    lines = [line(f"s{i}", m=cell(0.02, smallest=0.02)) for i in range(5)]
+    assert {v.said for v in judged(lines).values()} == {OPEN}
+
+
+def test_of_lists_in_which_nothing_changed_few_show_a_change() -> None:
+    """At most 5% of nights, whatever the mixture of many and few units; 800 nights are 0.8 points
+    of Monte Carlo error."""
+    generator = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(800):
+        lines = []
+        for system, n in enumerate([3, 4, 6, 8, 8, 12, 12]):
+            a = generator.integers(0, 3, (n, 2)) / 2
+            b = np.where(generator.random((n, 2)) < 0.5, generator.integers(0, 3, (n, 2)) / 2, a)
+            lines.append(
+                line(
+                    str(system),
+                    **{
+                        f"m{at}": {
+                            **cell(one.test.p, one.test.smallest, one.difference.value),
+                            "won": one.won,
+                            "lost": one.lost,
+                        }
+                        for at, one in enumerate(compare_paired(a, b, resamples=4096))
+                    },
+                )
+            )
+        wrong += any(v.said in (ROSE, FELL) for v in judged(lines).values())
+    assert wrong / 800 <= ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / 800)
+
+
+def test_a_drop_fails_where_it_is_larger_than_allowed_and_shown_or_cannot_be_told() -> None:
+    lines = [
+        line("fell", m=cell(0.0001, difference=-0.1)),
+        line("little", m=cell(0.0001, difference=-0.01)),
+        line("noise", m=cell(0.6, difference=-0.1)),
+        line("few", m=cell(0.25, smallest=0.25, difference=-0.1)),
+        line("rose", m=cell(0.0001, difference=0.1)),
+    ]
+    by_series = {("d", one["system"]): one for one in lines}
+    checks = drops(by_series, verdicts(lines), by=0.02)
+    assert [check.passed for check in checks] == [False, True, True, False, True]
+    assert "can never show" in checks[3].said
+    assert 'over = "queries"' in checks[3].said

@@ -1,0 +1,212 @@
+"""The boards as a page: what it draws stands in leaderboard.json, and a browser shows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import Page, opened
+
+from harness.__main__ import main
+from harness.files import read_json, write_json
+from harness.pages.board import page_data
+
+HOSTILE = "</script><img src=https://example.org/x onerror=hit()>"
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Four runs over turns, one of them shown the key, and one over sessions."""
+    out = tmp_path_factory.mktemp("board") / "results"
+    sample = ["run", "--dataset", "sample", "--quiet", "--out", str(out), "--retriever"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_HOME", str(out.parent / "home"))
+        for retriever in ("bm25", "tfidf", "random", "oracle"):
+            assert main([*sample, retriever, "--by", HOSTILE]) == 0
+        assert main([*sample, "bm25", "--granularity", "session"]) == 0
+    assert main(["leaderboard", "--results", str(out), "--quiet"]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def board(results: Path) -> Path:
+    return results / "leaderboard.html"
+
+
+def over_turns(results: Path) -> dict[str, Any]:
+    boards = read_json(results / "leaderboard.json")["boards"]
+    found: dict[str, Any] = next(b for b in boards if b["dataset"]["granularity"] == "turn")
+    return found
+
+
+def cell(results: Path, system: str, part: str = "all", metric: str = "recall@10") -> Any:
+    entry = next(e for e in over_turns(results)["entries"] if e["system"] == system)
+    block = next(b for b in entry["protocols"] if b["protocol"] == "memory/1")
+    return block["slices"][part][metric]
+
+
+def systems(page: Page) -> list[str]:
+    names: list[str] = page.locator("#table tbody th button").all_inner_texts()
+    return names
+
+
+def choose(page: Page, name: str, option: str) -> None:
+    page.get_by_role("combobox", name=name, exact=True).select_option(option)
+
+
+def test_the_page_opens_with_what_leads_and_offers_every_protocol(results: Path) -> None:
+    data = page_data(read_json(results / "leaderboard.json"))
+    assert [board["dataset"]["granularity"] for board in data["boards"]] == ["session", "turn"]
+    views = data["boards"][1]["views"]
+    assert [view["name"] for view in views][:2] == ["memory/1, turn", "memory/1, turn>session"]
+    assert {"all", "lookup", "temporal"} <= set(views[0]["slices"])
+    low, high = views[0]["levels"]["all"]["recall@10"]["chance"]
+    assert low == high == cell(results, "bm25")["chance"]
+
+
+def test_building_the_page_again_gives_the_same_bytes(results: Path, board: Path) -> None:
+    before = board.read_bytes()
+    assert main(["leaderboard", "--results", str(results), "--quiet"]) == 0
+    assert board.read_bytes() == before
+
+
+def test_chance_is_a_range_where_systems_differ_in_what_was_scored(results: Path) -> None:
+    boards = read_json(results / "leaderboard.json")
+    first = boards["boards"][1]["entries"][0]["protocols"][0]["slices"]["all"]["recall@10"]
+    first["chance"] = 0.5
+    levels = page_data(boards)["boards"][1]["views"][0]["levels"]["all"]["recall@10"]
+    assert levels["chance"] == [cell(results, "tfidf")["chance"], 0.5]
+
+
+@pytest.mark.browser
+def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, results: Path) -> None:
+    with opened(board) as page:
+        choose(page, "Granularity", "turn")
+        assert systems(page) == ["oracle", "bm25", "tfidf", "random"]
+        row = page.locator("#table tbody tr", has_text="bm25")
+        mine = cell(results, "bm25")
+        assert f"{mine['value']:.3f}" in row.inner_text()
+        assert (
+            f"{mine['interval']['low']:.3f} to {mine['interval']['high']:.3f}" in row.inner_text()
+        )
+        assert "–".join(map(str, mine["rank"])) in row.locator(".rank").inner_text()
+        for part in ("reach", "mean", "chance"):
+            assert row.locator(f"svg line.{part}").count() == 1
+        foot = page.locator("#table tfoot").inner_text()
+        assert f"{mine['chance']:.3f}" in foot
+        assert "rough: only 3 clusters" in page.locator("#said").inner_text()
+
+
+@pytest.mark.browser
+def test_who_saw_the_answer_key_is_marked_and_not_ranked(board: Path) -> None:
+    with opened(board) as page:
+        choose(page, "Granularity", "turn")
+        row = page.locator("#table tbody tr", has_text="oracle")
+        assert "saw the answer key" in row.inner_text()
+        assert "not ranked" in row.locator(".rank").text_content()
+
+
+@pytest.mark.browser
+def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
+    results: Path, tmp_path: Path
+) -> None:
+    from harness.pages.board import board_page
+
+    boards = read_json(results / "leaderboard.json")
+    bm25 = next(e for e in boards["boards"][1]["entries"] if e["system"] == "bm25")
+    first = bm25["protocols"][0]["slices"]["all"]["recall@10"]
+    del first["rank"]
+    first["n"], bm25["queries"]["failed"] = 60, 5
+    (tmp_path / "leaderboard.html").write_bytes(board_page(boards))
+    with opened(tmp_path / "leaderboard.html") as page:
+        choose(page, "Granularity", "turn")
+        assert systems(page)[-1] == "bm25"
+        words = page.locator("#table tbody tr", has_text="bm25").inner_text()
+        assert "60 queries only" in words
+        assert "5 failed" in words
+        assert page.locator("#table tbody tr", has_text="bm25").locator(".rank").count() == 1
+
+
+@pytest.mark.browser
+def test_switches_change_the_numbers(board: Path, results: Path) -> None:
+    with opened(board) as page:
+        choose(page, "Granularity", "turn")
+        choose(page, "Questions", "temporal")
+        choose(page, "k", "5")
+        choose(page, "Ranked by", "hit@5")
+        row = page.locator("#table tbody tr", has_text="bm25")
+        assert f"{cell(results, 'bm25', 'temporal', 'hit@5')['value']:.3f}" in row.inner_text()
+        choose(page, "Protocol", "1")
+        assert "turn>session" in page.locator("#table caption").text_content()
+        choose(page, "Granularity", "session")
+        assert systems(page) == ["bm25"]
+        assert "sample, session" in page.locator("#lede").inner_text()
+
+
+@pytest.mark.browser
+def test_columns_sort_by_mouse_and_keyboard_and_say_so(board: Path) -> None:
+    with opened(board) as page:
+        choose(page, "Granularity", "turn")
+        header = page.get_by_role("columnheader", name="System")
+        header.get_by_role("button").focus()
+        page.keyboard.press("Enter")
+        assert systems(page) == ["bm25", "oracle", "random", "tfidf"]
+        assert header.get_attribute("aria-sort") == "ascending"
+        page.keyboard.press("Space")
+        assert systems(page) == ["tfidf", "random", "oracle", "bm25"]
+        assert header.get_attribute("aria-sort") == "descending"
+        page.get_by_role("columnheader", name="Rank").get_by_role("button").click()
+        assert systems(page)[-1] == "oracle"
+        assert page.locator('th[aria-sort="ascending"]').count() == 1
+
+
+@pytest.mark.browser
+def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> None:
+    with opened(board) as page:
+        choose(page, "Granularity", "turn")
+        button = page.get_by_role("button", name="bm25")
+        assert button.get_attribute("aria-expanded") == "false"
+        button.focus()
+        page.keyboard.press("Enter")
+        details = page.locator("tr.details")
+        words = details.inner_text()
+        for part in ("k1=1.2", "harness run", "Peak memory", "Queries that failed", "temporal"):
+            assert part in words
+        assert HOSTILE in words
+        assert page.locator("img").count() == 0
+        assert page.evaluate("document.activeElement.textContent") == "bm25"
+        page.keyboard.press("Enter")
+        assert details.count() == 0
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_no_width_makes_the_page_scroll_sideways(board: Path, width: int) -> None:
+    with opened(board, width=width) as page:
+        choose(page, "Granularity", "turn")
+        page.get_by_role("button", name="tfidf").click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        inside = "box => box.scrollWidth <= box.clientWidth"
+        assert page.locator("#table").evaluate(inside)
+
+
+@pytest.mark.browser
+def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> None:
+    from harness.pages.board import board_page
+
+    boards = read_json(results / "leaderboard.json")
+    entry = boards["boards"][1]["entries"][0]
+    entry["system"] = entry["repeat"] = HOSTILE
+    entry["params"] = {HOSTILE: HOSTILE}
+    boards["boards"][1]["dataset"]["name"] = HOSTILE
+    write_json(tmp_path / "leaderboard.json", boards)
+    page_file = tmp_path / "leaderboard.html"
+    page_file.write_bytes(board_page(read_json(tmp_path / "leaderboard.json")))
+    assert HOSTILE not in re.sub(r"<script.*?</script>", "", page_file.read_text())
+    with opened(page_file) as page:
+        choose(page, "Dataset", HOSTILE)
+        page.locator("#table tbody th button", has_text="onerror").click()
+        assert page.locator("code.repeat").inner_text() == HOSTILE
+        assert page.locator("img").count() == 0

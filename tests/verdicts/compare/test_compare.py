@@ -1,0 +1,256 @@
+"""Comparisons of real runs: what they say, and what they refuse."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from scored_runs import Bench
+
+from harness import Settings, open_dataset, score_run
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.verdicts.compare.compare import compare
+from harness.verdicts.compare.comparison import Cell, Comparison, Options, Table
+from harness.verdicts.compare.queries import won_lost_tied
+
+MEMORY = ("memory", "turn")
+
+
+def cell(comparison: Comparison, slice_: str, metric: str, table: int = 0) -> Cell:
+    cells = comparison.groups[0].tables[table].cells
+    return next(c for c in cells if (c.slice, c.metric) == (slice_, metric))
+
+
+def tables(comparison: Comparison) -> dict[str, Table]:
+    return {f"{t.protocol} {t.unit}": t for t in comparison.groups[0].tables}
+
+
+def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path]) -> None:
+    found = compare(pair, Options(categories=True, resamples=50))
+    scores = [read_json(folder / "scores.json")["protocols"] for folder in pair]
+    seen = 0
+    for at, table in enumerate(found.groups[0].tables):
+        for each in table.cells:
+            for run, interval in enumerate(each.means):
+                block = scores[run][at]
+                expected = block["slices"][each.slice]["metrics"][each.metric]
+                assert interval.value == pytest.approx(expected["value"], abs=1e-12)
+                assert interval.n == expected["n"]
+                seen += 1
+    assert seen > 1000
+
+
+def test_a_pair_has_all_that_is_printed_beside_it(bench: Bench, pair: tuple[Path, Path]) -> None:
+    found = compare(pair)
+    table = tables(found)["memory/1 turn"]
+    assert (table.over, table.units) == ("haystacks", 3)
+    each = cell(found, "all", "recall@10")
+    [against] = each.pairs
+    assert against.found.difference.value == pytest.approx(
+        each.means[0].value - each.means[1].value
+    )
+    assert against.found.difference.value > 0.3
+    assert all(interval.rough and interval.note == "only 3 clusters" for interval in each.means)
+    # Three users cannot show anything by a randomisation test, and the record says so.
+    assert against.found.test.smallest == 0.25
+    assert not against.shown
+    assert against.found.power.detectable > 0
+    assert orjson.loads(orjson.dumps(found.as_dict()))["groups"][0]["runs"] == [
+        folder.name for folder in pair
+    ]
+
+
+def test_over_queries_more_is_shown_and_p_is_corrected_within_the_named_family(
+    bench: Bench, pair: tuple[Path, Path]
+) -> None:
+    found = compare(pair, Options(over="queries"))
+    each = cell(found, "all", "recall@10")
+    assert each.pairs[0].shown
+    assert each.pairs[0].family == "recall@10, all queries"
+    by_slice = [c for c in found.groups[0].tables[0].cells if c.metric == "recall@10"][1:]
+    assert [c.slice for c in by_slice] == ["lookup", "multi-hop", "temporal", "knowledge-update"]
+    raw = sorted(c.pairs[0].found.test.p for c in by_slice)
+    assert min(c.pairs[0].p for c in by_slice) == pytest.approx(min(4 * raw[0], 1))
+    families = {f.name: f for f in found.groups[0].tables[0].families}
+    assert families["recall@10, by slice"].tests == 4
+    assert families["recall@10, by slice"].correction == "holm"
+
+
+def test_what_differs_between_the_settings_is_listed(bench: Bench) -> None:
+    folders = [bench.bm25(), bench.bm25(k1=0.9)]
+    [group] = compare(folders).groups
+    assert [str(row) for row in group.settings] == ["params.k1 1.2 / 0.9"]
+
+
+def test_three_runs_make_three_pairs_in_one_family(bench: Bench, pair: tuple[Path, Path]) -> None:
+    options = Options(protocols=("memory",), metrics=("recall@10",))
+    found = compare([*pair, bench.bm25(k1=0.9)], options)
+    assert [(p.a, p.b) for p in cell(found, "all", "recall@10").pairs] == [(0, 1), (0, 2), (1, 2)]
+    assert {f.tests for f in found.groups[0].tables[0].families} == {3, 12}
+    assert set(tables(found)) == {"memory/1 turn", "memory/1 turn>session"}
+
+
+def test_runs_that_do_not_compare_are_refused_with_each_difference(bench: Bench) -> None:
+    deep, shallow = bench.bm25(), bench.bm25(Settings(k=10, limit=20))
+    dated = Bench(bench.results, open_dataset("sample", text="dated")).bm25()
+    with pytest.raises(UsageError) as refused:
+        compare([deep, shallow])
+    said = str(refused.value)
+    assert "k 100 / 10" in said
+    assert "queries asked 80 (#" in said
+    assert "/ 20 (#" in said
+    assert "fingerprint" not in said
+    assert said.endswith("`harness compare --anyway` shows them apart")
+    with pytest.raises(UsageError, match=r"data fingerprint .* text official / dated"):
+        compare([deep, dated])
+    session = Bench(bench.results, open_dataset("sample", granularity="session")).bm25()
+    with pytest.raises(UsageError, match="granularity turn / session"):
+        compare([deep, session])
+
+
+def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
+    folders = [bench.bm25(), bench.bm25(Settings(k=10)), bench.bm25(k1=0.9)]
+    found = compare(folders, Options(anyway=True))
+    assert [row.what for row in found.differences] == ["k"]
+    assert [group.runs for group in found.groups] == [
+        (folders[0].name, folders[2].name),
+        (folders[1].name,),
+    ]
+    assert found.groups[1].essentials["k"] == "10"
+    assert all(not c.pairs for t in found.groups[1].tables for c in t.cells)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("harness", "0.0.9", r"metric version .* / 0\.0\.9"),
+        ("version", 7, r"protocol memory turn version 1 / version 7"),
+        ("ties", "trec64", r"ties of memory turn order / trec64"),
+    ],
+)
+def test_scores_made_by_other_rules_are_refused(
+    bench: Bench, pair: tuple[Path, Path], tmp_path: Path, part: str, value: object, said: str
+) -> None:
+    other = tmp_path / pair[1].name
+    shutil.copytree(pair[1], other)
+    scores = read_json(other / "scores.json")
+    (scores if part == "harness" else scores["protocols"][0])[part] = value
+    (other / "scores.json").write_bytes(orjson.dumps(scores))
+    with pytest.raises(UsageError, match=said):
+        compare([pair[0], other])
+
+
+def test_failed_queries_are_left_out_of_both_and_counted(
+    bench: Bench, pair: tuple[Path, Path]
+) -> None:
+    def breaks_on_some(text: str, k: int, corpus: object) -> list[int]:
+        if text[0] in "HI":
+            raise RuntimeError("broken")
+        return list(range(k))
+
+    folder = bench.run(breaks_on_some)
+    found = compare([pair[0], folder])
+    failed = found.groups[0].failed[1]
+    each = cell(found, "all", "recall@10")
+    compared = each.pairs[0].found
+    assert failed > 0
+    # Everything is over the queries that both have; how many that leaves out is said.
+    assert each.means[0].n == each.means[1].n == compared.difference.n
+    table = found.groups[0].tables[0]
+    assert table.dropped[0] > 0
+    assert table.dropped[1] == 0
+    assert compared.won + compared.lost + compared.tied == each.means[1].n
+    assert compared.mean_a == pytest.approx(each.means[0].value)
+
+
+def test_queries_won_lost_and_tied_add_up(pair: tuple[Path, Path], bench: Bench) -> None:
+    found = won_lost_tied(*pair, MEMORY, "recall@10")
+    compared = cell(compare(pair), "all", "recall@10").pairs[0].found
+    counts = (len(found.won), len(found.lost), len(found.tied))
+    assert counts == (compared.won, compared.lost, compared.tied)
+    every = [*found.won, *found.lost, *found.tied]
+    mean = np.mean([query.difference for query in every])
+    assert mean == pytest.approx(compared.difference.value)
+    sizes = [query.difference for query in found.won]
+    assert sizes == sorted(sizes, reverse=True)
+    assert all(query.difference < 0 for query in found.lost)
+    back = won_lost_tied(*reversed(pair), MEMORY, "recall@10")
+    assert [q.query for q in back.lost] == [q.query for q in found.won]
+
+
+def test_one_haystack_for_all_is_no_cluster(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    for name, haystack in (("everyone", lambda query: "the collection"), ("own", str)):
+        copies = []
+        for folder in pair:
+            copies.append(tmp_path / name / folder.name)
+            shutil.copytree(folder, copies[-1])
+            rows = pq.read_table(folder / "scores.parquet")
+            column = [[haystack(query) for query in rows["query"].to_pylist()]]
+            rows = rows.drop(["haystack"]).append_column("haystack", column)
+            pq.write_table(rows, copies[-1] / "scores.parquet")
+        table = tables(compare(copies, Options(resamples=50)))["trec/1 turn"]
+        assert (table.over, table.units) == ("queries", 65)
+
+
+def test_pairs_are_found_by_query_whatever_the_order_of_rows(
+    bench: Bench, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = tmp_path / pair[1].name
+    shutil.copytree(pair[1], other)
+    rows = pq.read_table(other / "scores.parquet")
+    order = np.random.default_rng(1).permutation(len(rows))
+    pq.write_table(rows.take(order), other / "scores.parquet")
+    options = Options(over="queries", resamples=50)
+    mixed = compare([pair[0], other], options)
+    plain = compare(pair, options)
+    for one, two in zip(mixed.groups[0].tables, plain.groups[0].tables, strict=True):
+        for first, second in zip(one.cells, two.cells, strict=True):
+            assert first.means[0] == second.means[0]
+            assert first.pairs == second.pairs
+    assert won_lost_tied(pair[0], other, MEMORY, "hit@5") == won_lost_tied(*pair, MEMORY, "hit@5")
+
+
+def test_metrics_that_one_run_lacks_are_named(
+    bench: Bench, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    from harness.scoring.choices import Choices
+    from harness.scoring.metrics import Metric
+
+    other = tmp_path / pair[1].name
+    shutil.copytree(pair[1], other)
+    score_run(other, bench.dataset, Choices(metrics=[Metric.parse("recall@7")]))
+    found = compare([pair[0], other])
+    left_out = tables(found)["memory/1 turn"].left_out
+    assert left_out == {"recall@7": "not every run was scored by it"}
+
+
+def test_mistakes_are_one_line(bench: Bench, pair: tuple[Path, Path], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="two run folders"):
+        compare(pair[:1])
+    bare = tmp_path / pair[1].name
+    shutil.copytree(pair[1], bare)
+    (bare / "scores.json").unlink()
+    with pytest.raises(UsageError, match=r"has no scores\.json; `harness score"):
+        compare([pair[0], bare])
+    with pytest.raises(UsageError, match="no such file"):
+        compare([pair[0], tmp_path])
+    base = Options()
+    for options, said in (
+        (replace(base, metrics=("recal@10",)), "did you mean recall@10"),
+        (replace(base, protocols=("memry",)), "did you mean memory"),
+        (replace(base, correction="holms"), "did you mean holm"),
+        (replace(base, over="users"), "auto, haystacks or queries"),
+        (replace(base, level=95), "between 0 and 1"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            compare(pair, options)
+    with pytest.raises(UsageError, match="no metric 'map@3'"):
+        won_lost_tied(*pair, MEMORY, "map@3")
+    with pytest.raises(UsageError, match="no protocol"):
+        won_lost_tied(*pair, ("locomo-official", "turn"), "recall@10")

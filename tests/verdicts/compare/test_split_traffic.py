@@ -1,0 +1,71 @@
+"""Two runs on different queries are compared by unpaired tests, and it is said why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy import stats
+
+from harness.__main__ import main
+from harness.dataset.prepare import open_dataset
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.scored import score_run
+from harness.runs.runner import run
+from harness.scoring.choices import Choices
+from harness.verdicts.compare.unpaired import compare_split
+
+
+@pytest.fixture
+def split(home: Path, data: Path, tmp_path: Path) -> tuple[Path, Path]:
+    """SciFact's questions dealt to two systems, as their logs would be."""
+    dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
+    folders = []
+    for part, system in enumerate(("bm25", "random")):
+        whole = run(dataset, RetrieverSpec(system), out=tmp_path / "whole")
+        lines = (whole / "rankings.trec").read_text().splitlines()
+        queries = sorted({line.split()[0] for line in lines})[part::2]
+        log = tmp_path / f"{system}.trec"
+        log.write_text("\n".join(line for line in lines if line.split()[0] in set(queries)))
+        folder = import_rankings(
+            log, dataset, out=tmp_path / "runs", name=system, k=None, strict=False
+        )
+        score_run(folder, dataset, Choices(missing="skip"))
+        folders.append(folder)
+    return folders[0], folders[1]
+
+
+def test_groups_are_compared_by_welch_and_permutation(split: tuple[Path, Path]) -> None:
+    rows = {row.slice: row for row in compare_split(split, ["ndcg@10"])}
+    found = rows["all"].found
+    assert (found.n_a, found.n_b, found.method) == (150, 150, "welch")
+    values = []
+    for folder in split:
+        table = pq.read_table(folder / "scores.parquet").to_pylist()
+        mine = [
+            r["ndcg@10"] for r in table if r["protocol"] == "memory" and r["ndcg@10"] is not None
+        ]
+        values.append(np.array(mine, float))
+    expected = stats.ttest_ind(*values, equal_var=False)
+    assert found.p == pytest.approx(expected.pvalue)
+    low, high = expected.confidence_interval()
+    assert (found.low, found.high) == pytest.approx((low, high))
+    assert found.permutation.p < 0.001
+
+
+def test_the_command_says_why_and_refuses_queries_that_could_be_paired(
+    split: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *map(str, split), "--unpaired", "--metrics", "hit@10"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing to pair" in said
+    assert "two-proportion" in said
+    whole = [str(path) for path in (split[0].parent.parent / "whole").iterdir()]
+    for folder in whole:
+        assert main(["score", folder, "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["compare", *whole, "--unpaired"]) == 2
+    assert "300 queries were scored in both runs" in capsys.readouterr().err

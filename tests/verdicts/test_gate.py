@@ -1,0 +1,233 @@
+"""A gate opens for a run that is good enough, and says what fell for one that is not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import orjson
+import pytest
+import yaml
+
+from harness.__main__ import main
+from harness.dataset.prepare import open_dataset
+from harness.files import read_json
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.scored import score_run
+from harness.runs.runner import run
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "ci"
+
+
+@pytest.fixture
+def good(home: Path, tmp_path: Path) -> Path:
+    return scored("bm25", tmp_path)
+
+
+def scored(retriever: str, out: Path, dataset: str = "sample", **params: object) -> Path:
+    opened = open_dataset(dataset)
+    folder = run(opened, RetrieverSpec(retriever, params), out=out)
+    score_run(folder, opened)
+    return folder
+
+
+def rules(folder: Path, text: str) -> str:
+    path = folder / "gate.toml"
+    path.write_text(text)
+    return str(path)
+
+
+THRESHOLDS = """
+[[at_least]]
+metric = "recall@10"
+value = {}
+[[at_least]]
+metric = "hit@10"
+slice = "knowledge-update"
+value = 0.1
+[[at_most]]
+metric = "recall@10"
+unit = "turn>session"
+value = 1.0
+"""
+
+
+def test_a_run_that_reaches_every_threshold_passes(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", str(good), "--config", rules(tmp_path, THRESHOLDS.format(0.5))]) == 0
+    said = capsys.readouterr().out
+    assert "4 of 4 checks passed" in said
+    assert "FAIL" not in said
+
+
+def test_what_fell_is_named_with_its_number_and_its_signature(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = rules(tmp_path, THRESHOLDS.format(0.99))
+    junit = tmp_path / "gate.xml"
+    arguments = ["gate", str(good), "--config", config, "--junit", str(junit)]
+    assert main([*arguments, "--quiet"]) == 1
+    said = capsys.readouterr().out
+    value = read_json(good / "scores.json")["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]
+    assert f"{value['value']:.4f}, 95% {value['interval']['low']:.4f}" in said
+    assert value["signature"] in said
+    assert "3 of 4 checks passed" in said
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
+    (failed,) = [
+        case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None
+    ]
+    assert failed == "recall@10 (all) >= 0.99"
+    assert main([*arguments, "--json"]) == 1
+    told = orjson.loads(capsys.readouterr().out)
+    assert [check["passed"] for check in told["checks"]] == [True, False, True, True]
+
+
+NO_DROP = """
+over = "queries"
+[[no_drop]]
+metric = "recall@10"
+by = {}
+"""
+
+
+def test_a_drop_fails_when_it_is_both_large_and_significant(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worse, same = scored("random", tmp_path), scored("bm25", tmp_path / "again", k1=1.21)
+
+    def status(folder: Path, by: float) -> int:
+        config = rules(tmp_path, NO_DROP.format(by))
+        return main(["gate", str(folder), "--config", config, "--baseline", str(good)])
+
+    assert status(worse, 0.1) == 1
+    assert "->" in capsys.readouterr().out
+    assert status(worse, 0.9) == 0  # significant, and no larger than was allowed
+    assert status(same, 0.0) == 0  # if anything fell, it is not significant
+    assert main(["gate", str(worse), "--config", rules(tmp_path, NO_DROP.format(0.1))]) == 2
+    assert "name its run folder with --baseline" in capsys.readouterr().err
+
+
+def test_a_gate_that_nothing_could_close_is_refused(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worse = scored("random", tmp_path)
+    config = rules(tmp_path, NO_DROP.format(0.01).replace("queries", "haystacks"))
+    assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
+    assert (
+        "which 3 units can never show to be significant (least p 0.25, " in capsys.readouterr().err
+    )
+
+
+def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
+    good: Path, tmp_path: Path
+) -> None:
+    dataset = open_dataset("sample")
+    lines = (good / "rankings.trec").read_text().splitlines(keepends=True)
+    judged = dataset.judgements()
+    gold = {
+        (dataset.query_ids[query], document)
+        for query, document in zip(judged.query, judged.document_id.to_pylist(), strict=True)
+    }
+    rows = [tuple(line.split()) for line in lines]
+    lost = next(i for i, r in enumerate(rows) if (r[0], r[2]) in gold and int(r[3]) <= 10)
+    file = tmp_path / "less.trec"
+    file.write_text("".join(lines[:lost] + lines[lost + 1 :]))
+    less = import_rankings(file, dataset, out=tmp_path, name="less", k=100, strict=False)
+    score_run(less, dataset)
+    config = rules(tmp_path, NO_DROP.format(0.0))
+    before = import_rankings(
+        good / "rankings.trec", dataset, out=tmp_path, name="before", k=100, strict=False
+    )
+    score_run(before, dataset)
+    assert main(["gate", str(less), "--config", config, "--baseline", str(before)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "asks for nothing"),
+        ("at_leest = 3", "unknown key 'at_leest'; did you mean at_least"),
+        ("[[at_least]]\nmetric = 3\nvalue = 1", "metric must be a text"),
+        ('[[at_least]]\nmetric = "recall@10"', "lacks 'value'"),
+        ('[[at_least]]\nmetric = "recal@10"\nvalue = 1', "recal"),
+        ('[[at_least]]\nmetric = "recall@7"\nvalue = 1', "--metrics recall@7` adds it"),
+        (
+            '[[at_least]]\nmetric = "recall@10"\nvalue = 1\nslice = "temporl"',
+            "did you mean temporal",
+        ),
+        ('[[at_least]]\nmetric = "recall@10"\nvalue = 1\nunit = "page"', "was not scored by"),
+        ("not toml", "not valid TOML"),
+    ],
+)
+def test_rules_that_cannot_be_checked_are_wrong_use(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    assert main(["gate", str(good), "--config", rules(tmp_path, text)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+MINE = """
+class Mine:
+    def index(self, corpus):
+        self.n = len(corpus)
+        self.words = [set(text.lower().split()) for text in corpus.contents]
+
+    def search(self, queries, k):
+        asked = [set(query.text.lower().split()) for query in queries]
+        scores = [[{}len(a & words) for words in self.words] for a in asked]
+        return [sorted(range(self.n), key=lambda i: -s[i])[:k] for s in scores]
+"""
+
+
+@pytest.fixture
+def project(home: Path, tmp_path: Path) -> Path:
+    """Somebody's repository with the examples copied into it."""
+    shutil.copy(EXAMPLES / "pre-commit-config.yaml", tmp_path / ".pre-commit-config.yaml")
+    gate = (EXAMPLES / "gate.toml").read_text().replace("0.60", "0.30").replace("0.50", "0.30")
+    (tmp_path / "gate.toml").write_text(gate)
+    (tmp_path / "mine.py").write_text(MINE.format(""))
+    return tmp_path
+
+
+def call(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PRE_COMMIT_HOME": str(folder / ".cache")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out(
+    project: Path,
+) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    assert call(["git", "init", "-q"], project).returncode == 0
+    assert call(["pre-commit", "install"], project).returncode == 0
+    call(["git", "add", "mine.py", "gate.toml", ".pre-commit-config.yaml"], project)
+    good = call([*git, "commit", "-qm", "good"], project)
+    assert good.returncode == 0, good.stdout + good.stderr
+    (project / "mine.py").write_text(MINE.format("-"))
+    call(["git", "add", "mine.py"], project)
+    bad = call([*git, "commit", "-qm", "bad"], project)
+    assert bad.returncode == 1
+    assert "FAIL" in bad.stdout + bad.stderr
+    assert call(["git", "log", "--oneline"], project).stdout.count("\n") == 1
+
+
+def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
+    workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
+    steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
+    assert steps[0] == "pip install memory-retrieval-harness"  # here it is installed already
+    for step in steps[1:]:
+        done = call(["bash", "-ec", step], project)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert ElementTree.parse(project / "gate.xml").getroot().get("failures") == "0"
