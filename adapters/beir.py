@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
-from harness.dataset.adapters import formats_beir as beir
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.formats_beir import documents_of, queries_of
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
@@ -163,8 +163,8 @@ def write_beir(
     """Write a dataset in BEIR's format. Raises UsageError for whatever is wrong in its files."""
     corpus, queries, qrels = (files[name] for name in _names(split))
     key = judged(trec.qrels(qrels), qrels, out)
-    write_judged_queries(beir.queries(queries), queries, key, qrels, out, ability)
-    write_documents(beir.corpus(corpus), corpus, out, again=beir.corpus(corpus), quiet=quiet)
+    write_judged_queries(queries_of(queries), queries, key, qrels, out, ability)
+    write_documents(documents_of(corpus), corpus, out, again=documents_of(corpus), quiet=quiet)
 
 
 def _names(split: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from harness.dataset.adapters.formats.text import TextFile
 _title = methodcaller("get", "title")
 
 
-def corpus(file: TextFile) -> Iterator[Documents]:
+def documents_of(file: TextFile) -> Iterator[Documents]:
     """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
     for lines, records in batches(file):
         titles = list(map(_title, records))
@@ -29,7 +29,7 @@ def corpus(file: TextFile) -> Iterator[Documents]:
         )
 
 
-def queries(file: TextFile) -> Iterator[tuple[int, str, str]]:
+def queries_of(file: TextFile) -> Iterator[tuple[int, str, str]]:
     """Line, id and text of each query. Raises UsageError for one without `_id` or `text`."""
     for lines, records in batches(file):
         for line, record in zip(lines, records, strict=True):

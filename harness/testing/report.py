@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.errors import UsageError, near
 from harness.scoring.arrays import Values
-from harness.scoring.evaluate import evaluate
+from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import Interval, mean_intervals
@@ -179,7 +179,7 @@ class Report:
         ]
         values = np.full(len(self.cases), np.nan)
         if asked:
-            found = evaluate(
+            found = evaluate_rankings(
                 {case.id: case.relevant for _, case, _ in asked},
                 # Scores that fall with the place: the order as returned, without a tie.
                 {

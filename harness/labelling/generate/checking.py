@@ -7,21 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.labelling.generate import leakage, near
 from harness.labelling.generate.benchmarks import Benchmark, named, prepared
 from harness.labelling.generate.labelled import LabelledSet, read_set
+from harness.labelling.generate.leakage import leaks, public, quotes, splits
 from harness.labelling.generate.made import Made
+from harness.labelling.generate.near import Embed, embedder
 from harness.labelling.generate.repeated import content_words
 from harness.retrievers.words import Words
 
-NAME = "leakage.json"
+LEAKAGE = "leakage.json"
 
 Found = dict[str, Any]
 
 
 def check(
     labelled: LabelledSet,
-    embed: near.Embed | None,
+    embed: Embed | None,
     similarity: float | None,
     against: Sequence[Benchmark] = (),
 ) -> Found:
@@ -34,11 +35,11 @@ def check(
     there = {one.dataset.fingerprint for one in asked}
     every = [*asked, *(one for one in cached if one.dataset.fingerprint not in there)]
     found: Found = {
-        "quotes": leakage.quotes(labelled),
-        "splits": leakage.splits(labelled, embed, similarity),
-        "public": {"looked_at": leakage.public(labelled, every), "not_looked_at": not_looked_at},
+        "quotes": quotes(labelled),
+        "splits": splits(labelled, embed, similarity),
+        "public": {"looked_at": public(labelled, every), "not_looked_at": not_looked_at},
     }
-    return {**found, "leaks": leakage.leaks(found)}
+    return {**found, "leaks": leaks(found)}
 
 
 def check_folder(
@@ -56,7 +57,7 @@ def check_folder(
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; name a labelling project or a labelled set")
     what = "harness label check (without --similarity off)"
-    embed = near.embedder(what, embedding) if similarity is not None else None
+    embed = embedder(what, embedding) if similarity is not None else None
     return check(read_set(folder), embed, similarity, named(against, quiet=quiet))
 
 

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.files import disk_errors, write_json
-from harness.labelling.generate import checking, near, written
+from harness.labelling.generate import written
 from harness.labelling.generate.benchmarks import named
+from harness.labelling.generate.checking import LEAKAGE, asking_the_same, check
 from harness.labelling.generate.endpoint import Chat
 from harness.labelling.generate.from_model import Asker
 from harness.labelling.generate.generate_templates import Template, check_fields
@@ -22,6 +23,7 @@ from harness.labelling.generate.journal import NAME as ANSWERS
 from harness.labelling.generate.journal import Journal
 from harness.labelling.generate.labelled import of_project
 from harness.labelling.generate.made import Made, merged
+from harness.labelling.generate.near import Embed, embedder, pairs
 from harness.labelling.generate.repeated import QUOTED, longest_runs
 from harness.labelling.generate.sources import Read, Source, read
 from harness.labelling.generate.splits import assign, fraction, groups
@@ -105,7 +107,7 @@ def _generate(place: Path, found: Read, folder: Path, choices: Choices, quiet: b
     sources = written.with_earlier(before, found.sources) if before else found.sources
     check_fields(choices.templates, {name for source in sources for name in source.fields})
     what = "harness label generate (without --similarity off)"
-    embed = near.embedder(what, choices.embedding) if choices.similarity is not None else None
+    embed = embedder(what, choices.embedding) if choices.similarity is not None else None
     against = named(choices.against, quiet=quiet)  # wrong names are told before work is done
     same = _same_texts(sources)
     old = written.made_before(before, sources) if before else []
@@ -130,8 +132,8 @@ def _generate(place: Path, found: Read, folder: Path, choices: Choices, quiet: b
         else {"templates": [template.text for template in choices.templates]}
     )
     project = written.write(folder, before, sources, placed, settings, made_by)
-    leakage = checking.check(of_project(project), embed, choices.similarity, against)
-    write_json(folder / checking.NAME, leakage)
+    leakage = check(of_project(project), embed, choices.similarity, against)
+    write_json(folder / LEAKAGE, leakage)
     return {
         "folder": str(folder),
         "documents": len(sources),
@@ -231,13 +233,13 @@ def _with_same(queries: Sequence[Made], sources: Sequence[Source], same: Int64) 
 
 
 def _with_similar(
-    queries: Sequence[Made], sources: Sequence[Source], embed: near.Embed, least: float
+    queries: Sequence[Made], sources: Sequence[Source], embed: Embed, least: float
 ) -> list[Made]:
     """The queries with every document of their haystack proposed that is near to theirs."""
     golds = sorted({row for made in queries for row in made.golds})
     vectors = embed([source.content for source in sources])
     near_to: dict[int, list[tuple[int, float]]] = {}
-    found = near.pairs(vectors[golds], vectors, least)
+    found = pairs(vectors[golds], vectors, least)
     for one, other, value in zip(*(column.tolist() for column in found), strict=True):
         near_to.setdefault(golds[one], []).append((other, value))
     proposed = []
@@ -259,7 +261,7 @@ def _placed(
     choices: Choices,
 ) -> tuple[list[tuple[Made, str]], list[int]]:
     """The queries with their splits, less those that would tie two; and queries by group."""
-    ties = [[*made.golds, *made.proposed] for made in queries] + checking.asking_the_same(queries)
+    ties = [[*made.golds, *made.proposed] for made in queries] + asking_the_same(queries)
     of = groups(len(sources), ties)
     group = [of[made.golds[0]] for made in queries]
     keys = [min(sources[row].key for row in made.golds) for made in queries]

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.live.logs.recall import Recall
 from harness.live.monitor.labels import Labels
 from harness.live.monitor.scorer import ranking
 from harness.live.monitor.window import COLUMNS, Columns
-
-Values = npt.NDArray[np.float64]
+from harness.scoring.arrays import Values
 
 
 def as_columns(
