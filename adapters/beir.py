@@ -9,15 +9,16 @@ ranking, as BEIR's evaluation does (`ignore_identical_ids`).
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
 from harness.dataset.adapters.formats import trec
-from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.adapters.formats_beir import documents_of, queries_of
+from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
+from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
@@ -25,6 +26,38 @@ from harness.schema import Ability
 
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
+
+
+# --------------------
+# BEIR's format: corpus.jsonl, queries.jsonl, and qrels/<split>.tsv (see trec.qrels).
+# --------------------
+
+_title = methodcaller("get", "title")
+
+
+def documents_of(file: TextFile) -> Iterator[Documents]:
+    """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
+    for lines, records in batches(file):
+        titles = list(map(_title, records))
+        if set(map(type, titles)) - {str, type(None)}:
+            titles = [
+                optional_string(file, line, record, "title")
+                for line, record in zip(lines, records, strict=True)
+            ]
+        yield Documents(
+            lines,
+            strings(file, lines, records, "_id"),
+            strings(file, lines, records, "text"),
+            titles,
+        )
+
+
+def queries_of(file: TextFile) -> Iterator[tuple[int, str, str]]:
+    """Line, id and text of each query. Raises UsageError for one without `_id` or `text`."""
+    for lines, records in batches(file):
+        for line, record in zip(lines, records, strict=True):
+            yield line, string(file, line, record, "_id"), string(file, line, record, "text")
+
 
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
 _LICENCE = "CC BY-SA 4.0"  # as BEIR's cards on the hub say; the original publishers' terms hold too

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
-from harness.dataset.adapters import labelled_fields as fields
 from harness.dataset.adapters import labelled_files
+from harness.dataset.adapters import labelled_files as fields
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile, integer
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
 from harness.dataset.catalogue import register_adapter
-from harness.dataset.repeated import Repeated
+from harness.dataset.judged_rows import Repeated
 from harness.errors import UsageError
 from harness.schema import Ability
 

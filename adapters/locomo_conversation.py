@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.dataset.adapters.raw_files import field
-from harness.dataset.adapters.text_forms import date, dated_session, dated_turn
+from harness.dataset.adapters.raw_files import date, dated_session, dated_turn, field
 from harness.errors import UsageError
 from harness.schema import Document, timestamp
 

@@ -19,8 +19,7 @@ from harness.dataset.adapter import Raw, Variant, View, by_name
 from harness.dataset.adapters import msmarco_qa
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.delimited import tsv_documents
-from harness.dataset.adapters.formats.documents import Documents
-from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.ir import write_ir_dataset
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.catalogue import register_adapter

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapters.formats.documents import Documents
-from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.formats.trec import Qrel
 from harness.errors import UsageError
 from harness.schema import Ability

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.dataset.adapter import View
-from harness.dataset.adapters.raw_files import field
-from harness.dataset.adapters.text_forms import dated_session, dated_turn
+from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
 from harness.dataset.writer import DatasetWriter
 
 

@@ -18,7 +18,7 @@ _HOME = {
     "Monitor": "harness.live.monitor.monitor",
     "Result": "harness.retrievers.contract",
     "RetrieverSpec": "harness.retrievers.registry",
-    "Settings": "harness.runs.runner",
+    "Settings": "harness.runs.plan",
     "evaluate": "harness.scoring.evaluate",
     "open_dataset": "harness.dataset.prepare",
     "read_rankings": "harness.rankings.rankings",
@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from harness.retrievers.contract import Hit, Result
     from harness.retrievers.registry import RetrieverSpec, register_retriever
     from harness.runs.folder.scored import score_run
-    from harness.runs.runner import Settings, run
+    from harness.runs.plan import Settings
+    from harness.runs.runner import run
     from harness.schema import Ability
     from harness.scoring.evaluate import evaluate
     from harness.scoring.metrics import Metric

@@ -5,8 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 
-from harness.dataset.adapters.formats.documents import Documents
-from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.errors import UsageError
 
 _DOCUMENT = ("document id", "text")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,3 +92,18 @@ def integer(file: TextFile, line: int, value: str, what: str) -> int:
         return int(value)
     except ValueError:
         raise file.error(line, f"{what} {value!r} is not an integer; mend the line") from None
+
+
+# --------------------
+# A batch of plain documents, as columns: how the readers of large corpora hand them on.
+# --------------------
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Columns of equal length; `lines` says where in the file each document stands."""
+
+    lines: Sequence[int]
+    ids: list[str]
+    texts: list[str]
+    titles: list[str | None] | None = None

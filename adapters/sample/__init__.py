@@ -25,8 +25,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
-from harness.dataset.adapters.raw_files import field
-from harness.dataset.adapters.text_forms import dated_session, dated_turn
+from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError

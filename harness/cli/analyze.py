@@ -50,11 +50,9 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError("a run folder is missing; `harness analyze --rules` needs none")
 
     from harness.retrievers.registry import load_file
-    from harness.runs.folder.dataset_of_run import dataset_of_run
-    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.run_folder import RunFolder, dataset_of_run
     from harness.verdicts.analyze.analyze import analyze
-    from harness.verdicts.analyze.render import render
-    from harness.verdicts.analyze.texts import Texts, as_dict
+    from harness.verdicts.analyze.render import Texts, as_dict, render
 
     for plugin in options.plugin or ():
         load_file(Path(plugin))

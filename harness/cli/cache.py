@@ -65,7 +65,7 @@ def _print(found: list[Any], as_json: bool, quiet: bool, nothing: str) -> None:
     else:
         from tabulate import tabulate
 
-        from harness.cli.tables import size
+        from harness.cli.lines import size
 
         rows = [[o.model, o.revision, o.vectors, o.dimension, size(o.bytes)] for o in found]
         headers = ["model", "revision", "vectors", "dimension", "size"]

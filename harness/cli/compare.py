@@ -119,8 +119,8 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     """Groups of different queries against each other."""
     from dataclasses import asdict
 
+    from harness.verdicts.compare.compare import WHY, compare_split, render_split
     from harness.verdicts.compare.render import SHOWN
-    from harness.verdicts.compare.unpaired import WHY, compare_split, render_split
 
     if len(folders) != 2:
         raise UsageError("--unpaired compares two runs")
@@ -141,9 +141,8 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]
     """The queries that tell two runs apart most, with evidence and both rankings."""
     from harness.cli.tables import main_block
     from harness.files import read_json
-    from harness.runs.folder.dataset_of_run import dataset_of_run
-    from harness.verdicts.compare.queries import won_lost_tied
-    from harness.verdicts.compare.side_by_side import side_by_side
+    from harness.runs.folder.run_folder import dataset_of_run
+    from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
 
     main = main_block(read_json(folders[0] / "scores.json")["protocols"])
     metric = (options.metrics or "recall@10").split(",")[0]
@@ -162,7 +161,7 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]
 
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
-    from harness.runs.folder.dataset_of_run import dataset_of_run
+    from harness.runs.folder.run_folder import dataset_of_run
     from harness.verdicts.compare.compare import names_of
     from harness.verdicts.compare.side_by_side import render_queries
 

@@ -64,7 +64,7 @@ def call_list(options: argparse.Namespace) -> int:
         return 0
     from tabulate import tabulate
 
-    from harness.cli.tables import size
+    from harness.cli.lines import size
 
     print(
         tabulate(

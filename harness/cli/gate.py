@@ -31,9 +31,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed."""
-    from harness.verdicts.gate import gate
-    from harness.verdicts.junit import write_junit
-    from harness.verdicts.rules import Rules
+    from harness.verdicts.gate import Rules, gate, write_junit
 
     folder = Path(options.run)
     baseline = Path(options.baseline) if options.baseline else None

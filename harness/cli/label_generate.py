@@ -114,8 +114,8 @@ def call_generate(options: argparse.Namespace) -> int:
     from harness.labelling.generate import render
     from harness.labelling.generate.endpoint import Chat
     from harness.labelling.generate.generate import Choices, generate
-    from harness.labelling.generate.generate_templates import templates
     from harness.labelling.generate.splits import DEFAULT, parse
+    from harness.labelling.generate.templates import templates
 
     for name in ("queries", "per_document", "concurrency"):
         if getattr(options, name) < 1:
@@ -149,7 +149,7 @@ def call_generate(options: argparse.Namespace) -> int:
 def call_check(options: argparse.Namespace) -> int:
     """Check, and say what was found; status 1 where that is something."""
     from harness.labelling.generate import render
-    from harness.labelling.generate.checking import check_folder
+    from harness.labelling.generate.leakage import check_folder
 
     found = check_folder(
         Path(options.folder).expanduser(),

@@ -35,7 +35,7 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
     """In the terminal, or on a page until it is stopped."""
     if options.terminal:
         from harness.labelling import terminal
-        from harness.labelling.keys import Keys
+        from harness.labelling.terminal import Keys
 
         try:
             with Keys() as keys:

@@ -33,7 +33,8 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.verdicts.board.leaderboard import unscored, write_board
+    from harness.pages.board import write_board
+    from harness.verdicts.board.leaderboard import unscored
     from harness.verdicts.board.table import table
 
     results = Path(options.results)

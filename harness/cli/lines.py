@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.verdicts.board.costs import embedders
+from harness.verdicts.board.entries import embedders
 
 Line = tuple[str, str]
 """A title, and what is said."""
@@ -103,7 +103,6 @@ def _times(record: dict[str, Any]) -> Line | None:
 
 def _embeddings(record: dict[str, Any]) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
-    from harness.cli.tables import size
 
     reported = embedders(record.get("reported_by_the_system", []))
     asked = sum(one["texts_asked"] for one in reported)
@@ -152,3 +151,15 @@ def _ingestion(record: dict[str, Any]) -> Line | None:
 
 def _plain(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
+
+
+def size(n: int | None) -> str:
+    """A number of bytes for people."""
+    if not n:
+        return "-"
+    value = float(n)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError("unreachable")

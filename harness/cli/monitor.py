@@ -61,7 +61,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.live.monitor.alerts import METRICS, Rules, Settings, threshold
     from harness.live.monitor.follow import Follower
     from harness.live.monitor.monitor import Monitor
-    from harness.live.monitor.tell import teller
+    from harness.live.monitor.table import teller
 
     if not Path(options.log).exists():
         raise UsageError(f"{options.log}: no such log file or folder")
@@ -121,8 +121,8 @@ def _once(options: argparse.Namespace, follower: Any) -> int:
 
 def _live(options: argparse.Namespace, follower: Any) -> int:
     """Until Ctrl-C or SIGTERM."""
-    from harness.live.monitor.live import follow
     from harness.live.monitor.served import server
+    from harness.live.monitor.table import follow
 
     monitor, name = follower.monitor, Path(options.log).name
     port = 9464 if options.port is None else options.port

@@ -94,9 +94,8 @@ def scoring_choices(options: argparse.Namespace) -> Any:
 
     Every fitting protocol is scored and kept, whichever is shown: a folder's scores stay whole.
     """
-    from harness.scoring.choices import Choices
     from harness.scoring.metrics import parse_metrics
-    from harness.scoring.protocols import protocol
+    from harness.scoring.protocols import Choices, protocol
     from harness.scoring.ranks import Ties
 
     for name in options.protocol or ():

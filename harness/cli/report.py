@@ -59,12 +59,11 @@ def call(options: argparse.Namespace) -> int:
 
         need("--plots", "matplotlib")
 
-    from harness.cli.tables import size
+    from harness.cli.lines import size
     from harness.files import disk_errors, write_bytes
-    from harness.pages.data import check_pair, report_data
-    from harness.pages.report import report_page
+    from harness.pages.report import check_pair, report_data, report_page
     from harness.retrievers.registry import load_file
-    from harness.runs.folder.dataset_of_run import dataset_of_run
+    from harness.runs.folder.run_folder import dataset_of_run
 
     check_pair(folders)
     out = _out(options, folders)
@@ -107,7 +106,7 @@ def _history(folders: list[Path]) -> Path | None:
 
 def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
-    from harness.cli.tables import size
+    from harness.cli.lines import size
     from harness.files import disk_errors, write_bytes
     from harness.pages.history import history_page
 

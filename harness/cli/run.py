@@ -98,8 +98,8 @@ def call(options: argparse.Namespace) -> int:
 def _suite(options: argparse.Namespace, known: set[str]) -> int:
     """Every dataset and retriever of a config, what changed since the last time, their board."""
     from harness.cli.suite import expand, nightly, raised_by_code, run_all, status, table
+    from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
-    from harness.verdicts.board.leaderboard import write_board
 
     runs = expand(options, options.config, known)
     plan = nightly(options, options.config)
@@ -194,7 +194,8 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
     from harness.dataset.prepare import open_dataset
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
-    from harness.runs.runner import Settings, run
+    from harness.runs.plan import Settings
+    from harness.runs.runner import run
     from harness.scoring.protocols import fitting
 
     if options.quiet or options.json:

@@ -75,10 +75,9 @@ def call(options: argparse.Namespace) -> int:
 
     from harness.cli.tables import show
     from harness.dataset.prepare import open_dataset
-    from harness.runs.folder.dataset_of_run import dataset_of_run
     from harness.runs.folder.from_hits import resolve_again
     from harness.runs.folder.imported import import_rankings
-    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.run_folder import RunFolder, dataset_of_run
     from harness.runs.folder.scored import score_run
     from harness.scoring.protocols import fitting
 
@@ -127,8 +126,7 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
     from harness.dataset.prepare import open_dataset
     from harness.files import read_json
     from harness.live.logs.mapping import Mapping
-    from harness.live.logs.said import log_lines
-    from harness.live.logs.to_run import LogChoices, import_log
+    from harness.live.logs.to_run import LogChoices, import_log, log_lines
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
     from harness.scoring.protocols import fitting

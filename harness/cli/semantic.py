@@ -58,7 +58,7 @@ def threshold(options: argparse.Namespace) -> float | None:
 def score_expected(options: argparse.Namespace, path: Path) -> int:
     """Score a file of texts against a file of expected texts, and print."""
     from harness.cli.options import cut_offs
-    from harness.runs.folder.semantic import KS
+    from harness.runs.folder.semantic import KS, minilm
     from harness.scoring.semantic.expected import semantic_of_files
 
     for name in ("dataset", "qrels"):
@@ -78,6 +78,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
     found, notes = semantic_of_files(
         path,
         Path(options.expected),
+        model=minilm(),
         ks=ks,
         threshold=least,
         missing=options.missing or "zero",

@@ -108,7 +108,7 @@ def _called(
     kind: str,
 ) -> list[str]:
     """What each table's dataset or retriever is called in tables and in the history."""
-    from harness.testing.nightly.labels import labels
+    from harness.testing.nightly.plan import labels
 
     for table in tables:
         name = table.get("name", "x")

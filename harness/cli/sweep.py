@@ -64,16 +64,18 @@ def call(options: argparse.Namespace) -> int:
     """Sweep and print."""
     from harness.dataset.prepare import open_dataset
     from harness.retrievers.registry import RetrieverSpec
-    from harness.runs.runner import Settings
+    from harness.runs.plan import Settings
     from harness.scoring.metrics import Metric
-    from harness.verdicts.sweep.settings import grid, listed
+    from harness.verdicts.sweep.settings import grid
     from harness.verdicts.sweep.sweep import Part, sweep
 
     if not options.grid and not options.setting:
         raise UsageError("nothing to sweep over; --grid k1=0.9,1.2 or --setting 'k1=0.9 b=0.4'")
     if options.quiet or options.json:
         os.environ.setdefault("TQDM_DISABLE", "1")
-    settings = [*(grid(options.grid) if options.grid else []), *listed(options.setting)]
+    settings = [parameters(one.split()) for one in options.setting]
+    if options.grid:
+        settings = [*grid(options.grid), *settings]
     spec = RetrieverSpec(options.retriever, parameters(options.param), tuple(options.plugin or ()))
     for setting in settings:
         params = {name: value for name, value in setting.items() if name != "k"}

@@ -76,18 +76,6 @@ def print_json(summary: dict[str, Any], record: dict[str, Any], folder: Path) ->
     print(orjson.dumps({"run": record, "scores": summary, "folder": str(folder)}).decode())
 
 
-def size(n: int | None) -> str:
-    """A number of bytes for people."""
-    if not n:
-        return "-"
-    value = float(n)
-    for unit in ("B", "KB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
-
-
 def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
     d, q = summary["dataset"], summary["queries"]
     params = record["retriever"].get("params") or {}

@@ -10,11 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES
-from harness.dataset.judged_rows import with_rows_and_ids
+from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES, TableFile
+from harness.dataset.judged_rows import Repeated, with_rows_and_ids
 from harness.dataset.manifest import Repair
-from harness.dataset.repeated import Repeated
-from harness.dataset.table_file import TableFile
 from harness.errors import UsageError
 from harness.schema import Ability
 

@@ -19,12 +19,12 @@ from typing import Any
 import harness
 from harness.errors import UsageError
 from harness.files import digest, folder_aside, write_bytes, write_json
-from harness.labelling.agree import measures
 from harness.labelling.consensus import Consensus, consensus, decided, held_by_all
 from harness.labelling.folder import CONSTRUCTION, Project, Record, as_lines
 from harness.labelling.readme import readme
 from harness.labelling.records import RELEVANT, Judgements
 from harness.labelling.scores import Finished, finished
+from harness.labelling.status import measures
 from harness.schema import Ability
 
 RULES = ("refuse", "lower", "higher")

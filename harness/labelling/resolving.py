@@ -12,8 +12,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.labelling.annotating import said_time, shown
 from harness.labelling.consensus import Conflict, consensus
-from harness.labelling.folder import CONSTRUCTION, Project, annotator_name
-from harness.labelling.journal import Journal
+from harness.labelling.folder import CONSTRUCTION, Journal, Project, annotator_name
 from harness.labelling.records import RELEVANT, Line, check
 
 Place = tuple[str, str, str | None]

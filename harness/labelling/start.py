@@ -15,8 +15,7 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.files import digest
 from harness.labelling.folder import Project, Record, haystacks
-from harness.labelling.pool import Pooled, System, top_k
-from harness.labelling.queries_file import read_queries
+from harness.labelling.pool import Pooled, System, read_queries, top_k
 from harness.labelling.records import Candidate
 
 DEPTH = 10

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import harness
+from harness.files import disk_errors, write_bytes
 from harness.pages.html import ASSETS, page
 from harness.schema import Ability
 from harness.verdicts.board.entries import SLICES
+from harness.verdicts.board.leaderboard import as_json, build
 from harness.verdicts.board.table import title
 
 _OWN = ASSETS / "board"
 _SHARED = ASSETS / "shared"
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
+
+
+def write_board(results: Path, out: Path) -> dict[str, Any]:
+    """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
+
+    Raises UsageError as `build` does, and where `out` cannot be written.
+    """
+    built = build(results)
+    with disk_errors(out.parent, "name another file with --out"):
+        write_bytes(out, as_json(built))
+        write_bytes(out.with_suffix(".html"), board_page(built))
+    return built
 
 
 def board_page(leaderboard: Mapping[str, Any], *, live: bool = False) -> bytes:

@@ -21,8 +21,20 @@ import harness
 from harness.errors import UsageError
 from harness.pages.html import ASSETS, VENDOR, page
 from harness.schema import Ability
-from harness.verdicts.history import NAME, Line, Series, read_history, series_of
-from harness.verdicts.verdicts import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED, Verdicts, verdicts
+from harness.verdicts.history import (
+    FELL,
+    NAME,
+    NOT_SHOWN,
+    OPEN,
+    ROSE,
+    UNCHANGED,
+    Line,
+    Series,
+    Verdicts,
+    read_history,
+    series_of,
+    verdicts,
+)
 
 _STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "history/history.css")
 _SCRIPTS = (

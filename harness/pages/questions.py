@@ -9,8 +9,7 @@ import numpy as np
 import orjson
 
 from harness.files import read_json
-from harness.pages.material import Material
-from harness.pages.texts import Shelf, Texts, moment
+from harness.pages.material import Material, Shelf, Texts, moment
 from harness.rankings.jsonl import read_lines
 from harness.scoring.arrays import Values
 from harness.scoring.matching.hits import by_query

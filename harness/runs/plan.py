@@ -1,6 +1,9 @@
-"""Which queries are run, and in which units of work."""
+"""What a run is asked for: its settings, which queries are run, and in which units of work."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -8,6 +11,35 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.worker import Unit
+
+if TYPE_CHECKING:
+    from harness.scoring.matching.found import Matching
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run may be asked for. `k` 0: the dataset's default depth.
+
+    `by`: who ran it, for a board. `matching`: how texts are resolved to documents where a system
+    returns such (see Matching). Raises UsageError for a number that is too small.
+    """
+
+    k: int = 0
+    limit: int | None = None
+    seed: int = 0
+    workers: int = 1
+    batch_size: int | None = None
+    strict: bool = False
+    by: str = ""
+    matching: Matching | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                option = name.replace("_", "-")
+                raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
+
 
 QUERIES_A_UNIT = 512
 """A unit is what an interrupted run repeats at worst."""

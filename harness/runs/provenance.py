@@ -20,7 +20,7 @@ from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import PLUGIN_MODULE, FunctionRetriever, RetrieverSpec, find
 
 if TYPE_CHECKING:
-    from harness.runs.runner import Settings
+    from harness.runs.plan import Settings
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
-from harness.runs.folder.ranked import Ranking, as_rankings
+from harness.runs.folder.from_hits import Ranking, as_rankings
 from harness.runs.folder.run_folder import RUN_VERSION, dataset_record, write_rankings
 from harness.runs.provenance import git_state, machine, peak_memory, versions
 from harness.runs.reports import COUNTS

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -19,38 +19,13 @@ from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
 from harness.runs.folder.run_folder import folder_name
 from harness.runs.journal import Journal, finished
-from harness.runs.plan import choose_queries, units
+from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import repeat_command, retriever_record
 from harness.runs.record import write_errors, write_run
 from harness.runs.worker import Outcome, Worker, close
 
 if TYPE_CHECKING:
-    from harness.scoring.matching.found import Matching
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a run may be asked for. `k` 0: the dataset's default depth.
-
-    `by`: who ran it, for a board. `matching`: how texts are resolved to documents where a system
-    returns such (see Matching). Raises UsageError for a number that is too small.
-    """
-
-    k: int = 0
-    limit: int | None = None
-    seed: int = 0
-    workers: int = 1
-    batch_size: int | None = None
-    strict: bool = False
-    by: str = ""
-    matching: Matching | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
-            value = getattr(self, name)
-            if value is not None and value < least:
-                option = name.replace("_", "-")
-                raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
+    pass
 
 
 def run(

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
 from harness.scoring.arrays import Ints, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ranked
@@ -47,3 +52,64 @@ def token_summary(tokens: Ints) -> dict[str, float | None]:
     p50, p95 = np.percentile(tokens, [50, 95])
     found = mean(tokens.astype(float))
     return {"n": len(tokens), "mean": found, "p50": float(p50), "p95": float(p95)}
+
+
+# --------------------
+# How many tokens a retrieved document costs, by a tokenizer that anyone can repeat.
+#
+# `words+marks`: a token is a run of ASCII letters, digits, underscores and non-ASCII bytes of the
+# UTF-8 text, or a single other visible character: `[\w\x80-\xff]+|[!-~]` on bytes. It needs no
+# vocabulary file and no model; model tokenizers give more tokens for rare words, so budgets here
+# compare systems with each other, not with a price list.
+# --------------------
+
+TOKENIZER = "words+marks"
+
+_OTHER, _WORD, _MARK = 0, 1, 2
+_CLASS = np.full(256, _MARK, np.uint8)
+_CLASS[:33] = _OTHER
+_CLASS[127] = _OTHER
+_CLASS[[ord(c) for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"]] = _WORD
+_CLASS[128:] = _WORD
+_BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
+
+
+def token_counts(dataset: Dataset, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Tokens of the documents at `rows`, title included; shape of `rows`. -1 rows cost nothing."""
+    wanted, which = np.unique(rows[rows >= 0], return_inverse=True)
+    counts = np.zeros(len(wanted), np.int64)
+    for start in range(0, len(wanted), _BLOCK):  # in blocks, so that memory stays flat
+        part = wanted[start : start + _BLOCK].astype(np.int32)
+        for name in ("text", "title"):
+            column = dataset.documents.column(name, part)
+            chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+            if column.null_count < len(column):
+                counts[start : start + len(part)] += np.concatenate([_count(c) for c in chunks])
+    result = np.zeros(len(rows), np.int64)
+    result[rows >= 0] = counts[which]
+    return result
+
+
+def text_tokens(texts: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Tokens of each text."""
+    return _count(pa.array(texts, pa.string()))
+
+
+def _count(texts: pa.Array) -> npt.NDArray[np.int64]:
+    """Tokens of each string; null counts 0."""
+    if len(texts) == 0 or texts.buffers()[2] is None:
+        return np.zeros(len(texts), np.int64)
+    offsets = np.frombuffer(texts.buffers()[1], np.int32)[
+        texts.offset : texts.offset + len(texts) + 1
+    ]
+    data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
+    kind = _CLASS[data]
+    word = kind == _WORD
+    begins = word.copy()
+    begins[1:] &= ~word[:-1]
+    begins |= kind == _MARK
+    starts = offsets[:-1] - offsets[0]
+    # A word that begins a document is a token even when the document before ended in a word.
+    inside = starts[starts < len(data)]
+    begins[inside] = kind[inside] != _OTHER
+    return np.asarray(np.diff(np.searchsorted(np.flatnonzero(begins), offsets - offsets[0])))

@@ -17,20 +17,17 @@ from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
-from harness.scoring.answered import Answered
 from harness.scoring.answers import ANSWERS, answer_columns, document_texts
-from harness.scoring.cautions import Cautions
-from harness.scoring.cells import Column, document_columns, query_table, session_columns
-from harness.scoring.choices import Choices, Scores
+from harness.scoring.cells import Cautions, Column, document_columns, query_table, session_columns
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Protocol
+from harness.scoring.protocols import Choices, Protocol, Scores
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.rollup import SessionLevel, haystack_sizes
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import slices
+from harness.scoring.slices import Answered, slices
 from harness.scoring.uncertainty import add_intervals
 
 SCORE_VERSION = 1

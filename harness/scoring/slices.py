@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.schema import Ability
+from harness.scoring.arrays import Ints, Values
 
 Flags = npt.NDArray[np.bool_]
 
@@ -30,3 +33,47 @@ def slices(dataset: Dataset) -> dict[str, Flags]:
         if category:
             masks[f"category:{category}"] = dataset.categories == category
     return masks
+
+
+# --------------------
+# What is known of a run beside its rankings.
+# --------------------
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What became of each query; every array has shape (queries,).
+
+    `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
+    nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
+    raised an error there, so it is left out of every mean and counted. `confidence`: the system's
+    own, NaN where it gave none. `abstained`: it said that there is no answer.
+
+    Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
+    resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
+    `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document,
+    `match`, how texts were resolved, for the signature, `texts`, those of each query, best first.
+    """
+
+    asked: Flags
+    replied: Flags
+    failed: Flags
+    confidence: Values
+    abstained: Flags
+    unmeasurable: Flags | None = None
+    places_unresolved: int = 0
+    tokens: Ints | None = None
+    match: str = ""
+    texts: list[list[str]] | None = None
+
+    @property
+    def counted(self) -> Flags:
+        """Queries of which something can be said: asked, not failed, not unmeasurable."""
+        counted = self.asked & ~self.failed
+        return counted if self.unmeasurable is None else counted & ~self.unmeasurable
+
+    @classmethod
+    def everything(cls, n: int) -> Answered:
+        """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
+        no = np.zeros(n, bool)
+        return cls(np.ones(n, bool), no, no.copy(), np.full(n, np.nan), no.copy())

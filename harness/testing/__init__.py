@@ -11,20 +11,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from harness.testing.checked import Checked
+    from harness.testing.quality import assert_quality
+    from harness.testing.report import Report, evaluate
+
+
 _HOME = {
     "Checked": "harness.testing.checked",
     "Report": "harness.testing.report",
     "assert_quality": "harness.testing.quality",
-    "evaluate": "harness.testing.measure",
+    "evaluate": "harness.testing.report",
 }
 
 __all__ = ["Checked", "Report", "assert_quality", "evaluate"]
-
-if TYPE_CHECKING:
-    from harness.testing.checked import Checked
-    from harness.testing.measure import evaluate
-    from harness.testing.quality import assert_quality
-    from harness.testing.report import Report
 
 
 def __getattr__(name: str) -> Any:
@@ -36,3 +36,11 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+# --------------------
+# Who wants to know what `assert_quality` measured: the pytest plug-in. Imports nothing heavy.
+# --------------------
+
+LISTENING: list[list[dict[str, Any]]] = []
+"""Every check is appended to each of these, as plain values (Checked.plain)."""

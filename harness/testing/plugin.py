@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.testing.listeners import LISTENING
+from harness.testing import LISTENING
 
 
 @pytest.fixture

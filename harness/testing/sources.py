@@ -14,16 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.errors import UsageError
-from harness.scoring.choices import Scores
 from harness.scoring.evaluate import Evaluation, evaluate
+from harness.scoring.protocols import Scores
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.testing.checked import Checked, Found, worst_first
+from harness.testing.checked import FALSE_EVIDENCE, TIMES, Checked, Found, Limit, worst_first
 from harness.testing.report import Report, named
-from harness.testing.thresholds import FALSE_EVIDENCE, TIMES, Limit
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
-from harness.verdicts.gate import cell_of, threshold_check
-from harness.verdicts.rules import Threshold
+from harness.verdicts.gate import Threshold, cell_of, threshold_check
 
 
 class Source(Protocol):

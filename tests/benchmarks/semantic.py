@@ -15,13 +15,15 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.rankings.rankings import read_rankings
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.runner import Settings, run
+from harness.runs.folder.semantic import minilm
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.resolve import resolve
 from harness.scoring.semantic.accuracy import Asked, Haystacks, measured
-from harness.scoring.semantic.model import TextVectors, minilm
+from harness.scoring.semantic.similarity import TextVectors
 from harness.statistics.correlation import correlations
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8)

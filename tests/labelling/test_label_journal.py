@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.labelling.journal import Journal
+from harness.labelling.folder import Journal
 from harness.labelling.records import Judgements
 
 

@@ -15,9 +15,8 @@ import pytest
 
 from harness.labelling.annotating import Annotating
 from harness.labelling.folder import Project
-from harness.labelling.keys import Keys
 from harness.labelling.resolving import Resolving
-from harness.labelling.terminal import work
+from harness.labelling.terminal import Keys, work
 
 
 class Terminal:

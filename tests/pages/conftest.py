@@ -12,7 +12,8 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.contract import Retriever
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 
 Ran = Callable[..., Path]
 

@@ -13,8 +13,8 @@ import pytest
 
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
-from harness.pages.data import report_data
 from harness.pages.plots import write_plots
+from harness.pages.report import report_data
 
 
 def inside(page: Path) -> Any:

@@ -11,7 +11,7 @@ import pytest
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json
-from harness.pages.data import report_data
+from harness.pages.report import report_data
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.imported import import_rankings

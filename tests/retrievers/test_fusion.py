@@ -12,8 +12,7 @@ from notes import ask, corpus
 
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
-from harness.retrievers.fusion import fuse
-from harness.retrievers.hybrid import Hybrid
+from harness.retrievers.hybrid import Hybrid, fuse
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.stage import Ranking
 

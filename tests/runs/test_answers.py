@@ -16,7 +16,8 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 
 
 @pytest.fixture

@@ -26,9 +26,10 @@ from harness.retrievers.okapi import Okapi
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 from harness.runs.view import View
-from harness.scoring.choices import Choices
+from harness.scoring.protocols import Choices
 
 
 def _words(text: str) -> list[str]:

@@ -13,7 +13,8 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec, find, names, parameters
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 
 FIRST = '''
 from harness.retrievers.registry import register_retriever

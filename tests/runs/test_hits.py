@@ -18,7 +18,7 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.scoring.choices import Choices
+from harness.scoring.protocols import Choices
 
 NOTES = [
     "Vera keeps three goats behind the old mill.",

@@ -21,8 +21,8 @@ from harness.rankings.rankings import read_rankings
 from harness.retrievers.registry import PLUGIN_MODULE, RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import choose_queries, units
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings, choose_queries, units
+from harness.runs.runner import run
 
 
 @pytest.fixture

@@ -14,10 +14,11 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 from harness.runs.view import View
 from harness.schema import Ability
-from harness.scoring.choices import Choices
+from harness.scoring.protocols import Choices
 
 
 class Keeps:

@@ -13,7 +13,7 @@ from sacrebleu import sentence_bleu
 from sacrebleu.metrics import BLEU
 
 from harness.errors import UsageError
-from harness.scoring.answer_text import (
+from harness.scoring.answers import (
     METRICS,
     answer_score,
     answers_in_top,

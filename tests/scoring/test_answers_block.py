@@ -9,7 +9,7 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.scoring.choices import Choices, Scores
+from harness.scoring.protocols import Choices, Scores
 from harness.scoring.signature import Signature
 from harness.verdicts.compare.compare import compare
 

@@ -13,10 +13,10 @@ from small import lists, one_corpus, prepared
 
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Ability
-from harness.scoring.answered import Answered
-from harness.scoring.choices import Choices
+from harness.scoring.budget import token_counts
+from harness.scoring.protocols import Choices
 from harness.scoring.score import score
-from harness.scoring.tokens import token_counts
+from harness.scoring.slices import Answered
 
 TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")
 texts = st.text(st.sampled_from("ab1_ .,'\t\n\x00\x1f\x7fé東🦊-") | st.characters(codec="utf-8"))

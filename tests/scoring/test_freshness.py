@@ -12,9 +12,9 @@ from small import lists, prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Ability
-from harness.scoring.answered import Answered
-from harness.scoring.choices import Choices
+from harness.scoring.protocols import Choices
 from harness.scoring.score import score
+from harness.scoring.slices import Answered
 
 DATES = {"new": 300, "new too": 300, "old": 200, "older": 100, "undated": None, "filler": 900}
 UPDATE = Ability.KNOWLEDGE_UPDATE

@@ -11,8 +11,9 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings, run
-from harness.scoring.choices import Choices
+from harness.runs.plan import Settings
+from harness.runs.runner import run
+from harness.scoring.protocols import Choices
 
 KS = (5, 10, 25, 50)
 

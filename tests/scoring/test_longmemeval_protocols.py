@@ -12,7 +12,7 @@ import pytest
 from small import lists, ranked, value
 
 from harness.dataset.prepare import open_dataset
-from harness.scoring.choices import Choices, Scores
+from harness.scoring.protocols import Choices, Scores
 from harness.scoring.score import score
 
 KS = (1, 3, 5, 10, 30, 50)

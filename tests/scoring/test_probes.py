@@ -9,8 +9,8 @@ import pytest
 from small import one_corpus
 
 from harness.rankings.rankings import read_rankings
-from harness.scoring.choices import Choices
 from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
+from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_dicts, rank_judged
 from harness.scoring.score import score

@@ -11,7 +11,7 @@ from small import lists, prepared
 
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
-from harness.scoring.choices import Choices
+from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.score import score
 

@@ -16,12 +16,12 @@ from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.rankings.rankings import Run
 from harness.schema import Ability
-from harness.scoring.answered import Answered
-from harness.scoring.choices import Choices
 from harness.scoring.metrics import Metric
+from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.score import score
 from harness.scoring.signature import Signature
+from harness.scoring.slices import Answered
 
 parts = st.text(min_size=1) | st.sampled_from(
     ["all", "category:a|b", "x:y", "50%", "a\nb", " ", "\u3000"]

@@ -93,7 +93,7 @@ def test_starting_pytest_loads_nothing_heavy(tmp_path: Path) -> None:
         "    assert not {'numpy', 'pyarrow', 'orjson'} & set(sys.modules)\n"
         "    assert {n for n in sys.modules if n.startswith('harness')} == {\n"
         "        'harness', 'harness.testing', 'harness.testing.plugin',\n"
-        "        'harness.testing.listeners'}\n"
+        "        'harness.testing'}\n"
     )
     done = call(tmp_path, "test_start.py")
     assert done.returncode == 0, done.stdout

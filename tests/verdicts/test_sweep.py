@@ -13,11 +13,11 @@ from harness.dataset.prepare import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 from harness.scoring.metrics import Metric
 from harness.verdicts.sweep.settings import grid, listed
-from harness.verdicts.sweep.split import development
-from harness.verdicts.sweep.sweep import Part, Sweep, sweep
+from harness.verdicts.sweep.sweep import Part, Sweep, development, sweep
 
 HYBRID = RetrieverSpec("hybrid", {"retrievers": "bm25,tfidf"})
 RECALL = Metric.parse("recall@5")

@@ -15,19 +15,16 @@ from harness.errors import UsageError
 from harness.files import disk_errors, write_json
 from harness.labelling.generate import written
 from harness.labelling.generate.benchmarks import named
-from harness.labelling.generate.checking import LEAKAGE, asking_the_same, check
 from harness.labelling.generate.endpoint import Chat
-from harness.labelling.generate.from_model import Asker
-from harness.labelling.generate.generate_templates import Template, check_fields
-from harness.labelling.generate.journal import NAME as ANSWERS
-from harness.labelling.generate.journal import Journal
+from harness.labelling.generate.from_model import NAME as ANSWERS
+from harness.labelling.generate.from_model import Asker, Journal
 from harness.labelling.generate.labelled import of_project
-from harness.labelling.generate.made import Made, merged
-from harness.labelling.generate.near import Embed, embedder, pairs
-from harness.labelling.generate.repeated import QUOTED, longest_runs
+from harness.labelling.generate.leakage import LEAKAGE, asking_the_same, check
+from harness.labelling.generate.repeated import QUOTED, Embed, embedder, longest_runs, pairs
 from harness.labelling.generate.sources import Read, Source, read
 from harness.labelling.generate.splits import assign, fraction, groups
-from harness.labelling.generate.templates import Dealer
+from harness.labelling.generate.templates import Dealer, Template, check_fields
+from harness.labelling.generate.written import Made, merged
 from harness.scoring.matching.words import WORD
 
 SHORTEST = 8

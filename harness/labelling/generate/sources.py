@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.adapters import labelled_fields, labelled_files
+from harness.dataset.adapters import labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
@@ -112,8 +112,8 @@ def _records(path: Path) -> Read:
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
         text = string(file, line, record, "text")
-        haystacks = tuple(labelled_fields.haystacks(file, line, record) or ())
-        labelled_fields.timestamp(file, line, record.get("timestamp"))
+        haystacks = tuple(labelled_files.haystacks(file, line, record) or ())
+        labelled_files.timestamp(file, line, record.get("timestamp"))
         for name in haystacks or ("",):
             before = seen.setdefault((name, id_), line)
             if before != line:

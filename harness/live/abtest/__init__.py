@@ -6,7 +6,7 @@ dealt by a hash of their id, so that one unit sees one system.
 
 from harness.live.abtest.ab_test import ABTest, Answer
 from harness.live.abtest.plan import Plan
+from harness.live.abtest.routing import Interleaved, team_draft
 from harness.live.abtest.split_report import SplitReport
-from harness.live.abtest.team_draft import Interleaved, team_draft
 
 __all__ = ["ABTest", "Answer", "Interleaved", "Plan", "SplitReport", "team_draft"]

@@ -14,13 +14,19 @@ from types import TracebackType
 from typing import Any
 
 from harness.errors import UsageError, near
-from harness.live.abtest.journal import Journal, read_plan
 from harness.live.abtest.plan import Bounds, Plan
 from harness.live.abtest.preference import PreferenceReport, preference_report
-from harness.live.abtest.records import Lines, gather, gather_clicks, journal_lines
-from harness.live.abtest.routing import Arm, unit_id
-from harness.live.abtest.split_report import SplitReport, split_report
-from harness.live.abtest.team_draft import Interleaved, team_draft
+from harness.live.abtest.records import (
+    Journal,
+    Lines,
+    gather,
+    gather_clicks,
+    journal_lines,
+    read_plan,
+)
+from harness.live.abtest.routing import Arm, Interleaved, team_draft, unit_id
+from harness.live.abtest.split import split_report
+from harness.live.abtest.split_report import SplitReport
 from harness.statistics.sequential import TUNED_FOR
 
 Retrieve = Callable[[str, int], Any]

@@ -1,22 +1,15 @@
-"""What split traffic shows: each metric of two groups of units, and whether the split held."""
+"""What split traffic showed, as data and as a page of a terminal, at most 100 columns."""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
 from harness.live.abtest.plan import Plan
-from harness.live.abtest.records import Column, Flags, Records
-from harness.statistics.betting import balanced, betting_interval, betting_p
-from harness.statistics.corrections import holm
-from harness.statistics.sample_ratio import SampleRatio, sample_ratio
-from harness.statistics.sequential import difference_sequence
-from harness.statistics.units import Ints, Values
-from harness.statistics.unpaired import compare_unpaired
-from harness.statistics.unpaired_power import UnpairedPower
+from harness.live.abtest.text import between, heading, number, p_value, wrapped
+from harness.statistics.sample_ratio import SampleRatio
+from harness.statistics.sequential import MINIMUM
 
 PERMUTED_TO = 2_000  # units up to which the permutation test is made too
 CROSSED = 0.01  # share of units seen in both arms from which on no winner is named
@@ -101,14 +94,10 @@ class SplitReport:
         return found
 
     def __str__(self) -> str:
-        from harness.live.abtest.split_text import split_text
-
         return split_text(self)
 
     def as_dict(self) -> dict[str, Any]:
         """The same for programs."""
-        from harness.live.abtest.split_text import conclusion
-
         return {
             **asdict(self),
             "plan": self.plan.record(),
@@ -117,141 +106,165 @@ class SplitReport:
         }
 
 
-def split_report(plan: Plan, records: Records, level: float) -> SplitReport:
-    """Compare the arms in every metric."""
-    seen_a, seen_b = (
-        np.bincount(records.unit[arm], minlength=len(records.units)) > 0
-        for arm in (records.in_a, ~records.in_a)
-    )
-    crossed = seen_a & seen_b
-    first = np.zeros(len(records.units), bool)  # a unit's first arm; units are in order of entry
-    first[records.unit[::-1]] = records.in_a[::-1]
-    router = plan.router()
-    routed = np.array([router.arm(unit) == "a" for unit in records.units], bool)
-    columns = {name: _kept(column, records, crossed) for name, column in records.metrics.items()}
-    repeated = 0
-    if plan.once:
-        for name, column in columns.items():
-            columns[name] = _firsts(column, records.unit)
-            repeated += len(column.rows) - len(columns[name].rows)
-    found = [
-        _metric(plan, name, column, records, level) for name, column in sorted(columns.items())
-    ]
-    return SplitReport(
-        plan=plan,
-        level=level,
-        records=len(records),
-        first=records.first,
-        last=records.last,
-        units_a=int((seen_a & ~crossed).sum()),
-        units_b=int((seen_b & ~crossed).sum()),
-        ratio=sample_ratio(first, plan.split),
-        crossed=int(crossed.sum()),
-        unrouted=int(((routed & seen_b) | (~routed & seen_a)).sum()),
-        repeated=repeated,
-        damaged=records.damaged,
-        metrics=_corrected(found),
-    )
+def split_text(report: SplitReport) -> str:
+    """Everything that a person has to see, the conclusion last."""
+    return "\n".join(_lines(report))
 
 
-def _kept(column: Column, records: Records, crossed: Flags) -> Column:
-    """The values of units that were seen in one arm only."""
-    kept = ~crossed[records.unit[column.rows]]
-    return column if kept.all() else Column(column.rows[kept], column.values[kept])
-
-
-def _firsts(column: Column, unit: Ints) -> Column:
-    """The first value of each unit."""
-    _, at = np.unique(unit[column.rows], return_index=True)
-    at.sort()
-    return Column(column.rows[at], column.values[at])
-
-
-def _metric(plan: Plan, name: str, column: Column, records: Records, level: float) -> SplitMetric:
-    unit, in_a = records.unit[column.rows], records.in_a[column.rows]
-    a, b = (_means(column.values[arm], unit[arm]) for arm in (in_a, ~in_a))
-    binary = bool(np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all())
-    few = len(a) + len(b) <= PERMUTED_TO
-    [fixed] = compare_unpaired(
-        a, b, level=level, proportions=binary, resamples=10_000 if few else 0
-    )
-    bounds = plan.bounds(name)
-    exact = plan.once and bounds is not None
-    if exact and bounds is not None:
-        stream, reach = balanced(column.values, in_a, plan.split, bounds)
-        always_p = float(betting_p(stream, 0, reach)[-1]) if len(stream) else 1.0
-        low, high = betting_interval(stream, reach, level=level)
-        span = bounds[1] - bounds[0]
-        low, high = max(low, -span), min(high, span)
-    else:
-        path = difference_sequence(column.values, in_a, unit, level=level, tuned_for=plan.expected)
-        always_p, low, high = (
-            (float(values[-1]) for values in (path.p, path.low, path.high))
-            if len(column.values)
-            else (1.0, math.nan, math.nan)
+def conclusion(report: SplitReport) -> str:
+    """One plain sentence or two; it claims no more than the always-valid p values do."""
+    if report.trouble:
+        return (
+            f"No winner is named: {'; '.join(report.trouble)}. Find out why before anything else; "
+            "the figures above may come from that alone."
         )
-    power = UnpairedPower(
-        _deviation(a),
-        _deviation(b),
-        split=plan.split,
-        level=level,
-        tuned_for=plan.expected,
+    if not report.metrics:
+        return "Nothing is recorded yet."
+    alpha = 1 - report.level
+    shown = [m for m in report.metrics if _below(m.always_p_holm, alpha)]
+    if shown:
+        return " ".join(_difference(report, m) for m in shown)
+    said = (
+        "No difference is shown yet, which does not say that the systems are the same"
+        if any(m.always_low is not None for m in report.metrics)
+        else f"Too early to say anything: it takes {MINIMUM} units in each arm, with some spread"
     )
-    wanted = plan.wanted.get(name)
-    units = len(a) + len(b)
-    permuted = few and not math.isnan(fixed.permutation.p)
-    return SplitMetric(
-        name=name,
-        mean_a=_known(fixed.mean_a),
-        mean_b=_known(fixed.mean_b),
-        units_a=len(a),
-        units_b=len(b),
-        records_a=int(in_a.sum()),
-        records_b=int((~in_a).sum()),
-        difference=_known(fixed.difference),
-        low=_known(fixed.low),
-        high=_known(fixed.high),
-        method=fixed.method,
-        p=_known(fixed.p),
-        p_holm=None,
-        permutation_p=fixed.permutation.p if permuted else None,
-        effect_size=_known(fixed.effect_size),
-        always_low=_known(low),
-        always_high=_known(high),
-        always_p=_known(always_p),
-        always_p_holm=None,
-        exact=exact,
-        wanted=wanted,
-        needed=power.units_needed(wanted) if wanted else None,
-        needed_any_time=power.units_needed(wanted, any_time=True) if wanted else None,
-        detectable=_known(power.detectable(units)),
-        detectable_any_time=_known(power.detectable(units, any_time=True)),
-        note=fixed.note.replace("observations", "units"),
+    if once := [m.name for m in report.metrics if _below(m.p_holm, alpha)]:
+        said += (
+            f". The p of a single look is below {alpha:.2g} in {', '.join(once)}: that counts only "
+            "if this number of units was fixed before and nobody looked earlier"
+        )
+    return said + "."
+
+
+def _lines(report: SplitReport) -> Iterator[str]:
+    from tabulate import tabulate
+
+    plan, ratio = report.plan, report.ratio
+    share = f"{100 * plan.split:g}/{100 - 100 * plan.split:g}"
+    yield from wrapped(heading(plan, f"split {share}", report.first, report.last))
+    yield from wrapped(
+        f"{report.records:,} records of {ratio.units_a + ratio.units_b:,} units ({plan.unit}): "
+        f"{ratio.units_a:,} in a, {ratio.units_b:,} in b; sample ratio "
+        f"{'MISMATCH' if ratio.alarm else 'as planned'} (p {p_value(ratio.p)} looked at once, "
+        f"{p_value(ratio.always_p)} at any time)"
     )
+    for note in _notes(report):
+        yield from wrapped(f"note: {note}")
+    if report.metrics:
+        size = f"{100 * report.level:g}%"
+        yield ""
+        head = ["metric", "a", "b", "a - b", "d", f"once: {size}", "p", f"any time: {size}", "p"]
+        rows = [_row(m) for m in report.metrics]
+        yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 8)
+        yield ""
+        yield from _sizes(report)
+        yield ""
+        yield from wrapped(_method(report))
+    yield ""
+    yield from wrapped(conclusion(report))
 
 
-def _means(values: Values, unit: Ints) -> Values:
-    """The mean of each unit that has a value, in order of first appearance."""
-    codes, at = np.unique(unit, return_inverse=True)
-    return np.asarray(np.bincount(at, values, len(codes)) / np.bincount(at, minlength=len(codes)))
-
-
-def _deviation(means: Values) -> float:
-    return float(np.std(means, ddof=1)) if len(means) > 1 else math.nan
-
-
-def _corrected(metrics: list[SplitMetric]) -> list[SplitMetric]:
-    """The metrics with their p adjusted for how many there are."""
-    columns = [
-        holm([math.nan if p is None else p for p in ps])
-        for ps in ([m.p for m in metrics], [m.always_p for m in metrics])
-    ]
+def _row(m: SplitMetric) -> list[str]:
     return [
-        SplitMetric(**{**vars(m), "p_holm": _known(p), "always_p_holm": _known(always)})
-        for m, p, always in zip(metrics, *map(np.ndarray.tolist, columns), strict=True)
+        m.name,
+        number(m.mean_a),
+        number(m.mean_b),
+        number(m.difference, sign=True),
+        "-" if m.effect_size is None else f"{m.effect_size:+.2f}",
+        between(m.low, m.high),
+        p_value(m.p_holm),
+        between(m.always_low, m.always_high),
+        p_value(m.always_p_holm),
     ]
 
 
-def _known(value: float) -> float | None:
-    """None for what is not measurable."""
-    return value if math.isfinite(value) else None
+def _sizes(report: SplitReport) -> Iterator[str]:
+    """Units of each metric, what they could show, and how many the wanted difference takes."""
+    from tabulate import tabulate
+
+    head = ["metric", "units a", "units b", "these can show", "any time", "wanted"]
+    head += ["units needed", "any time"]
+    rows = [
+        [
+            m.name,
+            f"{m.units_a:,}",
+            f"{m.units_b:,}",
+            number(m.detectable),
+            number(m.detectable_any_time),
+            number(m.wanted),
+            "-" if m.needed is None else f"{m.needed:,}",
+            "-" if m.needed_any_time is None else f"{m.needed_any_time:,}",
+        ]
+        for m in report.metrics
+    ]
+    yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 7)
+
+
+def _notes(report: SplitReport) -> Iterator[str]:
+    if report.damaged:
+        shown = ", ".join(map(str, report.damaged[:5]))
+        yield (
+            f"{len(report.damaged)} lines of the journal are not whole and were left out "
+            f"(line {shown}{', ...' if len(report.damaged) > 5 else ''}); a crash leaves such"
+        )
+    if report.crossed:
+        yield f"{report.crossed} units were seen in both arms; they are in no comparison"
+    if report.unrouted:
+        yield f"{report.unrouted} units were seen in another arm than this test routes them to"
+    if report.repeated:
+        yield f"{report.repeated} records are second ones of a unit that was to have one; left out"
+    for m in report.metrics:
+        if m.note:
+            yield f"{m.name}: {m.note}"
+
+
+def _method(report: SplitReport) -> str:
+    methods = {m.method for m in report.metrics}
+    tests = " or ".join(
+        name
+        for method, name in (("welch", "Welch's t"), ("two-proportion", "the two-proportion z"))
+        if method in methods
+    )
+    ways = {m.exact for m in report.metrics}
+    always = " or ".join(
+        name
+        for exact, name in (
+            (True, "betting (exact)"),
+            (False, f"the normal mixture (asymptotic, from {MINIMUM} units an arm)"),
+        )
+        if exact in ways
+    )
+    several = len(report.metrics) > 1
+    return (
+        "A unit counts once, by the mean of its records. "
+        f"Once: {tests}, right only if looked at a single time, at a number of units fixed before. "
+        f"Any time: {always}, right however often one looks. "
+        + (
+            f"p: Holm over {len(report.metrics)} metrics; intervals are of each by itself. "
+            if several
+            else ""
+        )
+        + "Can show, needed: with 80% power; needed counts units of both arms"
+        + (", at any time of the mixture; betting takes 20 to 30% more." if True in ways else ".")
+    )
+
+
+def _difference(report: SplitReport, m: SplitMetric) -> str:
+    assert m.difference is not None
+    interval = between(m.always_low, m.always_high)
+    if m.always_low is None or m.always_high is None or m.always_low <= 0 <= m.always_high:
+        return (
+            f"A difference in {m.name} was shown at an earlier moment (p "
+            f"{p_value(m.always_p_holm)}), but the interval of now, {interval}, holds 0 again: did "
+            "something change on the way?"
+        )
+    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
+    return (
+        f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
+        f"(a - b {interval}, p {p_value(m.always_p_holm)}, at any time)."
+    )
+
+
+def _below(p: float | None, alpha: float) -> bool:
+    return p is not None and p <= alpha

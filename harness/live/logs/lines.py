@@ -6,9 +6,16 @@ import math
 from datetime import UTC, datetime
 from typing import Any
 
-from harness.live.logs.mapping import Mapping
-from harness.live.logs.names import FIELDS, IN_DOCUMENT, UNITS
-from harness.live.logs.paths import MISSING, Get, compile_path, first_name
+from harness.live.logs.mapping import (
+    FIELDS,
+    IN_DOCUMENT,
+    MISSING,
+    UNITS,
+    Get,
+    Mapping,
+    compile_path,
+    first_name,
+)
 from harness.live.logs.recall import Feedback, Recall
 
 Record = dict[str, Any]

@@ -14,11 +14,10 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.live.logs.feedback import feedback_summary, with_feedback
 from harness.live.logs.join import REPEATS, chosen
 from harness.live.logs.mapping import Mapping
 from harness.live.logs.read import Log, read_log
-from harness.live.logs.recall import Recall
+from harness.live.logs.recall import Recall, feedback_summary, with_feedback
 from harness.rankings.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import import_record, known_queries, say
@@ -227,3 +226,43 @@ def _measured(asked: dict[int, Recall]) -> dict[str, Any]:
     p50, p95, p99 = np.percentile(ms, [50, 95, 99])
     found = {"mean": float(ms.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
     return {"measured": {"search_ms": found}}
+
+
+# --------------------
+# What a person is told of the log behind a run.
+# --------------------
+
+
+def log_lines(record: dict[str, Any], feedback: dict[str, Any] | None) -> list[str]:
+    """What a person is told of the log behind a run, in sentences."""
+    about = record["retriever"]["rankings_from"]
+    joined, asked, labelled = about["joined"], about["asked"], about["labelled"]
+    lines = [
+        f"log: {about['lines']['recalls']} recalls; {joined['by_id']} joined to labels by id, "
+        f"{joined['by_text']} by their exact text, {joined['unlabelled']} are of no labelled query",
+        f"coverage: {asked} of {labelled} labelled queries were asked ({asked / labelled:.1%}); "
+        "scores are over "
+        + ("all, the others count 0" if record["queries"]["asked"] > asked else "those"),
+    ]
+    if joined["repeated"]:
+        lines.append(
+            f"repeats: {joined['repeated']} recalls of queries asked more than once do not count; "
+            f"the {about['repeats']} of each does"
+        )
+    if feedback is not None:
+        lines += feedback_lines(feedback)
+    return lines
+
+
+def feedback_lines(feedback: dict[str, Any]) -> list[str]:
+    """Clicks and ratings with what they cannot tell."""
+    parts = []
+    for key, what in (
+        ("click_rate", "recalls with a click"),
+        ("first_click_mrr", "reciprocal rank of the first click"),
+        ("rating", "mean rating"),
+    ):
+        cell = feedback[key]
+        if cell["value"] is not None:
+            parts.append(f"{what} {cell['value']:.3f} (n {cell['n']})")
+    return [f"feedback: {', '.join(parts)}", *(f"  {one}" for one in feedback["caveats"])]

@@ -19,9 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.live.logs.files import PACKED, blocks, by_age, is_log, split
 from harness.live.logs.mapping import Mapping
-from harness.live.logs.read import Parser, Tally
+from harness.live.logs.read import PACKED, Parser, Tally, blocks, by_age, is_log, split
 from harness.live.monitor.monitor import Monitor
 
 HEAD = 512

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.live.logs.logs_join import Labelled
+from harness.live.logs.join import Labelled
 from harness.schema import Ability
 from harness.scoring.qrels import Qrels, QrelsDict, from_dataset, from_dict
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.live.logs.feedback import CAVEATS
+from harness.live.logs.recall import CAVEATS
 from harness.live.monitor.alerts import RATES, TIMES
 from harness.live.monitor.over_time import ratio
 from harness.live.monitor.window import Window

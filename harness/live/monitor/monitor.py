@@ -19,38 +19,20 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UsageError
 from harness.live.logs.recall import Feedback, Recall
-from harness.live.monitor.alerts import METRICS, Rules
-from harness.live.monitor.columns import as_columns, tested
-from harness.live.monitor.drift import Drift
-from harness.live.monitor.labels import Labels, as_labels
-from harness.live.monitor.measure import Cell, cells, feedback
-from harness.live.monitor.monitor_alerts import Alert, Alerts
-from harness.live.monitor.over_time import OverTime
-from harness.live.monitor.requests import Requests
-from harness.live.monitor.scorer import Scorer
-from harness.live.monitor.snapshot import as_json
-from harness.live.monitor.state import read_state, write_state
-from harness.live.monitor.watch import Watch
-from harness.live.monitor.window import Columns, Window
-from harness.scoring.metrics import parse_metrics
-
-BUCKETS = {"minute": 60, "hour": 3600, "day": 86_400}
-KEPT = 720
-"""Buckets over time that are kept: a month of hours."""
-
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-"""Bounds of the bins that the times of all recalls are counted in, for Prometheus."""
+from harness.live.monitor.alerts import METRICS, Alert, Alerts, Rules
+from harness.live.monitor.held import SECONDS, Held
+from harness.live.monitor.measure import feedback
+from harness.live.monitor.state import read_state, snapshot, write_state
+from harness.live.monitor.window import Columns, Scorer, as_columns, tested
 
 _TOGETHER = 64  # recalls scored in one step
 _WAIT = 0.5  # seconds that one waits for others
-_ABILITIES = 64
 _EVERY = 10.0  # seconds between two states that are written
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
-class Monitor:
+class Monitor(Held):
     """Rolling numbers over the last `window` recalls, and by hour. Safe to call from threads.
 
     `labels`: a Dataset, or `{query: {document: grade}}`; without them there are rates, times and
@@ -76,34 +58,14 @@ class Monitor:
         on_alert: Callable[[Alert], None] | None = None,
         bucket: str = "hour",
     ) -> None:
-        if type(window) is not int or window < 1:
-            raise UsageError(f"the window must be a number of recalls, 1 or more, not {window!r}")
-        if bucket not in BUCKETS:
-            raise UsageError(f"bucket must be {', '.join(BUCKETS)}, not {bucket!r}")
-        parsed = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
-        if not parsed:
-            raise UsageError("name one metric at least, for instance recall@10")
-        self.metrics = [str(metric) for metric in parsed]
-        self.labels: Labels | None = as_labels(labels)
-        self.window = Window(window, len(parsed))
-        self.over_time = OverTime(BUCKETS[bucket], KEPT, len(parsed))
-        self.bucket = bucket
-        self._scorer = None if self.labels is None else Scorer(self.labels, parsed)
-        self._drift = None if self.labels is None else Drift(self.labels.texts, window)
         alerts = Alerts(None if journal is None else Path(journal), on_alert)
-        self.watch = Watch(rules or Rules(), self.metrics, self.labels, alerts)
-        self._abilities: dict[str, int] = {}
-        self._label_ability = [self._ability(a or None) for a in (self.labels or _None()).abilities]
-        self.requests = Requests(self.window)
-        self.totals = dict.fromkeys(("recalls", "labelled", "failed", "no_result", "abstained"), 0)
-        self.totals |= {"feedback": 0, "feedback_lost": 0}
-        self.seconds = np.zeros(len(SECONDS) + 1, np.int64)  # of all recalls so far
-        self.seconds_sum = 0.0
+        super().__init__(window, labels, metrics, rules or Rules(), alerts, bucket)
+        self._scorer = None if self.labels is None else Scorer(self.labels, self.parsed)
+        self._label_ability = [self.ability(a or None) for a in (self.labels or _None()).abilities]
         self._pending: list[Recall] = []
         self._flushed = self._saved = clock.monotonic()
         self._looked = 0
         self._lock = RLock()
-        self.position: Any = None  # of who follows a log; kept with the state
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             read_state(self._state, self)
@@ -209,7 +171,7 @@ class Monitor:
         """All numbers of this moment, as JSON values; what is not measurable is None."""
         with self._lock:
             self.settle()
-            return as_json(self)
+            return snapshot(self)
 
     def save(self) -> None:
         """Write the state, whole or not at all. Without a state's file: does nothing."""
@@ -258,11 +220,11 @@ class Monitor:
         self.requests.remember(recalls, slots, first)
         self.over_time.add(columns, values, clock.time())
         self._count(columns)
-        if self._drift is not None:
+        if self.words is not None:
             unlabelled = [
                 r.query if row < 0 else None for row, r in zip(rows, recalls, strict=True)
             ]
-            self._drift.add(unlabelled)
+            self.words.add(unlabelled)
         new = tested(columns, values, self.metrics)
         self.watch.changes(new, self.cells, self._moment())
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
@@ -278,7 +240,7 @@ class Monitor:
         """Codes of abilities: the label's, where it has one, else what the recall says."""
         of_label = self._label_ability
         return [
-            of_label[row] if row >= 0 and of_label[row] >= 0 else self._ability(recall.ability)
+            of_label[row] if row >= 0 and of_label[row] >= 0 else self.ability(recall.ability)
             for row, recall in zip(rows, recalls, strict=True)
         ]
 
@@ -316,27 +278,12 @@ class Monitor:
             drift = self.drift() if self.watch.asks_for_drift else None
             self.watch.thresholds(self.cells(), feedback(self.window), drift, self._moment())
 
-    def cells(self) -> dict[str, Cell]:
-        """Numbers of the window by ability; see measure.py."""
-        return cells(self.window, self.metrics, list(self._abilities))
-
-    def drift(self) -> dict[str, Any] | None:
-        """Words of the window against those of the labels; see drift.py."""
-        return None if self._drift is None else self._drift.measure()
-
     def _moment(self) -> tuple[int, float | None]:
         """The number of the newest recall, and its time."""
         if not self.window.total:
             return 0, None
         time = float(self.window.columns["time"][(self.window.total - 1) % self.window.size])
         return self.window.total, None if np.isnan(time) else time
-
-    def _ability(self, name: str | None) -> int:
-        if name is None:
-            return -1
-        if name not in self._abilities and len(self._abilities) >= _ABILITIES:
-            name = "others"
-        return self._abilities.setdefault(name, len(self._abilities))
 
 
 def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.live.monitor.requests import Changed
-from harness.live.monitor.window import Columns
+from harness.live.monitor.window import Changed, Columns
 
 RATIO = 1.1
 _SHORTEST = 1e-6

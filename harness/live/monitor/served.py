@@ -2,17 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import ThreadingHTTPServer
 from typing import Any
 
+from harness.errors import UsageError
 from harness.live.logs.read import Tally
+from harness.live.monitor.alerts import RATES
+from harness.live.monitor.held import SECONDS
 from harness.live.monitor.monitor import Monitor
-from harness.live.monitor.prometheus import CONTENT_TYPE, exposition
 from harness.pages import local_server
 from harness.pages.html import ASSETS, VENDOR, page
 from harness.pages.local_server import HTML, Answer, Request, as_json
 from harness.pages.report import LIBRARIES
+
+# --------------------
+# A monitor's numbers for Prometheus, through its own client library.
+#
+#     prometheus_client.REGISTRY.register(MonitorCollector(monitor))
+#
+# Names follow Prometheus' conventions: base units (seconds, ratios from 0 to 1), `_total` for
+# what only grows. What is not measurable is absent, never 0. Gauges `harness_window_*` are over
+# the last recalls; each score has the number of recalls that it is over beside it.
+# --------------------
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class MonitorCollector:
+    """What `prometheus_client` asks at each scrape. `tally`: of a log that is followed."""
+
+    def __init__(self, monitor: Monitor, tally: Tally | None = None) -> None:
+        self._monitor, self._tally = monitor, tally
+
+    def collect(self) -> Iterator[Any]:
+        """All metrics of this moment. Raises UsageError where the library is not installed."""
+        core = _core()
+        found, monitor = self._monitor.snapshot(), self._monitor
+        totals = found["totals"]
+
+        def counter(name: str, about: str, value: float) -> Any:
+            made = core.CounterMetricFamily(f"harness_{name}", about)
+            made.add_metric([], value)
+            return made
+
+        for key, name, about in (
+            ("recalls", "recalls", "Recalls so far."),
+            ("labelled", "recalls_labelled", "Recalls of labelled queries."),
+            ("failed", "recalls_failed", "Recalls that ended in an error."),
+            ("no_result", "recalls_empty", "Recalls without a result."),
+            ("abstained", "recalls_abstained", "Recalls abstained from."),
+        ):
+            yield counter(name, about, totals[key])
+        if self._tally is not None:
+            about = "Lines of the log that could not be read."
+            yield counter("log_lines_unreadable", about, self._tally.unreadable)
+        yield _histogram(core, monitor)
+        yield from _window(core, found)
+        yield from _beside(core, found)
+        alerts = core.GaugeMetricFamily(
+            "harness_alert_firing", "1 while it stands.", labels=["alert"]
+        )
+        raised = core.CounterMetricFamily("harness_alerts", "Alarms raised.", labels=["alert"])
+        watch = monitor.watch
+        for name in watch.names:
+            alerts.add_metric([name], float(name in watch.alerts.standing))
+            raised.add_metric([name], watch.alerts.raised[name])
+        yield alerts
+        yield raised
+
+
+def exposition(monitor: Monitor, tally: Tally | None = None) -> bytes:
+    """The text that /metrics answers with."""
+    try:
+        from prometheus_client import CollectorRegistry, generate_latest
+    except ImportError:
+        raise UsageError(_MISSING) from None
+    registry = CollectorRegistry()
+    registry.register(MonitorCollector(monitor, tally))
+    return bytes(generate_latest(registry))
+
+
+_MISSING = "Prometheus metrics need a library; pip install 'memory-retrieval-harness[monitor]'"
+
+
+def _core() -> Any:
+    try:
+        from prometheus_client import core
+    except ImportError:
+        raise UsageError(_MISSING) from None
+    return core
+
+
+def _histogram(core: Any, monitor: Monitor) -> Any:
+    below = monitor.seconds.cumsum().tolist()
+    bounds = [*(f"{bound:g}" for bound in SECONDS), "+Inf"]
+    made = core.HistogramMetricFamily("harness_recall_duration_seconds", "Time of a recall.")
+    made.add_metric([], [*zip(bounds, below, strict=True)], sum_value=monitor.seconds_sum)
+    return made
+
+
+def _window(core: Any, found: dict[str, Any]) -> Iterator[Any]:
+    def gauge(name: str, about: str, *labels: str) -> Any:
+        return core.GaugeMetricFamily(f"harness_window_{name}", about, labels=labels)
+
+    recalls = gauge("recalls", "Recalls in the window.", "ability")
+    scored = gauge("scored_recalls", "Recalls that scores are over.", "ability")
+    score = gauge("score", "Mean over the scored recalls of the window.", "metric", "ability")
+    times = gauge("duration_seconds", "Time of a recall in the window.", "quantile", "ability")
+    rates = {
+        rate: gauge(f"{rate}_ratio", f"Share of recalls: {rate}.", "ability") for rate in RATES
+    }
+    for ability, cell in found["slices"].items():
+        recalls.add_metric([ability], cell["n"])
+        scored.add_metric([ability], cell["scored"])
+        for metric, value in cell["metrics"].items():
+            if value is not None:
+                score.add_metric([metric, ability], value)
+        for rate, made in rates.items():
+            if cell[rate]["value"] is not None:
+                made.add_metric([ability], cell[rate]["value"])
+        for name, quantile in (("p50", "0.5"), ("p95", "0.95"), ("p99", "0.99")):
+            if cell["seconds"][name] is not None:
+                times.add_metric([quantile, ability], cell["seconds"][name])
+    yield from (recalls, scored, score, times, *rates.values())
+
+
+def _beside(core: Any, found: dict[str, Any]) -> Iterator[Any]:
+    values: dict[str, tuple[str, float | None]] = {}
+    if found["drift"] is not None:
+        drift = found["drift"]
+        values["harness_window_unlabelled_queries"] = (
+            "Queries that join no label, which drift is over.",
+            drift["n"],
+        )
+        values["harness_window_drift_divergence_bits"] = (
+            "Divergence of words from the labelled queries.",
+            drift["divergence"],
+        )
+        values["harness_window_drift_level_bits"] = (
+            "What labelled queries have among themselves.",
+            drift["level"],
+        )
+        values["harness_window_unseen_words_ratio"] = (
+            "Share of queries with a word that no labelled query has.",
+            drift["unseen"],
+        )
+    if found["feedback"] is not None:
+        for key, name, about in (
+            ("click_rate", "click_ratio", "Share of watched recalls with a click; no judgement."),
+            ("first_click_mrr", "first_click_reciprocal_rank", "Mean; of what was shown only."),
+            ("rating", "rating", "Mean of those who rated."),
+        ):
+            values[f"harness_window_{name}"] = (about, found["feedback"][key]["value"])
+    for name, (about, value) in values.items():
+        if value is not None:
+            made = core.GaugeMetricFamily(name, about)
+            made.add_metric([], value)
+            yield made
+
 
 _OWN = ASSETS / "monitor"
 _SHARED = ASSETS / "shared"

@@ -1,23 +1,58 @@
-"""A monitor's state as one file: arrays and a JSON header, no text of any query."""
+"""A monitor at one moment: its numbers as JSON values, and its state as one file.
+
+The file has arrays and a JSON header, and no text of any query.
+"""
 
 from __future__ import annotations
 
 import io
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from harness.errors import UsageError
-
-if TYPE_CHECKING:
-    from harness.live.monitor.monitor import Monitor
+from harness.live.monitor.held import Held
+from harness.live.monitor.measure import feedback
 
 VERSION = 1
 
 
-def write_state(monitor: Monitor) -> bytes:
+def snapshot(monitor: Held) -> dict[str, Any]:
+    """What `Monitor.snapshot` returns; the lock is held, and nothing waits to be scored."""
+    window, later, alerts = monitor.window, monitor.over_time, monitor.watch.alerts
+    time = window.columns["time"][: window.n]
+    known = time[~np.isnan(time)]
+    return {
+        "window": {
+            "size": window.size,
+            "n": window.n,
+            "from": float(known.min()) if len(known) else None,
+            "to": float(known.max()) if len(known) else None,
+        },
+        "labels": None if monitor.labels is None else len(monitor.labels),
+        "totals": dict(monitor.totals),
+        "metrics": list(monitor.metrics),
+        "slices": monitor.cells(),
+        "feedback": feedback(window),
+        "drift": monitor.drift(),
+        "over_time": {
+            "bucket": monitor.bucket,
+            "width": later.width,
+            "rows": later.rows(monitor.metrics),
+            "dropped": later.dropped,
+            "late": later.late,
+            "without_time": later.without_time,
+            "in_the_future": later.in_the_future,
+        },
+        "alerts": list(alerts.standing.values()),
+        "history": list(alerts.history)[::-1],
+        "tests": monitor.watch.summary(),
+    }
+
+
+def write_state(monitor: Held) -> bytes:
     """The bytes of a monitor's state; its lock is held."""
     import orjson
 
@@ -28,11 +63,11 @@ def write_state(monitor: Monitor) -> bytes:
         "total": window.total,
         "totals": monitor.totals,
         "seconds_sum": monitor.seconds_sum,
-        "abilities": list(monitor._abilities),
+        "abilities": list(monitor.abilities),
         "over_time": monitor.over_time.state(),
         "watch": monitor.watch.state(),
         "position": monitor.position,
-        "drift_at": None if monitor._drift is None else monitor._drift.at,
+        "drift_at": None if monitor.words is None else monitor.words.at,
     }
     arrays: dict[str, Any] = {
         "header": np.frombuffer(orjson.dumps(header), np.uint8),
@@ -42,14 +77,14 @@ def write_state(monitor: Monitor) -> bytes:
     arrays |= {f"column_{name}": column[: window.n] for name, column in window.columns.items()}
     if monitor.requests.shown is not None:
         arrays["shown"] = monitor.requests.shown[: window.n]
-    if monitor._drift is not None:
-        arrays["drift"] = monitor._drift.blocks
+    if monitor.words is not None:
+        arrays["drift"] = monitor.words.blocks
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
 
 
-def read_state(path: Path, monitor: Monitor) -> None:
+def read_state(path: Path, monitor: Held) -> None:
     """Bring a new monitor to where a state's file left another.
 
     Raises UsageError for a file that is no state, or was kept with other settings or labels.
@@ -85,13 +120,13 @@ def read_state(path: Path, monitor: Monitor) -> None:
     _abilities(monitor, header["abilities"], n)
     monitor.over_time.resume(header["over_time"])
     monitor.watch.resume(header["watch"])
-    if monitor._drift is not None:
-        monitor._drift.blocks[:], monitor._drift.at = arrays["drift"], header["drift_at"]
+    if monitor.words is not None:
+        monitor.words.blocks[:], monitor.words.at = arrays["drift"], header["drift_at"]
     if "shown" in arrays:
         monitor.requests.resume(arrays["shown"])
 
 
-def settings(monitor: Monitor) -> dict[str, Any]:
+def settings(monitor: Held) -> dict[str, Any]:
     """What two monitors must have in common for the one to go on where the other was."""
     return {
         "window": monitor.window.size,
@@ -101,9 +136,9 @@ def settings(monitor: Monitor) -> dict[str, Any]:
     }
 
 
-def _abilities(monitor: Monitor, names: list[str], n: int) -> None:
+def _abilities(monitor: Held, names: list[str], n: int) -> None:
     """Codes of abilities as this monitor has them, for those of the state."""
-    codes = np.array([monitor._ability(name) for name in names] + [-1], np.int16)
+    codes = np.array([monitor.ability(name) for name in names] + [-1], np.int16)
     column = monitor.window.columns["ability"]
     column[:n] = codes[column[:n]]
 

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from http.server import ThreadingHTTPServer
+from threading import Event, Thread
 from typing import Any
 
-from harness.live.monitor.alerts import RATES, TIMES
+from harness.errors import UsageError
+from harness.live.monitor.alerts import RATES, TIMES, Alert
+from harness.live.monitor.follow import Follower
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
 
@@ -152,3 +162,114 @@ def _moment(time: float) -> str:
         return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (OverflowError, ValueError, OSError):
         return "no time that a calendar has"
+
+
+# --------------------
+# Tells of an alarm: on the terminal, and to a command of the user's.
+# --------------------
+
+_SECONDS = 30
+
+
+def teller(command: str | None, *, quiet: bool) -> Callable[[Alert], None]:
+    """What is called with each alarm: prints it to stderr, and hands it to `command` as JSON.
+
+    Raises UsageError for a command that cannot be taken apart. One that fails is said, and no
+    reason to stop.
+    """
+    try:
+        words = shlex.split(command) if command is not None else []
+    except ValueError as error:
+        raise UsageError(f"--on-alert {command!r}: {error}") from None
+    if command is not None and not words:
+        raise UsageError("--on-alert: the command is empty")
+
+    def tell(alert: Alert) -> None:
+        if not quiet:
+            print(alert_line(alert), file=sys.stderr, flush=True)
+        if words:
+            _hand(words, alert)
+
+    return tell
+
+
+def _hand(words: list[str], alert: Alert) -> None:
+    import orjson
+
+    try:
+        done = subprocess.run(
+            words, input=orjson.dumps(alert), timeout=_SECONDS, capture_output=True
+        )
+        said = ""
+        if done.returncode:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            why = f": {lines[-1]}" if lines else ""
+            said = f"ended with status {done.returncode}{why}"
+    except subprocess.TimeoutExpired:
+        said = f"took longer than {_SECONDS} s and was stopped"
+    except OSError as error:
+        said = f"could not be started ({error.strerror})"
+    if said:
+        print(f"warning: --on-alert {words[0]} {said}", file=sys.stderr, flush=True)
+
+
+# --------------------
+# Follows a log until it is stopped, with a table that is drawn again and a server beside it.
+# --------------------
+
+_POLL = 0.5  # seconds between two looks at the log
+_DRAW = 2.0  # between two tables
+_SAY = 60.0  # between two lines, where there is no terminal
+_SAVE = 5.0
+
+
+def follow(
+    follower: Follower,
+    serving: ThreadingHTTPServer,
+    address: str,
+    *,
+    quiet: bool = False,
+    json: bool = False,
+) -> None:
+    """Read on, draw and save until Ctrl-C or SIGTERM; then save once more."""
+    stop = Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    thread = Thread(target=serving.serve_forever, args=(0.1,), daemon=True)
+    thread.start()
+    print(f"{address} and {address}metrics (Ctrl-C ends it)", flush=True)
+    screen = sys.stdout.isatty() and not (quiet or json)
+    drawn = said = saved = 0.0
+    try:
+        while not stop.is_set():
+            follower.read()
+            now = time.monotonic()
+            if screen and now - drawn >= _DRAW:
+                drawn = now
+                print(f"\x1b[H\x1b[J{address}\n\n{table(follower.monitor.snapshot())}", flush=True)
+            elif not screen and now - said >= _SAY and follower.tally.recalls:
+                said = now
+                _print(follower.monitor.snapshot(), quiet=quiet, json=json)
+            else:
+                follower.monitor.settle()
+            if now - saved >= _SAVE:
+                saved = now
+                follower.monitor.save()
+            stop.wait(_POLL)
+    finally:
+        follower.monitor.close()
+        serving.shutdown()
+        serving.server_close()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print(snapshot: dict[str, Any], *, quiet: bool, json: bool) -> None:
+    if json:
+        import orjson
+
+        print(orjson.dumps(snapshot).decode(), flush=True)
+    elif not quiet:
+        print(line(snapshot), flush=True)

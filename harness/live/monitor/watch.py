@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError, near
-from harness.live.monitor.alerts import RATES, ChangeRule, Rules, checked
+from harness.live.monitor.alerts import RATES, Alert, Alerts, ChangeRule, Rules, checked
 from harness.live.monitor.change import Change, Reference, reference_of
 from harness.live.monitor.labels import Labels
 from harness.live.monitor.measure import Cell, number
-from harness.live.monitor.monitor_alerts import Alert, Alerts
 
 Values = npt.NDArray[np.float64]
 

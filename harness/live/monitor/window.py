@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from harness.live.logs.recall import Feedback, Recall
+from harness.live.monitor.labels import Labels
+from harness.scoring.arrays import Values
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 Columns = dict[str, npt.NDArray[Any]]
 
@@ -58,3 +68,232 @@ class Window:
     def holds(self, serial: int) -> bool:
         """Whether the recall of that number, from 0, is in the window still."""
         return self.total - self.n <= serial < self.total
+
+
+# --------------------
+# Scores batches of recalls by the harness's own metrics: the same functions that score a run.
+# --------------------
+
+
+def ranking(recall: Recall, own_id: str | None = None) -> dict[str, int]:
+    """Document -> rank from 1, each document once, where it stands first.
+
+    Where scores are given and rise, they order the documents, equals staying as they are: the order
+    of the `memory` protocol. `own_id` is left out, for datasets that say so.
+    """
+    returned = recall.returned or ()
+    scores = recall.scores
+    if scores is not None and any(after > before for before, after in pairwise(scores)):
+        order = sorted(range(len(scores)), key=lambda i: -scores[i])
+        returned = tuple(returned[i] for i in order)
+    unique = dict.fromkeys(returned)
+    if own_id is not None:
+        unique.pop(own_id, None)
+    return {document: rank for rank, document in enumerate(unique, 1)}
+
+
+class Scorer:
+    """The metrics of recalls of labelled queries."""
+
+    def __init__(self, labels: Labels, metrics: Sequence[Metric]) -> None:
+        self._labels, self._metrics = labels, list(metrics)
+        qrels = labels.qrels
+        self._units = int(qrels.unit.max(initial=0)) + 1
+        self._documents = int(qrels.document_code.max(initial=0)) + 1
+        self._starts = np.array(labels.starts)
+
+    def __call__(self, rows: Sequence[int], recalls: Sequence[Recall]) -> Values:
+        """Values of every metric, shape (recalls, metrics); NaN where the query has no evidence.
+
+        `rows` are the labelled queries of the recalls, none below 0.
+        """
+        labels, qrels = self._labels, self._labels.qrels
+        n = len(recalls)
+        ranks: list[int] = []
+        returned = []
+        for row, recall in zip(rows, recalls, strict=True):
+            places = ranking(recall, labels.ids[row] if labels.exclude_self else None)
+            returned.append(len(places))
+            get = places.get
+            ranks += [get(document, NOT_RETRIEVED) for document in labels.documents[row]]
+        at = np.asarray(rows, np.int64)
+        counts = (self._starts[1:] - self._starts[:-1])[at]
+        query = np.repeat(np.arange(n, dtype=np.int32), counts)
+        first = np.repeat(self._starts[:-1][at] - (np.cumsum(counts) - counts), counts)
+        judgement = np.arange(len(query)) + first
+        rank = np.array(ranks, np.int64)
+        found = rank < NOT_RETRIEVED
+        ranked = Ranked(
+            np.array(returned, np.int64),
+            np.ones(n, bool),
+            query,
+            qrels.grade[judgement],
+            qrels.unit[judgement].astype(np.int64) + query.astype(np.int64) * self._units,
+            qrels.document_code[judgement] + query.astype(np.int64) * self._documents,
+            qrels.first_of_document[judgement],
+            rank,
+            np.where(found, rank - 1, NOT_RETRIEVED),
+            found.astype(np.int64),
+        )
+        values = np.empty((n, len(self._metrics)))
+        for i, metric in enumerate(self._metrics):
+            values[:, i] = metric(ranked)
+        return values
+
+
+# --------------------
+# Recalls as columns of the window, and the values that tests of change take.
+# --------------------
+
+
+def as_columns(
+    recalls: Sequence[Recall], rows: Sequence[int], labels: Labels | None, abilities: Sequence[int]
+) -> Columns:
+    """The columns of recalls; `rows` are their labelled queries (below 0: none), and `abilities`
+    codes of theirs."""
+    at = np.array(rows)
+    labelled = at >= 0
+    unanswerable = np.full(len(rows), -1)
+    if labels is not None:
+        unanswerable[labelled] = labels.unanswerable[at[labelled]]
+    found: dict[str, Any] = {
+        "time": [_float(r.time) for r in recalls],
+        "seconds": [_float(r.seconds) for r in recalls],
+        "ability": abilities,
+        "known": [r.returned is not None or r.texts is not None for r in recalls],
+        "empty": [r.returned is not None and not r.returned and not r.texts for r in recalls],
+        "abstained": [r.abstained for r in recalls],
+        "failed": [r.failed for r in recalls],
+        "unanswerable": unanswerable,
+        "labelled": labelled,
+        "click": [_first_click(r) for r in recalls],
+        "rating": [_float(r.rating) for r in recalls],
+        "request": [0 if r.request is None else name_of(r.request) for r in recalls],
+    }
+    return {name: np.array(found[name], kind) for name, (kind, _) in COLUMNS.items()}
+
+
+def tested(columns: Columns, values: Values, metrics: Sequence[str]) -> dict[str, Values]:
+    """The values of every metric and rate, each over what it is over (see measure.py)."""
+    well = ~columns["failed"]
+    known, silent = well & columns["known"], columns["empty"] | columns["abstained"]
+    scored = values[~np.isnan(values[:, 0])]
+    return {
+        **{name: scored[:, i] for i, name in enumerate(metrics)},
+        "no_result": columns["empty"][known].astype(float),
+        "abstained": columns["abstained"][well].astype(float),
+        "failed": columns["failed"].astype(float),
+        "false_evidence": (~silent)[known & (columns["unanswerable"] == 1)].astype(float),
+    }
+
+
+def name_of(request: str) -> int:
+    """64 bits of a request's name; never 0."""
+    import hashlib
+
+    digest = hashlib.blake2b(request.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
+
+
+def _float(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _first_click(recall: Recall) -> int:
+    """Rank of the first clicked document; 0 for none of them, -1 where nobody watched."""
+    if recall.clicked is None:
+        return -1
+    if not recall.clicked:
+        return 0
+    places = ranking(recall)
+    return min((places[name] for name in recall.clicked if name in places), default=0)
+
+
+# --------------------
+# Recalls by the names of their requests, so that feedback can find them while they are here.
+# --------------------
+
+SHOWN = 10
+"""Documents of a recall of which a later click is given its rank."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What feedback has changed of a recall of that time: counts to add, and a sum of ratings."""
+
+    time: float
+    watched: int
+    clicked: int
+    rated: int
+    rating: float
+
+
+class Requests:
+    """The requests of a window: numbers of recalls, and hashes of what these returned."""
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self._serial: dict[int, int] = {}  # a hash of the request -> number of its recall
+        self.shown: npt.NDArray[np.uint32] | None = None  # (window, SHOWN), once there is a request
+
+    def forget(self, n: int) -> None:
+        """Drop the names of the recalls whose slots the next n take."""
+        window = self._window
+        if not self._serial:
+            return
+        oldest = window.total - window.n
+        for serial in range(oldest, max(oldest, window.total + n - window.size)):
+            name = int(window.columns["request"][serial % window.size])
+            if name and self._serial.get(name) == serial:
+                del self._serial[name]
+
+    def remember(self, recalls: Sequence[Recall], slots: npt.NDArray[np.int64], first: int) -> None:
+        """Keep the names of recalls that took `slots`; the first of them has the number `first`."""
+        for i, recall in enumerate(recalls):
+            if recall.request is None or not self._window.holds(first + i):
+                continue
+            if self.shown is None:
+                self.shown = np.zeros((self._window.size, SHOWN), np.uint32)
+            self._serial[name_of(recall.request)] = first + i
+            shown = [_place(name) for name in list(ranking(recall))[:SHOWN]]
+            self.shown[slots[i]] = shown + [0] * (SHOWN - len(shown))
+
+    def feedback(self, one: Feedback) -> Changed | None:
+        """Put feedback to its recall; None where that is not in the window."""
+        serial = self._serial.get(name_of(one.request))
+        if serial is None or self.shown is None:
+            return None
+        slot = serial % self._window.size
+        columns = self._window.columns
+        before, rated = int(columns["click"][slot]), not np.isnan(columns["rating"][slot])
+        after, rating = before, 0.0
+        if one.clicked is not None:
+            shown = self.shown[slot].tolist()
+            ranks = [shown.index(p) + 1 for c in one.clicked if (p := _place(c)) in shown]
+            after = min([*ranks, *([before] if before > 0 else [])], default=max(before, 0))
+            columns["click"][slot] = after
+        if one.rating is not None:
+            rating = one.rating - (float(columns["rating"][slot]) if rated else 0.0)
+            columns["rating"][slot] = one.rating
+        return Changed(
+            float(columns["time"][slot]),
+            int(before < 0 <= after),
+            int(before <= 0 < after),
+            int(one.rating is not None and not rated),
+            rating,
+        )
+
+    def resume(self, shown: npt.NDArray[np.uint32]) -> None:
+        """Take up what a state has kept, once the window is back."""
+        window = self._window
+        self.shown = np.zeros((window.size, shown.shape[1]), np.uint32)
+        self.shown[: window.n] = shown
+        for serial in range(window.total - window.n, window.total):
+            name = int(window.columns["request"][serial % window.size])
+            if name:
+                self._serial[name] = serial
+
+
+def _place(name: str) -> int:
+    """32 bits of a document's id; never 0."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) or 1

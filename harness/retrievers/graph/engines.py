@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import weakref
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 
-from harness.retrievers.graph.columns import Columns
+from harness.errors import UsageError
+from harness.retrievers.graph.entities import Columns
+from harness.retrievers.stores.server import check_address, reach, secret
 
 _SCHEMA = (
     "create node table Turn(position int64 primary key, norm double)",
@@ -59,3 +65,110 @@ class Embedded:
     def _copy(self, table: str, **columns: Any) -> None:
         if len(next(iter(columns.values()))):
             self._connection.execute(f"copy {table} from $rows", {"rows": pa.table(columns)})
+
+
+# --------------------
+# The graph on a server that speaks Bolt: Neo4j, and others that Neo4j's driver can talk to.
+# --------------------
+
+WHAT = "retriever 'graph'"
+_AT_ONCE = 5_000
+"""Rows a statement writes or deletes."""
+
+
+class Bolt:
+    """Nodes with labels of their own in a database of the server; nothing else there is touched.
+
+    The address is NEO4J_URI; NEO4J_USER (neo4j if empty), NEO4J_PASSWORD and NEO4J_DATABASE (the
+    server's default if empty) are optional. Nodes and their indexes are removed when the next
+    corpus comes, on `close()`, and at the latest when the process ends.
+    """
+
+    def __init__(self) -> None:
+        """Raises UsageError for no address or one with a password, RunError without an answer."""
+        from neo4j import GraphDatabase
+
+        if not (url := os.environ.get("NEO4J_URI")):
+            raise UsageError(f"{WHAT} on neo4j: set NEO4J_URI, like bolt://localhost:7687")
+        check_address(WHAT, url)
+        password = secret("NEO4J_PASSWORD")
+        user = os.environ.get("NEO4J_USER") or "neo4j"
+        self._driver = GraphDatabase.driver(
+            url, auth=(user, password) if password else None, telemetry_disabled=True
+        )
+        # Made first, this is called last: after what was made is removed.
+        weakref.finalize(self, self._driver.close)
+        self._database = os.environ.get("NEO4J_DATABASE") or None
+        reach(WHAT, url, self._driver.verify_connectivity)
+        name = uuid4().hex
+        self.turn, self.entity = f"HarnessTurn_{name}", f"HarnessEntity_{name}"
+        self._indexes = {f"harness_turn_{name}": f"(n:{self.turn}) on (n.position)"}
+        self._indexes[f"harness_entity_{name}"] = f"(n:{self.entity}) on (n.name)"
+        self._remove: Callable[[], object] | None = None
+
+    def about(self) -> str:
+        """What the server calls itself."""
+        return f"{self._driver.get_server_info().agent}, by Bolt"
+
+    def load(self, graph: Columns) -> None:
+        """Make the graph in place of the last one."""
+        self.close()
+        self._remove = weakref.finalize(
+            self, _remove, self._driver, self._database, [self.turn, self.entity], self._indexes
+        )
+        for name, place in self._indexes.items():
+            self._write(f"create index {name} for {place}")
+        mentioned = [graph.names[i] for i in graph.mentioned.tolist()]
+        self._put(
+            f"create (:{self.turn} {{position: row[0], norm: row[1]}})",
+            zip(range(len(graph.norms)), graph.norms.tolist(), strict=True),
+        )
+        self._put(
+            f"create (:{self.entity} {{name: row[0], rarity: row[1]}})",
+            zip(graph.names, graph.rarities.tolist(), strict=True),
+        )
+        self._put(
+            f"match (t:{self.turn}) where t.position = row[0] "
+            f"match (e:{self.entity}) where e.name = row[1] "
+            "create (t)-[:MENTIONS {weight: row[2]}]->(e)",
+            zip(graph.turns.tolist(), mentioned, graph.weights.tolist(), strict=True),
+        )
+        self._put(
+            f"match (t:{self.turn}) where t.position = row[0] "
+            f"match (u:{self.turn}) where u.position = row[1] create (t)-[:NEXT]->(u)",
+            zip(graph.before.tolist(), graph.after.tolist(), strict=True),
+        )
+
+    def rows(self, statement: str, **given: Any) -> list[list[Any]]:
+        """The rows of a statement's answer."""
+        records, _, _ = self._driver.execute_query(
+            statement, given, database_=self._database, routing_="r"
+        )
+        return [record.values() for record in records]
+
+    def close(self) -> None:
+        """Remove what was made; another corpus may come all the same."""
+        if self._remove is not None:
+            self._remove()
+            self._remove = None
+
+    def _put(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        values = [list(row) for row in rows]
+        for start in range(0, len(values), _AT_ONCE):
+            self._write(f"unwind $rows as row {statement}", rows=values[start : start + _AT_ONCE])
+
+    def _write(self, statement: str, **given: Any) -> None:
+        self._driver.execute_query(statement, given, database_=self._database)
+
+
+def _remove(driver: Any, database: str | None, labels: list[str], indexes: dict[str, str]) -> None:
+    for label in labels:
+        deleted = _AT_ONCE
+        while deleted == _AT_ONCE:
+            records, _, _ = driver.execute_query(
+                f"match (n:{label}) with n limit {_AT_ONCE} detach delete n return count(*)",
+                database_=database,
+            )
+            deleted = records[0][0]
+    for name in indexes:
+        driver.execute_query(f"drop index {name} if exists", database_=database)

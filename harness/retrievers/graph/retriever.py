@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import require_numbers
-from harness.retrievers.best import best
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
-from harness.retrievers.graph.columns import Columns, columns
-from harness.retrievers.graph.entities import entities
+from harness.retrievers.graph.entities import Columns, columns, entities
+from harness.retrievers.nearest import best
 
 # Cypher that LadybugDB and Neo4j understand alike: no lists by index (one counts from 1), no
 # subqueries, and no trust in a pattern's edges being different ones (Ladybug may take one twice).
@@ -145,7 +144,7 @@ class Graph:
 
 def _database(backend: str) -> Database:
     if backend == "neo4j":
-        from harness.retrievers.graph.bolt import Bolt
+        from harness.retrievers.graph.engines import Bolt
 
         need("retriever 'graph' on neo4j", "neo4j")
         return Bolt()

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.dense import Dense
+from harness.retrievers.embedder import VectorRetriever
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.minilm import PACKAGED, MiniLM
-from harness.retrievers.vectors import VectorRetriever
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]

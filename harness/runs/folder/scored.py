@@ -13,12 +13,12 @@ from harness.dataset.reader import Dataset
 from harness.files import disk_errors, write_bytes, write_json
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.scoring.answered import Answered
-from harness.scoring.choices import Choices, Scores
+from harness.scoring.budget import text_tokens, token_counts
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
+from harness.scoring.protocols import Choices, Scores
 from harness.scoring.score import score
-from harness.scoring.tokens import text_tokens, token_counts
+from harness.scoring.slices import Answered
 
 
 def score_run(

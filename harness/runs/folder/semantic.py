@@ -1,4 +1,4 @@
-"""Semantic accuracy of a run on a dataset, beside its numbers by ids."""
+"""Semantic accuracy of a run, beside its numbers by ids, and of plain lists of texts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,89 @@ import pyarrow as pa
 
 import harness
 from harness.dataset.reader import Dataset
+from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.scoring.answered import Answered
 from harness.scoring.arrays import Values
-from harness.scoring.choices import Choices
 from harness.scoring.matching.hits import by_query, expand, read_hits
 from harness.scoring.metrics import Metric
+from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.resolve import cleaned, resolve
-from harness.scoring.semantic.accuracy import Asked, Haystacks, measured, sample_of
-from harness.scoring.semantic.model import Model, minilm
+from harness.scoring.semantic.accuracy import (
+    THRESHOLD,
+    Asked,
+    Haystacks,
+    SemanticAccuracy,
+    check_threshold,
+    measured,
+    sample_of,
+)
 from harness.scoring.semantic.section import BY_ID, PROTOCOL, section
+from harness.scoring.semantic.similarity import Embed, Model
 from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import slices
+from harness.scoring.slices import Answered, slices
 from harness.scoring.uncertainty import independent
 
 KS = (1, 5, 10)
+
+
+def minilm() -> Model:
+    """The packaged all-MiniLM-L6-v2, with its cache; texts are cut at 256 word pieces.
+
+    Raises UsageError, with the command that helps, where it is not installed.
+    """
+    from harness.retrievers.embedder import Embedder
+    from harness.retrievers.minilm import PACKAGED, LightEncoder, need_minilm
+
+    need_minilm("semantic accuracy")
+    encoder = LightEncoder(PACKAGED)
+    embedder = Embedder(encoder)
+    return Model(encoder.model, encoder.revision, lambda texts: embedder(list(texts)))
+
+
+def semantic_accuracy(
+    retrieved_texts: Sequence[Sequence[str]],
+    gold_texts: Sequence[Sequence[str]],
+    k: int = 10,
+    threshold: float = THRESHOLD,
+    embed: Embed | None = None,
+    *,
+    model: str = "",
+    haystack: Sequence[str] | None = None,
+) -> SemanticAccuracy:
+    """How similar what was retrieved is to what should have been, by vectors of texts.
+
+    `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
+    should be found; a query without any is left out. `embed` gives vectors of shape (texts,
+    dimension), and `model` says whose they are; by default MiniLM's. Chance is what random texts of
+    `haystack` score, by default of everything that was retrieved for any query. Metrics are in
+    similarity.py. It is no substitute for recall by ids. Raises UsageError for other shapes and for
+    a threshold that is not above 0 and at most 1.
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
+    check_threshold(threshold)  # before a model is looked for
+    for name, lists in (("retrieved_texts", retrieved_texts), ("gold_texts", gold_texts)):
+        if isinstance(lists, str) or any(
+            isinstance(one, str) or not all(isinstance(text, str) for text in one) for one in lists
+        ):
+            raise UsageError(f"{name} must be a list of lists of texts, one list a query")
+    if len(retrieved_texts) != len(gold_texts):
+        raise UsageError(
+            f"{len(retrieved_texts)} queries in retrieved_texts, {len(gold_texts)} in gold_texts"
+        )
+    asked = [
+        Asked(texts[:k], gold, range(len(gold)), len(gold))
+        for texts, gold in zip(retrieved_texts, gold_texts, strict=True)
+    ]
+    if haystack is None:
+        haystack = list(dict.fromkeys(text for texts in retrieved_texts for text in texts))
+    (rows,) = sample_of([len(haystack)], k, seed=0)
+    sample = Haystacks([[haystack[row] for row in rows]], sampled=len(rows) < len(haystack))
+    used = minilm() if embed is None else Model(model or "a model of your own", "", embed)
+    return measured(asked, sample, (k,), threshold, used)
 
 
 def semantic_of_run(

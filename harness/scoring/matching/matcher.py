@@ -9,12 +9,64 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.scoring.matching.containment import Containment
 from harness.scoring.matching.found import Match, Matching, Way
-from harness.scoring.matching.overlap import Overlap
-from harness.scoring.matching.prefixes import Prefixes
-from harness.scoring.matching.words import Chunk, Vocabulary, cut
+from harness.scoring.matching.hits import Hit
+from harness.scoring.matching.words import Chunk, Prefixes, Vocabulary, cut
+
+# --------------------
+# How many words a text and each document share: an inverted index, and token F1 from it.
+# --------------------
+
+Int64 = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+class Overlap:
+    """For each word the documents that have it, end to end in one array."""
+
+    def __init__(self, documents: Sequence[Int64], words: int) -> None:
+        """`documents` are the word numbers of each, below `words`; repetitions do not count."""
+        sets = [np.unique(document) for document in documents]
+        self._sizes: Int64 = np.array([len(s) for s in sets], np.int64)
+        word = np.concatenate([np.zeros(0, np.int64), *sets])
+        document = np.repeat(np.arange(len(sets)), self._sizes)
+        self._documents = document[np.argsort(word, kind="stable")]
+        frequency = np.bincount(word, minlength=words)
+        self._starts = np.append(0, np.cumsum(frequency))
+        self._rarity: Values = np.log1p(len(sets) / np.maximum(frequency, 1))
+        self._weights = np.bincount(document, self._rarity[word], minlength=len(sets))
+
+    def f1(self, chunk: Chunk) -> Values:
+        """Token F1 of a text with every document, shape (documents,).
+
+        2 |A and B| / (|A| + |B|) of the sets of words: the harmonic mean of the shares of each that
+        the other has. 0 where both are empty.
+        """
+        shared = np.bincount(self._having(chunk)[0], minlength=len(self._sizes))
+        return 2 * shared / np.maximum(self._sizes + chunk.size, 1)
+
+    def rare_f1(self, chunk: Chunk) -> Values:
+        """The same with every word counted by its rarity, log(1 + documents / documents with it).
+
+        It tells which of several documents with many common words is meant: `pottery` says more
+        than `and it was so`. Words that no document has count as if one had them.
+        """
+        having, lengths = self._having(chunk)
+        rarity = self._rarity[chunk.known]
+        shared = np.bincount(having, np.repeat(rarity, lengths), minlength=len(self._sizes))
+        unknown = (chunk.size - len(chunk.known)) * np.log1p(len(self._sizes))
+        values: Values = 2 * shared / np.maximum(self._weights + rarity.sum() + unknown, 1)
+        return values
+
+    def _having(self, chunk: Chunk) -> tuple[Int64, list[int]]:
+        """The documents that have each word of the text, end to end, and how many have it."""
+        bounds = zip(self._starts[chunk.known], self._starts[chunk.known + 1], strict=True)
+        lists = [self._documents[low:high] for low, high in bounds]
+        return np.concatenate([np.zeros(0, np.int64), *lists]), [*map(len, lists)]
+
 
 Vectors = npt.NDArray[np.floating[Any]]
 _NOWHERE = np.zeros(0, np.int64)
@@ -98,3 +150,37 @@ def _unit(vectors: Vectors) -> Vectors:
     vectors = np.asarray(vectors)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(length > 0, length, 1)
+
+
+# --------------------
+# From hits to documents: by the sources a system names, else by the text.
+# --------------------
+
+Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
+
+
+def resolve_hits(
+    dataset: Dataset, hits: Sequence[Hit], settings: Matching, embed: Embed | None = None
+) -> None:
+    """Fill `documents`, `way` and `f1` of every hit.
+
+    Sources come first. What names none is looked for by its text in the haystack of its query: one
+    index a haystack, each distinct text once. `embed` is needed where `settings.semantic` is set.
+    """
+    by_text: dict[int, list[Hit]] = {}
+    for hit in hits:
+        hit.documents, hit.way, hit.f1 = list(hit.sources), Way.SOURCES, float("nan")
+        if not hit.sources:
+            hit.way = Way.NONE
+            if hit.text.strip():
+                by_text.setdefault(int(dataset.query_haystack[hit.query]), []).append(hit)
+    for haystack, mine in by_text.items():
+        rows = dataset.haystack_rows(haystack)
+        speakers = dataset.documents.column("speaker", rows).unique().drop_null().to_pylist()
+        matcher = Matcher(dataset.documents.contents(rows), settings, embed, speakers)
+        texts = list(dict.fromkeys(hit.text for hit in mine))
+        found = dict(zip(texts, matcher.find(texts), strict=True))
+        for hit in mine:
+            match = found[hit.text]
+            hit.documents = rows[match.positions].tolist()
+            hit.way, hit.f1 = match.way, match.f1

@@ -15,27 +15,25 @@ import numpy as np
 
 from harness.errors import UsageError, near
 from harness.scoring.arrays import Ints, Values
-from harness.scoring.metrics import average_precision, precision, reciprocal_rank
-from harness.scoring.metrics import counted as recall
-from harness.scoring.metrics import ranked as ndcg
+from harness.scoring.metrics import counted, ranked
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 Function = Callable[[Ranked, Ints], Values]
 
 FUNCTIONS: dict[str, Function] = {
-    "recall": recall.recall,
-    "hit": recall.hit,
-    "recall_all": recall.recall_all,
-    "precision": precision.precision,
-    "precision_returned": precision.precision_returned,
-    "f1": precision.f1,
-    "rprec": precision.r_precision,
-    "judged": precision.judged,
-    "mrr": reciprocal_rank.reciprocal_rank,
-    "map": average_precision.average_precision,
-    "ndcg": ndcg.ndcg,
-    "ndcg_exp": ndcg.ndcg_exponential,
-    "ndcg_b2": ndcg.ndcg_b2,
+    "recall": counted.recall,
+    "hit": counted.hit,
+    "recall_all": counted.recall_all,
+    "precision": counted.precision,
+    "precision_returned": counted.precision_returned,
+    "f1": counted.f1,
+    "rprec": counted.r_precision,
+    "judged": counted.judged,
+    "mrr": ranked.reciprocal_rank,
+    "map": ranked.average_precision,
+    "ndcg": ranked.ndcg,
+    "ndcg_exp": ranked.ndcg_exponential,
+    "ndcg_b2": ranked.ndcg_b2,
 }
 NEEDS_K = {"recall", "hit", "recall_all", "precision", "precision_returned", "f1", "judged"}
 ALIASES = {

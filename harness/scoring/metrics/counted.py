@@ -8,6 +8,7 @@ name units (schema.Judgement); a piece is found when any document that carries i
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
 from harness.scoring.ranks import Ranked
@@ -41,3 +42,64 @@ def _pieces(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:
         found = np.bincount(of, weights=found) > 0
         query = query[first]
     return sum_by(query, found, ranked.n), count_by(query, ranked.n)
+
+
+# --------------------
+# Precision over k and over what was returned, F1, R-precision, and the judged share.
+# --------------------
+
+
+def precision(ranked: Ranked, cut: Ints) -> Values:
+    """Relevant documents in the top k / k, also when fewer were returned (trec_eval's P_k)."""
+    found, relevant = _counts(ranked, cut)
+    return np.where(relevant > 0, found / cut, np.nan)
+
+
+def precision_returned(ranked: Ranked, cut: Ints) -> Values:
+    """Relevant documents in the top k / documents returned there; 0 when nothing was returned."""
+    found, relevant = _counts(ranked, cut)
+    shown = np.minimum(ranked.returned, cut)
+    value = ratio(found, shown, 0.0)
+    return np.where(relevant > 0, value, np.nan)
+
+
+def f1(ranked: Ranked, cut: Ints) -> Values:
+    """Harmonic mean of precision@k and recall@k: 2 * found / (k + relevant), over documents."""
+    found, relevant = _counts(ranked, cut)
+    return np.where(relevant > 0, 2 * found / (cut + relevant), np.nan)
+
+
+def r_precision(ranked: Ranked, cut: Ints) -> Values:
+    """Precision at R, the number of relevant documents of the query (trec_eval's Rprec)."""
+    once = _once(ranked)
+    relevant = count_by(ranked.query[once], ranked.n)
+    inside = ranked.rank[once] <= relevant[ranked.query[once]]
+    found = sum_by(ranked.query[once], inside, ranked.n)
+    return ratio(found, relevant)
+
+
+def judged(ranked: Ranked, cut: Ints) -> Values:
+    """Share of the top k that somebody judged (grade 0 or more); 0 when nothing was returned.
+
+    Low values say that other metrics undercount: unjudged documents count as not relevant
+    (Judged@k, as ir_measures has it).
+    """
+    known = ranked.first_of_document & (ranked.grade >= 0) & (ranked.rank <= cut[ranked.query])
+    shown = np.minimum(ranked.returned, cut)
+    seen = sum_by(ranked.query, known, ranked.n)
+    any_judged = count_by(ranked.query, ranked.n) > 0
+    value = ratio(seen, shown, 0.0)
+    return np.where(any_judged, value, np.nan)
+
+
+def _counts(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:
+    """Relevant documents in the top k, and relevant documents; each (n,)."""
+    once = _once(ranked)
+    query = ranked.query[once]
+    inside = ranked.rank[once] <= cut[query]
+    return sum_by(query, inside, ranked.n), count_by(query, ranked.n)
+
+
+def _once(ranked: Ranked) -> npt.NDArray[np.bool_]:
+    """Judgements of relevant documents, each document once however many units it carries."""
+    return ranked.first_of_document & (ranked.grade >= 1)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
-from harness.scoring.ranks import Ranked
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 
 def ndcg(ranked: Ranked, cut: Ints) -> Values:
@@ -64,3 +64,39 @@ def _normalised(
     ideal = np.where(place <= cut[query], gains[ideal_order] / discount(place), 0.0)
     best = sum_by(query[ideal_order], ideal, ranked.n)
     return ratio(sum_by(query, dcg, ranked.n), best)
+
+
+# --------------------
+# Average precision; its mean over queries is MAP.
+# --------------------
+
+
+def average_precision(ranked: Ranked, cut: Ints) -> Values:
+    """Sum over relevant documents in the top k of precision at their rank, / relevant documents.
+
+    trec_eval's map, and map_cut_k with a cut-off (the divisor stays the number of relevant ones).
+    """
+    order = ranked.best_first
+    once = ranked.first_of_document[order] & (ranked.grade[order] >= 1)
+    query, rank = ranked.query[order][once], ranked.rank[order][once]
+    relevant = count_by(query, ranked.n)
+    first = np.cumsum(relevant) - relevant
+    nth = np.arange(len(query)) - first[query] + 1
+    inside = rank <= cut[query]
+    at_rank = np.divide(nth, rank, out=np.zeros(len(rank)), where=inside)
+    return ratio(sum_by(query, at_rank, ranked.n), relevant)
+
+
+# --------------------
+# Reciprocal rank; its mean over queries is MRR.
+# --------------------
+
+
+def reciprocal_rank(ranked: Ranked, cut: Ints) -> Values:
+    """1 / rank of the first relevant document, 0 when it is below k (trec_eval's recip_rank)."""
+    relevant = ranked.grade >= 1
+    best = np.full(ranked.n, NOT_RETRIEVED)
+    np.minimum.at(best, ranked.query[relevant], ranked.rank[relevant])
+    found = best <= cut
+    value = np.divide(1.0, best, out=np.zeros(ranked.n), where=found)
+    return np.where(count_by(ranked.query[relevant], ranked.n) > 0, value, np.nan)

@@ -9,8 +9,14 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.scoring.arrays import Ints, Values, mean
-from harness.scoring.semantic.model import Embed, Model, TextVectors, Vectors, minilm
-from harness.scoring.semantic.similarity import METRICS, accuracy, chance
+from harness.scoring.semantic.similarity import (
+    METRICS,
+    Model,
+    TextVectors,
+    Vectors,
+    accuracy,
+    chance,
+)
 
 THRESHOLD = 0.7
 """The cosine from which on two texts count as similar. Measured with all-MiniLM-L6-v2 on LoCoMo:
@@ -96,48 +102,6 @@ class SemanticAccuracy:
         )
 
 
-def semantic_accuracy(
-    retrieved_texts: Sequence[Sequence[str]],
-    gold_texts: Sequence[Sequence[str]],
-    k: int = 10,
-    threshold: float = THRESHOLD,
-    embed: Embed | None = None,
-    *,
-    model: str = "",
-    haystack: Sequence[str] | None = None,
-) -> SemanticAccuracy:
-    """How similar what was retrieved is to what should have been, by vectors of texts.
-
-    `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
-    should be found; a query without any is left out. `embed` gives vectors of shape (texts,
-    dimension), and `model` says whose they are; by default MiniLM's. Chance is what random texts of
-    `haystack` score, by default of everything that was retrieved for any query. Metrics are in
-    similarity.py. It is no substitute for recall by ids. Raises UsageError for other shapes and for
-    a threshold that is not above 0 and at most 1.
-    """
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
-    for name, lists in (("retrieved_texts", retrieved_texts), ("gold_texts", gold_texts)):
-        if isinstance(lists, str) or any(
-            isinstance(one, str) or not all(isinstance(text, str) for text in one) for one in lists
-        ):
-            raise UsageError(f"{name} must be a list of lists of texts, one list a query")
-    if len(retrieved_texts) != len(gold_texts):
-        raise UsageError(
-            f"{len(retrieved_texts)} queries in retrieved_texts, {len(gold_texts)} in gold_texts"
-        )
-    asked = [
-        Asked(texts[:k], gold, range(len(gold)), len(gold))
-        for texts, gold in zip(retrieved_texts, gold_texts, strict=True)
-    ]
-    if haystack is None:
-        haystack = list(dict.fromkeys(text for texts in retrieved_texts for text in texts))
-    (rows,) = sample_of([len(haystack)], k, seed=0)
-    sample = Haystacks([[haystack[row] for row in rows]], sampled=len(rows) < len(haystack))
-    used = minilm() if embed is None else Model(model or "a model of your own", "", embed)
-    return measured(asked, sample, (k,), threshold, used)
-
-
 def measured(
     asked: Sequence[Asked],
     haystacks: Haystacks,
@@ -145,7 +109,7 @@ def measured(
     threshold: float,
     model: Model,
 ) -> SemanticAccuracy:
-    """The same for queries that are put together already. Each distinct text is embedded once."""
+    """Semantic accuracy of queries against their haystacks; a distinct text is embedded once."""
     check_threshold(threshold)
     sample = haystacks.texts
     judged = [bool(one.gold) for one in asked]

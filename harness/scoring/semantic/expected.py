@@ -19,8 +19,8 @@ from harness.errors import UsageError
 from harness.files import digest
 from harness.rankings.jsonl import read_lines
 from harness.scoring.semantic.accuracy import Asked, Haystacks, measured, sample_of
-from harness.scoring.semantic.model import Model, minilm
 from harness.scoring.semantic.section import PROTOCOL, section
+from harness.scoring.semantic.similarity import Model
 from harness.scoring.signature import Signature
 
 
@@ -68,9 +68,9 @@ def semantic_of_files(
     *,
     ks: tuple[int, ...],
     threshold: float,
+    model: Model,
     missing: str = "zero",
     strict: bool = False,
-    model: Model | None = None,
 ) -> tuple[dict[str, Any], list[str]]:
     """The `semantic` section, not checked against ids, and what is odd about the files.
 
@@ -102,7 +102,7 @@ def semantic_of_files(
     haystack = list(dict.fromkeys(text for texts in found.values() for text in texts))
     (rows,) = sample_of([len(haystack)], max(ks), seed=0)
     sample = Haystacks([[haystack[row] for row in rows]], sampled=len(rows) < len(haystack))
-    accuracy = measured(asked, sample, ks, threshold, model or minilm())
+    accuracy = measured(asked, sample, ks, threshold, model)
     n = len(asked)
     abilities = np.array([one.ability for one in wanted.values()], dtype=str)
     masks = {"all": np.ones(n, bool)}

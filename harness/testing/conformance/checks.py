@@ -20,8 +20,9 @@ from harness.testing.conformance.bench import (
     Note,
     ask,
     corpus,
+    equal_texts,
+    same_scores,
 )
-from harness.testing.conformance.leaks import equal_texts, same_scores
 
 PASSED, FAILED, NOTED = "pass", "FAIL", "note"
 

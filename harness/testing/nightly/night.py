@@ -10,9 +10,15 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.files import disk_errors
-from harness.testing.nightly.change import change, changed
+from harness.testing.nightly.change import (
+    change,
+    changed,
+    failed_line,
+    main_metrics,
+    ran_line,
+    times,
+)
 from harness.testing.nightly.kept import core, keep, last_of
-from harness.testing.nightly.lines import failed_line, main_metrics, ran_line, times
 from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.summary import summary, write_summary
 from harness.verdicts.compare.scored import Block, ScoredRun

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.verdicts.verdicts import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED
+from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED
 
 Run = Mapping[str, Any]
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from harness.verdicts.analyze.causes import Cause, Place
-from harness.verdicts.analyze.corrected import BothKeys, Cells
+from harness.verdicts.analyze.errata import BothKeys, Cells
 
 ABOVE = 10
 """How many of the places above a missed piece are kept."""

@@ -5,18 +5,200 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
-from harness.dataset.reader import Dataset
+from harness.dataset.reader import Dataset, Judgements
+from harness.errors import UsageError
+from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.scored import answered
 from harness.schema import Ability
-from harness.verdicts.analyze.analysis import Analysis, QueryMisses
-from harness.verdicts.analyze.causes import LOW_SIMILARITY
-from harness.verdicts.analyze.corrected import CorrectedDataset, both_keys, cells, corrected
-from harness.verdicts.analyze.errata import read_errata
-from harness.verdicts.analyze.explain import explain
-from harness.verdicts.analyze.pieces import pieces
-from harness.verdicts.analyze.scored_run import ScoredAt
-from harness.verdicts.analyze.similarity import Embed
+from harness.scoring.protocols import Choices, Scores
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import NOT_RETRIEVED, Ties, rank_judged
+from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.rollup import haystack_sizes
+from harness.scoring.score import score
+from harness.verdicts.analyze.analysis import (
+    ABOVE,
+    Above,
+    Analysis,
+    MissedPiece,
+    QueryMisses,
+    Relation,
+)
+from harness.verdicts.analyze.causes import LOW_SIMILARITY, Cause, Flags, Place, decide
+from harness.verdicts.analyze.errata import (
+    CorrectedDataset,
+    Errata,
+    both_keys,
+    cells,
+    corrected,
+    read_errata,
+)
+from harness.verdicts.analyze.likeness import Embed, SharedWords, similarities
+from harness.verdicts.analyze.pieces import EMPTY, Pieces, Taken, Versions, had_room, pieces, top
+
+# --------------------
+# A run scored at one k by the protocol `memory`: which queries count, and how their evidence did.
+#
+# All abilities and normalised evidence; equal scores as they were returned.
+# --------------------
+
+PROTOCOL = "memory"
+
+
+class ScoredAt:
+    """What is known of a run at k. Nothing is written into its folder.
+
+    `recall` has shape (queries,), NaN where a query is not scored; `scored` says where it is.
+    `ranked` and `resolved` are as `harness score` sees them. `texts`: the system returns texts of
+    its own.
+    """
+
+    def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
+        """Raises UsageError for a k that the rankings cannot tell of."""
+        self.dataset, self.k = dataset, k
+        self.depth: int = run.record["settings"]["k"]
+        deepest = int(haystack_sizes(dataset).max(initial=0))
+        if k < 1:
+            raise UsageError(f"--k must be 1 or more, not {k}")
+        if self.depth < k and self.depth < deepest:
+            raise UsageError(
+                f"{run.path}: its rankings hold {self.depth} documents, so nothing is known of the "
+                f"top {k}; choose a smaller --k"
+            )
+        self.texts = run.hits.is_file()
+        self.answered = answered(run, dataset)
+        self._rankings = read_rankings(run.rankings)
+        rankings, _ = cleaned(self._rankings, dataset)
+        self.resolved = resolve(rankings, dataset)
+        self.ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
+        self.scores = self.score(dataset)
+        table = self.scores.per_query
+        table = table.filter(np.array(table["unit"]) == dataset.manifest.granularity)
+        row = {name: at for at, name in enumerate(dataset.query_ids)}
+        self.recall = np.full(dataset.n_queries, np.nan)
+        at = [row[name] for name in table["query"].to_pylist()]
+        self.recall[at] = table[f"recall@{k}"].to_numpy(zero_copy_only=False)
+        self.scored = ~np.isnan(self.recall)
+
+    def score(self, dataset: Dataset) -> Scores:
+        """The run's scores at k by this dataset's default answer key."""
+        choices = Choices(protocols=(PROTOCOL,), ks=(self.k,))
+        return score(dataset, self._rankings, choices, depth=self.depth, answered=self.answered)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many of the queries that were asked are not scored, by reason."""
+        reasons = self.scores.left_out[PROTOCOL].items()
+        return {name: len(ids) for name, ids in reasons if not name.startswith("not asked")}
+
+
+# --------------------
+# The record of every missed piece: its cause, its place, and what stands above it.
+# --------------------
+
+
+def explain(
+    at: ScoredAt, missed: Pieces, errata: Errata | None, embed: Embed | None
+) -> list[MissedPiece]:
+    """A record for each missed piece, in their order."""
+    dataset = at.dataset
+    judged = dataset.judgements()
+    taken = Taken(dataset, missed, top(at.resolved, dataset.n_queries, at.k))
+    words = SharedWords(dataset, judged, missed)
+    versions = Versions(dataset, judged)
+    newer, older = versions.above(missed, taken.rows)
+    room = had_room(dataset, at.ranked, missed, at.depth)
+    cosines = None if embed is None else similarities(dataset, missed, embed)
+    causes = decide(
+        {
+            Cause.LABEL: _doubtful(judged, missed, errata),
+            Cause.NOT_INGESTED: ~missed.held,
+            Cause.TIE: missed.tied,
+            Cause.HIDDEN: taken.hidden & at.texts,
+            Cause.NO_WORD: words.counts == 0,
+            Cause.NOT_RETURNED: room,
+            Cause.NAMES: words.only_names,
+            Cause.NEWER: newer,
+            Cause.OLDER: older,
+            Cause.SESSION: taken.mostly_session,
+            Cause.SPEAKER: taken.by_others(words.names_another),
+            Cause.DISSIMILAR: np.zeros(len(missed), bool)
+            if cosines is None
+            else cosines < LOW_SIMILARITY,
+            Cause.MORE_WORDS: words.more_in(taken.rows),
+        }
+    )
+    returned: Flags = np.not_equal(missed.rank, NOT_RETRIEVED)
+    places = np.select(
+        [~missed.held, returned, room],
+        [Place.NOT_INGESTED, Place.BELOW, Place.NOT_RETURNED],
+        default=Place.BEYOND,
+    )
+    names = judged.document_id.take(missed.judgements).to_pylist()
+    beside, session = taken.beside, taken.session_there
+    above = _above(at, missed, taken, versions)
+    return [
+        MissedPiece(
+            dataset.query_ids[int(missed.query[i])],
+            tuple(names[missed.start[i] : missed.end[i]]),
+            int(missed.document[i]),
+            causes[i],
+            Place(places[i]),
+            int(missed.rank[i]) if returned[i] else None,
+            words.shared[i],
+            None if cosines is None or np.isnan(cosines[i]) else float(cosines[i]),
+            bool(beside[i]),
+            bool(session[i]),
+            above[i],
+        )
+        for i in range(len(missed))
+    ]
+
+
+def _doubtful(judged: Judgements, missed: Pieces, errata: Errata | None) -> Flags:
+    """Pieces of queries that the errata name, unless they say that the piece is evidence."""
+    doubtful = np.zeros(len(missed), bool)
+    if errata is not None:
+        for piece, query in enumerate(missed.query.tolist()):
+            if query in errata.entries:
+                evidence = errata.documents[query] or ()
+                carriers = judged.document[missed.carriers(piece)].tolist()
+                doubtful[piece] = set(carriers).isdisjoint(evidence)
+    return doubtful
+
+
+def _above(
+    at: ScoredAt, missed: Pieces, taken: Taken, versions: Versions
+) -> list[tuple[Above, ...]]:
+    """The first ABOVE of the k places of each piece."""
+    rows: npt.NDArray[np.int32] = taken.rows[:, :ABOVE]
+    column = at.dataset.documents.column("id", np.unique(rows[rows >= 0]))
+    names = dict(zip(np.unique(rows[rows >= 0]).tolist(), column.to_pylist(), strict=True))
+    session, others = taken.of_session.tolist(), taken.of_others.tolist()
+    found = []
+    for piece, (query, document, mine) in enumerate(
+        zip(missed.query.tolist(), missed.document.tolist(), rows.tolist(), strict=True)
+    ):
+        gold = versions.gold(query)
+        above = []
+        for place, row in enumerate(mine):
+            if row == EMPTY:
+                break
+            order = versions.compare(query, document, row) if row in gold else 0
+            if row < 0:
+                relation = Relation.UNKNOWN
+            elif row in gold:
+                relation = {1: Relation.NEWER, -1: Relation.OLDER, 0: Relation.EVIDENCE}[order]
+            elif session[piece][place]:
+                relation = Relation.SESSION
+            else:
+                relation = Relation.SPEAKER if others[piece][place] else Relation.OTHER
+            above.append(Above(place + 1, row, names.get(row, ""), relation))
+        found.append(tuple(above))
+    return found
 
 
 def analyze(

@@ -9,8 +9,23 @@ from harness.errors import UsageError
 from harness.schema import Ability
 from harness.scoring.score import SCORE_VERSION
 from harness.scoring.signature import Signature, digest
-from harness.verdicts.board.costs import embedders
 from harness.verdicts.compare.scored import ScoredRun
+
+# --------------------
+# What a system reports of its costs, found wherever it stands in the report.
+# --------------------
+
+
+def embedders(reported: Any) -> list[dict[str, Any]]:
+    """What embedders say of themselves, at any depth: a retriever may stand inside another."""
+    if isinstance(reported, dict):
+        if "texts_asked" in reported:
+            return [reported]
+        reported = list(reported.values())
+    if not isinstance(reported, list):
+        return []
+    return [found for one in reported for found in embedders(one)]
+
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 """What a board shows; a dataset's own categories stay in scores.json."""

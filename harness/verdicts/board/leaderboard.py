@@ -6,14 +6,34 @@ fingerprint, granularity, text, split, depth, set of queries, version) stand on 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.errors import UsageError
-from harness.files import disk_errors, write_bytes
-from harness.pages.board import board_page
 from harness.verdicts.board.entries import read_entry
-from harness.verdicts.board.ranks import rank_ranges
+
+# --------------------
+# Ranks as ranges, where intervals cannot tell systems apart.
+# --------------------
+
+
+def rank_ranges(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
+    """The best and the worst rank of each system, from 1, by (low, high) intervals of its value.
+
+    The best is one below the systems whose whole interval lies above its own, the worst is as many
+    places from the end as systems lie wholly below it. Where intervals overlap, the order is open;
+    a paired comparison of two runs can often tell more (`harness compare`).
+    """
+    low = np.array([interval[0] for interval in intervals], float)
+    high = np.array([interval[1] for interval in intervals], float)
+    above = (low[None, :] > high[:, None]).sum(axis=1)
+    below = (high[None, :] < low[:, None]).sum(axis=1)
+    n = len(intervals)
+    return [(int(a) + 1, n - int(b)) for a, b in zip(above, below, strict=True)]
+
 
 SCHEMA_VERSION = 2
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
@@ -39,20 +59,8 @@ def build(results: Path) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
 
 
-def write_board(results: Path, out: Path) -> dict[str, Any]:
-    """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
-
-    Raises UsageError as `build` does, and where `out` cannot be written.
-    """
-    built = build(results)
-    with disk_errors(out.parent, "name another file with --out"):
-        write_bytes(out, _lines(built))
-        write_bytes(out.with_suffix(".html"), board_page(built))
-    return built
-
-
-def _lines(built: dict[str, Any]) -> bytes:
-    """JSON with an entry a line: small, and a new run is a new line for whoever compares files."""
+def as_json(built: dict[str, Any]) -> bytes:
+    """leaderboard.json: an entry a line, so that a new run is a new line for who compares files."""
     import orjson
 
     def plain(value: Any) -> bytes:

@@ -8,7 +8,7 @@ from typing import Any
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import PairedComparison
 from harness.statistics.paired_tests import Equivalence
-from harness.verdicts.compare.comparable import Differing
+from harness.verdicts.compare.scored import Differing
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 from harness.errors import UsageError
+from harness.retrievers.contract import Corpus, Question
+from harness.retrievers.registry import RetrieverSpec, find
 
 Setting = dict[str, Any]
 """Parameters of the retriever, and `k`, the cut-off, if it is swept over."""
@@ -23,13 +26,6 @@ def grid(axes: Sequence[str]) -> list[Setting]:
             raise UsageError(f"--grid {name} stands there twice")
         parsed[name] = _values(values)
     return [dict(zip(parsed, chosen, strict=True)) for chosen in product(*parsed.values())]
-
-
-def listed(settings: Sequence[str]) -> list[Setting]:
-    """`name=value name=value`, one text a setting. Raises UsageError for another form."""
-    from harness.cli.options import parameters
-
-    return [parameters(setting.split()) for setting in settings]
 
 
 def _values(text: str) -> list[Any]:
@@ -63,3 +59,58 @@ def cut_off(setting: Setting) -> int | None:
 def said(setting: Setting) -> str:
     """As people type it."""
     return " ".join(f"{name}={value}" for name, value in setting.items()) or "defaults"
+
+
+# --------------------
+# A retriever whose indexes are kept while parameters change that they do not depend on.
+# --------------------
+
+MOST = 64
+"""Haystacks whose indexes are kept in memory."""
+
+
+def tunable(spec: RetrieverSpec) -> set[str]:
+    """Parameters that the retriever can change without indexing again."""
+    retune = getattr(find(spec.name), "retune", None)
+    return set(inspect.signature(retune).parameters) - {"self"} if retune is not None else set()
+
+
+class Keeping:
+    """One index a haystack for several settings; each setting's run is given this with its own."""
+
+    batch_size: int
+
+    def __init__(self, spec: RetrieverSpec, seed: int) -> None:
+        self._spec, self._seed = spec, seed
+        self._indexed: dict[bytes, Any] = {}
+        self.indexed = 0
+        self.name = spec.name
+        self.retune({})
+
+    def retune(self, setting: Setting) -> Keeping:
+        """From now on with this setting; the rest are the spec's parameters."""
+        self._setting = {**self._spec.params, **setting}
+        known = tunable(self._spec)
+        self._tuned = {name: value for name, value in self._setting.items() if name in known}
+        self.params = dict(self._setting)
+        probe = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins).build(self._seed)
+        self.batch_size = int(getattr(probe, "batch_size", 1))
+        self.revision = getattr(probe, "revision", None)
+        return self
+
+    def index(self, corpus: Corpus) -> None:
+        """Take the kept index of this very corpus, or make it."""
+        key = corpus.key
+        if key not in self._indexed:
+            if len(self._indexed) >= MOST:
+                self._indexed.clear()
+            spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
+            self._indexed[key] = spec.build(self._seed)
+            self._indexed[key].index(corpus)
+            self.indexed += 1
+        self._current = self._indexed[key]
+        self._current.retune(**self._tuned)
+
+    def search(self, queries: Sequence[Question], k: int) -> Any:
+        """As the retriever with the present setting."""
+        return self._current.search(queries, k)

@@ -10,8 +10,8 @@ from generated_notes import NOTES, lines, write, write_lines
 
 from harness.errors import UsageError
 from harness.labelling.generate.generate import Choices, generate
-from harness.labelling.generate.generate_templates import Template
 from harness.labelling.generate.splits import DEFAULT, parse
+from harness.labelling.generate.templates import Template
 
 PLAIN = Choices([Template.parse("What is said about {topic}?")], parse(DEFAULT), similarity=None)
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.labelling.generate import leakage, near
-from harness.labelling.generate.checking import check_folder
+from harness.labelling.generate import leakage, repeated
+from harness.labelling.generate.benchmarks import Texts
 from harness.labelling.generate.labelled import Asked, LabelledSet
-from harness.labelling.generate.public import Texts
+from harness.labelling.generate.leakage import check_folder
 from harness.labelling.generate.repeated import longest_run, longest_runs, shared
 from harness.labelling.generate.sources import Source
 
@@ -59,14 +59,14 @@ def test_near_pairs_are_those_of_the_whole_matrix() -> None:
     random = np.random.default_rng(0)
     some, other = (random.normal(size=(n, 6)).astype(np.float32) for n in (600, 700))
     some, other = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (some, other))
-    one, two, value = near.pairs(some, other, 0.7)
+    one, two, value = repeated.pairs(some, other, 0.7)
     cosines = np.round((some.astype(np.float64) @ other.T.astype(np.float64)), 4)
     whole = np.argwhere(cosines >= 0.7)
     assert np.column_stack([one, two]).tolist() == whole.tolist()
     assert value == pytest.approx(cosines[one, two], abs=1e-4)
     same = np.array([[0.7, np.sqrt(1 - 0.49)]], np.float32)
-    assert near.pairs(np.array([[1, 0]], np.float32), same, 0.7)[2].tolist() == [0.7]
-    assert len(near.pairs(some[:0], other, 0.7)[0]) == 0
+    assert repeated.pairs(np.array([[1, 0]], np.float32), same, 0.7)[2].tolist() == [0.7]
+    assert len(repeated.pairs(some[:0], other, 0.7)[0]) == 0
 
 
 def test_the_same_and_nearly_the_same_text_in_a_benchmark() -> None:

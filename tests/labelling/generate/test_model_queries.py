@@ -15,8 +15,8 @@ from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
 
 from harness.errors import RunError, UsageError
 from harness.labelling.generate import endpoint
+from harness.labelling.generate.from_model import Journal
 from harness.labelling.generate.generate import Choices, generate
-from harness.labelling.generate.journal import Journal
 from harness.labelling.generate.splits import DEFAULT, parse
 
 pytestmark = pytest.mark.usefixtures("home")

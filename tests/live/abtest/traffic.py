@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.live.abtest.team_draft import team_draft
+from harness.live.abtest.routing import team_draft
 from harness.statistics.betting import balanced, betting_p
 from harness.statistics.running import running_clustered, running_mean
 from harness.statistics.sequential import difference_sequence

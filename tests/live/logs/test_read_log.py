@@ -255,8 +255,7 @@ def test_what_the_console_exporter_prints() -> None:
             pass
     with tracer.start_as_current_span("chat"):
         pass
-    from harness.live.logs.files import split
-    from harness.live.logs.read import Parser
+    from harness.live.logs.read import Parser, split
 
     parser = Parser(Mapping(fields={"query_id": "attributes.app.qid"}))
     objects, taken, _ = split(out.getvalue().encode())

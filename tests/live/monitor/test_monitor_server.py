@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.live.monitor import Monitor, Rules, threshold
-from harness.live.monitor.prometheus import MonitorCollector
-from harness.live.monitor.served import server
+from harness.live.monitor.served import MonitorCollector, server
 
 QRELS = {f"q{i}": {"a": 1} for i in range(40)}
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
+from harness.runs.folder.semantic import semantic_accuracy
 from harness.scoring.evaluate import evaluate
 from harness.scoring.semantic import accuracy as accuracy_module
-from harness.scoring.semantic import semantic_accuracy
 from harness.scoring.semantic.similarity import accuracy, chance
 
 # Unit vectors at these angles (degrees), so that cosines are known.

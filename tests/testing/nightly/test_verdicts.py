@@ -9,8 +9,8 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from harness.statistics.paired import compare_paired
-from harness.testing.nightly.drops import drops
-from harness.verdicts.verdicts import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED, verdicts
+from harness.testing.nightly.summary import drops
+from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED, verdicts
 
 ALPHA = 0.05
 

@@ -13,8 +13,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Found, Hit, Question
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.verdicts.board.leaderboard import build
-from harness.verdicts.board.ranks import rank_ranges
+from harness.verdicts.board.leaderboard import build, rank_ranges
 from harness.verdicts.board.table import table
 
 INTERVALS = st.lists(

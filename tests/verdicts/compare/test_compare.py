@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.files import read_json
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Comparison, Options, Table
-from harness.verdicts.compare.queries import won_lost_tied
+from harness.verdicts.compare.side_by_side import won_lost_tied
 
 MEMORY = ("memory", "turn")
 
@@ -219,8 +219,8 @@ def test_pairs_are_found_by_query_whatever_the_order_of_rows(
 def test_metrics_that_one_run_lacks_are_named(
     bench: Bench, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    from harness.scoring.choices import Choices
     from harness.scoring.metrics import Metric
+    from harness.scoring.protocols import Choices
 
     other = tmp_path / pair[1].name
     shutil.copytree(pair[1], other)

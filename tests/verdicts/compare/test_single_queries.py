@@ -18,8 +18,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
-from harness.verdicts.compare.queries import won_lost_tied
-from harness.verdicts.compare.side_by_side import side_by_side
+from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
 
 BLOCK = ("memory", "turn")
 

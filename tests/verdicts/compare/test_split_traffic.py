@@ -15,8 +15,8 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.scoring.choices import Choices
-from harness.verdicts.compare.unpaired import compare_split
+from harness.scoring.protocols import Choices
+from harness.verdicts.compare.compare import compare_split
 
 
 @pytest.fixture

@@ -1,0 +1,61 @@
+"""Which room may import which: import-linter holds the rules, and says who broke one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def lint(where: Path) -> subprocess.CompletedProcess[str]:
+    code = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command"
+    return subprocess.run(
+        [sys.executable, "-c", f"{code}; lint_imports_command(['--no-cache'])"],
+        cwd=where,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def test_imports_go_one_way_and_never_in_a_circle() -> None:
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 kept, 0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "imported", "contract"),
+    [
+        ("scoring/ranks.py", "harness.runs.runner", "Imports go down the way of the data"),
+        ("scoring/ranks.py", "harness.retrievers.contract", "Imports go down the way of the data"),
+        ("verdicts/gate.py", "harness.pages.html", "Imports go down the way of the data"),
+        ("statistics/units.py", "harness.errors", "Statistics is pure"),
+        ("dataset/catalogue.py", "harness.dataset.adapters.beir", "Adapters are found by"),
+        ("runs/folder/run_folder.py", "harness.runs.plan", "The folder of a run"),
+        ("pages/html.py", "harness.pages.report", "No files import each other in a circle"),
+        (
+            "scoring/matching/found.py",
+            "harness.scoring.matching.hits",
+            "No files import each other in a circle",
+        ),
+    ],
+)
+def test_an_import_against_the_direction_is_told(
+    tmp_path: Path, file: str, imported: str, contract: str
+) -> None:
+    ignored = shutil.ignore_patterns("__pycache__", "assets", "vendor")
+    shutil.copytree(ROOT / "harness", tmp_path / "harness", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / "harness" / file).open("a") as source:
+        source.write(f"\n\ndef _late() -> None:\n    import {imported}\n")
+    done = lint(tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    broken = next(line for line in done.stdout.splitlines() if line.startswith(contract))
+    assert broken.rstrip().endswith("ignored imports)")
+    assert "BROKEN" in broken
