@@ -1,7 +1,13 @@
 """Run any retriever or memory system over public benchmarks and score it by ability.
 
-Everything a program needs is here; each name is imported when it is first used, so that importing
-the package costs nothing.
+    from harness import open_dataset, run, score_run
+
+    dataset = open_dataset("sample")
+    folder = run(dataset, "bm25")
+    score_run(folder, dataset)["recall@10", "temporal"]
+
+Everything a program needs is here, on one page; each name is imported when it is first used, so
+that importing the package costs nothing.
 """
 
 from __future__ import annotations
@@ -11,33 +17,50 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "ABTest": "harness.live.abtest.ab_test",
-    "Ability": "harness.schema",
-    "Hit": "harness.retrievers.contract",
-    "Metric": "harness.scoring.metrics",
-    "Monitor": "harness.live.monitor.monitor",
-    "Result": "harness.retrievers.contract",
-    "RetrieverSpec": "harness.retrievers.registry",
-    "Settings": "harness.runs.plan",
-    "evaluate": "harness.scoring.evaluate",
+    # data
     "open_dataset": "harness.dataset.prepare",
-    "read_rankings": "harness.rankings.rankings",
     "register_adapter": "harness.dataset.catalogue",
+    "read_rankings": "harness.rankings.rankings",
+    "Ability": "harness.schema",
+    # what is under test
+    "Retriever": "harness.retrievers.contract",
+    "Result": "harness.retrievers.contract",
+    "Hit": "harness.retrievers.contract",
     "register_retriever": "harness.retrievers.registry",
+    "RetrieverSpec": "harness.retrievers.registry",
+    # runs and their scores
     "run": "harness.runs.runner",
-    "score": "harness.scoring.score",
+    "Settings": "harness.runs.plan",
     "score_run": "harness.runs.folder.scored",
+    "score": "harness.scoring.score",
+    "Scores": "harness.scoring.scores",
+    "Choices": "harness.scoring.protocols",
+    "Metric": "harness.scoring.metrics",
+    "evaluate": "harness.scoring.evaluate",
+    "semantic_accuracy": "harness.runs.folder.semantic",
+    # verdicts
+    "compare": "harness.verdicts.compare.compare",
+    # practice
+    "assert_quality": "harness.testing.quality",
+    "Monitor": "harness.live.monitor.monitor",
+    "ABTest": "harness.live.abtest.ab_test",
 }
+"""Public names, in the order in which work goes, and the module that each is imported from."""
 
 __all__ = [
     "ABTest",
     "Ability",
+    "Choices",
     "Hit",
     "Metric",
     "Monitor",
     "Result",
+    "Retriever",
     "RetrieverSpec",
+    "Scores",
     "Settings",
+    "assert_quality",
+    "compare",
     "evaluate",
     "open_dataset",
     "read_rankings",
@@ -46,6 +69,7 @@ __all__ = [
     "run",
     "score",
     "score_run",
+    "semantic_accuracy",
 ]
 
 if TYPE_CHECKING:
@@ -54,15 +78,20 @@ if TYPE_CHECKING:
     from harness.live.abtest.ab_test import ABTest
     from harness.live.monitor.monitor import Monitor
     from harness.rankings.rankings import read_rankings
-    from harness.retrievers.contract import Hit, Result
+    from harness.retrievers.contract import Hit, Result, Retriever
     from harness.retrievers.registry import RetrieverSpec, register_retriever
     from harness.runs.folder.scored import score_run
+    from harness.runs.folder.semantic import semantic_accuracy
     from harness.runs.plan import Settings
     from harness.runs.runner import run
     from harness.schema import Ability
     from harness.scoring.evaluate import evaluate
     from harness.scoring.metrics import Metric
+    from harness.scoring.protocols import Choices
     from harness.scoring.score import score
+    from harness.scoring.scores import Scores
+    from harness.testing.quality import assert_quality
+    from harness.verdicts.compare.compare import compare
 
 
 def __getattr__(name: str) -> Any:
@@ -74,3 +103,8 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion and `help(harness)`, whether imported yet or not."""
+    return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"]

@@ -58,10 +58,10 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Compare and print."""
-    from harness.cli.tables import main_block
     from harness.files import read_json
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
+    from harness.scoring.scores import main_block
     from harness.verdicts.compare.compare import compare
     from harness.verdicts.compare.comparison import Options
     from harness.verdicts.compare.render import SHOWN, render
@@ -139,9 +139,9 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
 
 def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
     """The queries that tell two runs apart most, with evidence and both rankings."""
-    from harness.cli.tables import main_block
     from harness.files import read_json
     from harness.runs.folder.run_folder import dataset_of_run
+    from harness.scoring.scores import main_block
     from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
 
     main = main_block(read_json(folders[0] / "scores.json")["protocols"])

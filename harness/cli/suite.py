@@ -173,7 +173,7 @@ def run_all(
 def _tell(night: Night, options: argparse.Namespace, folder: Path, summary: dict[str, Any]) -> None:
     """The protocol that is followed over time is the one that the table shows."""
     from harness.cli.options import scoring_choices
-    from harness.cli.tables import main_block
+    from harness.scoring.scores import main_block
 
     block = main_block(summary["protocols"])
     if block is None:
@@ -191,7 +191,7 @@ def table(done: list[Done]) -> str:
     """One line a run: its leading metrics over everything scored, and its times."""
     from tabulate import tabulate
 
-    from harness.cli.tables import main_block
+    from harness.scoring.scores import main_block
 
     shown = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
     lines = []

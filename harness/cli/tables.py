@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.cli import lines
 from harness.schema import Ability
+from harness.scoring.scores import main_block
 
 _COLUMNS = {
     "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
@@ -104,16 +105,6 @@ def _silent(n: int, *, own_run: bool) -> str:
     if not n:
         return ""
     return f", {n} returned nothing" if own_run else f", {n} without a ranking (counted 0)"
-
-
-def main_block(blocks: list[Any]) -> Any:
-    """The block to show by ability: `memory` where there are several abilities, else `trec`."""
-    by_name = {b["protocol"]: b for b in reversed(blocks) if b["unit"] != "turn>session"}
-    memory = by_name.get("memory")
-    abilities = [s for s in (memory["slices"] if memory else {}) if s in set(Ability)]
-    if memory and (len(abilities) > 1 or "trec" not in by_name):
-        return memory
-    return by_name.get("trec") or next(iter(blocks), None)
 
 
 def _ability_table(block: dict[str, Any], columns: list[str]) -> str:

@@ -29,7 +29,7 @@ Run = Mapping[str, Mapping[str, float]]
 """Rankings in memory, as pytrec_eval and BEIR have them: query id -> document id -> score."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rankings:
     """Rankings of many queries, one row a returned document.
 
@@ -45,6 +45,11 @@ class Rankings:
 
     def __len__(self) -> int:
         return len(self.query)
+
+    def __repr__(self) -> str:
+        """How many; not which."""
+        scored = "" if self.score is not None else ", without scores"
+        return f"<Rankings of {len(self.query_ids)} queries: {len(self)} documents{scored}>"
 
     @property
     def starts(self) -> npt.NDArray[np.int64]:

@@ -6,13 +6,14 @@ kept of a block is the places of its judged documents.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import UsageError, near
 from harness.rankings.pairs import Pairs
 from harness.rankings.rankings import (
     Rankings,
@@ -29,9 +30,9 @@ from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels
 from harness.scoring.ranks import Judged, Places, Ranked, Ties, rank_dicts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """The metrics of a run.
+    """The metrics of a run: `evaluation["ndcg@10"]` is a mean, NaN where it is over no query.
 
     `means` and `per_query` have the metrics' names as keys; arrays have shape (n,) and align with
     `query_ids`, the judged queries that count. A mean over no query is None. `missing_queries`: how
@@ -47,6 +48,21 @@ class Evaluation:
     missing_queries: int
     unknown_queries: int
     repeated_documents: int
+
+    def __getitem__(self, metric: str) -> float:
+        """A mean. Raises UsageError, with the near names, for a metric that was not asked for."""
+        if metric not in self.means:
+            raise UsageError(f"no metric {metric!r} here{near(metric, list(self.means))}")
+        value = self.means[metric]
+        return math.nan if value is None else value
+
+    def __repr__(self) -> str:
+        """Means and n; not the queries."""
+        shown = "  ".join(
+            f"{name} {'-' if value is None else f'{value:.4f}'}"
+            for name, value in self.means.items()
+        )
+        return f"<Evaluation, n {self.n}: {shown}>"
 
 
 def evaluate(

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
 
 from harness.errors import UsageError, near
 from harness.scoring.metrics import Metric
@@ -184,13 +181,3 @@ class Choices:
     ties: Ties | None = None
     missing: str = "zero"
     answers: bool = False
-
-
-@dataclass
-class Scores:
-    """The result: `summary` is plain JSON values, `per_query` one row a query and protocol,
-    `left_out` the ids that a protocol did not score, by protocol and reason."""
-
-    summary: dict[str, Any]
-    per_query: pa.Table
-    left_out: dict[str, dict[str, list[str]]] = field(default_factory=dict)

@@ -20,11 +20,12 @@ from harness.scoring import protocols as named
 from harness.scoring.answers import ANSWERS, answer_columns, document_texts
 from harness.scoring.cells import Cautions, Column, document_columns, query_table, session_columns
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Choices, Protocol, Scores
+from harness.scoring.protocols import Choices, Protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.rollup import SessionLevel, haystack_sizes
+from harness.scoring.scores import Scores
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import Answered, slices

@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.scoring.evaluate import Evaluation, evaluate
-from harness.scoring.protocols import Scores
+from harness.scoring.scores import Scores
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.testing.checked import FALSE_EVIDENCE, TIMES, Checked, Found, Limit, worst_first
 from harness.testing.report import Report, named

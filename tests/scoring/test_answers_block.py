@@ -9,7 +9,8 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.scoring.protocols import Choices, Scores
+from harness.scoring.protocols import Choices
+from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature
 from harness.verdicts.compare.compare import compare
 

@@ -12,8 +12,9 @@ import pytest
 from small import lists, ranked, value
 
 from harness.dataset.prepare import open_dataset
-from harness.scoring.protocols import Choices, Scores
+from harness.scoring.protocols import Choices
 from harness.scoring.score import score
+from harness.scoring.scores import Scores
 
 KS = (1, 3, 5, 10, 30, 50)
 NAMES = {"recall_any": "hit", "recall_all": "recall_all", "ndcg_any": "ndcg_b2"}

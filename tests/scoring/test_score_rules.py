@@ -14,9 +14,10 @@ from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Choices, Scores
+from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.score import score
+from harness.scoring.scores import Scores
 from harness.scoring.slices import Answered
 
 IDS = [f"d{i}" for i in range(12)]

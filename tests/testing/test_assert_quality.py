@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.scoring.protocols import Scores
+from harness.scoring.scores import Scores
 from harness.testing import Report, assert_quality, evaluate
 from harness.verdicts.gate import Rules, Threshold, gate
 

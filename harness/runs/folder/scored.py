@@ -16,13 +16,14 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.budget import text_tokens, token_counts
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
-from harness.scoring.protocols import Choices, Scores
+from harness.scoring.protocols import Choices
 from harness.scoring.score import score
+from harness.scoring.scores import Scores
 from harness.scoring.slices import Answered
 
 
 def score_run(
-    folder: Path,
+    folder: str | Path,
     dataset: Dataset,
     choices: Choices | None = None,
     *,
@@ -34,6 +35,7 @@ def score_run(
     is measured too (see harness/scoring/semantic). Raises UsageError for what is no run folder,
     protocols that do not fit, a folder that cannot be written, and `semantic` without its model.
     """
+    folder = Path(folder)
     run = RunFolder(folder)
     record = run.record
     depth = record["settings"]["k"]

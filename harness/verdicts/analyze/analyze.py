@@ -13,12 +13,13 @@ from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
-from harness.scoring.protocols import Choices, Scores
+from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import NOT_RETRIEVED, Ties, rank_judged
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.rollup import haystack_sizes
 from harness.scoring.score import score
+from harness.scoring.scores import Scores
 from harness.verdicts.analyze.analysis import (
     ABOVE,
     Above,

@@ -25,7 +25,7 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset, Judgements
 from harness.errors import UsageError
 from harness.files import digest
-from harness.scoring.protocols import Scores
+from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature
 
 # --------------------

@@ -30,21 +30,23 @@ TESTS = ("t", "wilcoxon")
 
 
 def compare(
-    folders: Sequence[Path],
+    folders: Sequence[str | Path],
     options: Options | None = None,
 ) -> Comparison:
-    """Compare run folders that have been scored.
+    """Compare run folders that have been scored, query by query.
 
-    Raises UsageError
-    for fewer than two folders, one that is no scored run, unknown options, and, unless
-    `options.anyway`, runs that do not compare: the message names each difference.
+    `compare([a, b])["recall@10"].pairs[0].found.difference` is the mean of a less that of b, with
+    its interval. Raises UsageError for fewer than two folders, one that is no scored run, unknown
+    options, and, unless `options.anyway`, runs that do not compare: the message names each
+    difference.
     """
     options = options or Options()
     _check(options)
     if len(folders) < 2:
         raise UsageError("a comparison needs two run folders or more")
-    runs = [ScoredRun.read(folder) for folder in folders]
-    labels = names_of(folders)
+    paths = [Path(folder) for folder in folders]
+    runs = [ScoredRun.read(path) for path in paths]
+    labels = names_of(paths)
     blocks = shared_blocks(runs, options.protocols)
     if not blocks:
         named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})

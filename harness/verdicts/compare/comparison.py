@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from harness.errors import UsageError, near
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import PairedComparison
 from harness.statistics.paired_tests import Equivalence
@@ -106,9 +107,12 @@ class Group:
     tables: tuple[Table, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Groups of runs that compare: one, or several when asked for `anyway`.
+
+    `comparison["recall@10"]` and `comparison["recall@10", "temporal"]` are the cells of the first
+    protocol that has them: the mean of each run, and each pair's difference, interval and p.
 
     `differences` says what keeps the groups apart, with a value for each run of `runs`.
     """
@@ -118,6 +122,21 @@ class Comparison:
     groups: tuple[Group, ...]
     options: Options
 
+    def __getitem__(self, key: str | tuple[str, str]) -> Cell:
+        """A cell by metric, over all queries or a slice. Raises UsageError where there is none."""
+        metric, slice_ = (key, "all") if isinstance(key, str) else key
+        cells = [cell for group in self.groups for table in group.tables for cell in table.cells]
+        for cell in cells:
+            if (cell.metric, cell.slice) == (metric, slice_):
+                return cell
+        known = sorted({cell.metric for cell in cells if cell.slice == slice_})
+        raise UsageError(f"no metric {metric!r} over {slice_!r} was compared{near(metric, known)}")
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
+
+    def __repr__(self) -> str:
+        """The runs, and whether they compare; `harness compare` prints the tables."""
+        apart = f", in {len(self.groups)} groups that do not compare" if self.differences else ""
+        return f"<Comparison of {', '.join(self.runs)}{apart}>"
