@@ -11,9 +11,9 @@ import numpy as np
 from harness.abtest.plan import Plan
 from harness.abtest.records import Clicks
 from harness.statistics.betting import betting_interval, betting_p
-from harness.statistics.binomial import binomial_p
 from harness.statistics.intervals import mean_intervals
 from harness.statistics.power import power_of
+from harness.statistics.proportions import binomial_p
 from harness.statistics.sequential import mean_sequence
 
 

@@ -12,7 +12,7 @@ from harness.abtest.plan import Plan
 from harness.abtest.records import Column, Flags, Records
 from harness.statistics.betting import balanced, betting_interval, betting_p
 from harness.statistics.corrections import holm
-from harness.statistics.sample_ratio import SampleRatio, sample_ratio
+from harness.statistics.proportions import SampleRatio, sample_ratio
 from harness.statistics.sequential import difference_sequence
 from harness.statistics.units import Ints, Values
 from harness.statistics.unpaired import compare_unpaired

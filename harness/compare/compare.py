@@ -12,7 +12,6 @@ from harness.compare.comparison import Comparison, Group, Options
 from harness.compare.scored import Block, ScoredRun
 from harness.compare.table import table
 from harness.errors import UsageError, near
-from harness.retrievers.extras import need
 from harness.statistics.corrections import CORRECTIONS
 
 TESTS = ("t", "wilcoxon")
@@ -116,8 +115,6 @@ def _check(options: Options) -> None:
     for test in options.tests:
         if test not in TESTS:
             raise UsageError(f"unknown test {test!r}{near(test, list(TESTS))}")
-    if "wilcoxon" in options.tests:
-        need("Wilcoxon's test", "scipy")
     if options.equivalence is not None and not options.equivalence > 0:
         raise UsageError(f"the margin of equivalence must be above 0, not {options.equivalence}")
     if not (0 < options.level < 1 and 0 < options.power < 1 and options.resamples >= 1):

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.intervals import FEW_UNITS
-from harness.statistics.student_t import quantile
+from harness.statistics.intervals import FEW_UNITS, t_quantile
 from harness.statistics.units import Ints, Values, cluster_codes
 
 RESAMPLES = 2_000
@@ -149,7 +148,7 @@ def _jackknife(value: float, without: Values, level: float) -> tuple[float, floa
         return None
     g, z = len(without), np.arctanh(without)
     error = np.sqrt((g - 1) / g * ((z - z.mean()) ** 2).sum())
-    reach = quantile((1 + level) / 2, g - 1) * error
+    reach = t_quantile((1 + level) / 2, g - 1) * error
     return tuple(np.tanh([np.arctanh(value) - reach, np.arctanh(value) + reach]).tolist())
 
 

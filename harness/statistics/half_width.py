@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from harness.statistics.student_t import quantile
+from harness.statistics.intervals import t_quantile
 
 
 def units_for_half_width(
@@ -25,7 +25,7 @@ def units_for_half_width(
     spread = standard_error * math.sqrt(units)
 
     def wide(n: int) -> bool:
-        return quantile((1 + level) / 2, n - 1) * spread / math.sqrt(n) > half_width
+        return t_quantile((1 + level) / 2, n - 1) * spread / math.sqrt(n) > half_width
 
     low, high = 1, 2  # the least number that suffices is in (low, high]
     while wide(high):

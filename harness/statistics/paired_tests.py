@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.student_t import cdf, quantile, two_sided_p
+from harness.statistics.intervals import t_above, t_quantile
 from harness.statistics.units import as_columns, units_of
 
 
@@ -49,7 +49,7 @@ def paired_t(
     units and where all differences are equal.
     """
     return [
-        TestResult(difference / error, df, two_sided_p(difference / error, df))
+        TestResult(difference / error, df, 2 * t_above(abs(difference) / error, df))
         if error > 0
         else TestResult(math.nan, df, math.nan)
         for difference, error, df in _spread(a, b, clusters)
@@ -59,7 +59,7 @@ def paired_t(
 def wilcoxon(a: npt.ArrayLike, b: npt.ArrayLike) -> list[TestResult]:
     """Wilcoxon's signed-rank test, one result a metric; ties of 0 are dropped, as he did.
 
-    SciPy's, which must be installed. It tests symmetry about 0, not a mean, and knows no clusters.
+    SciPy's. It tests symmetry about 0, not a mean, and knows no clusters.
     p is 1 where every difference is 0, NaN where there is no pair.
     """
     from scipy.stats import wilcoxon as signed_rank
@@ -98,8 +98,9 @@ def equivalence(
             unknown = math.nan
             results.append(Equivalence(difference, unknown, unknown, margin, alpha, unknown, False))
             continue
-        reach = quantile(1 - alpha, df) * error
-        p = max(1 - cdf(t, df) for t in _distances(difference, error, margin))
+        reach = t_quantile(1 - alpha, df) * error
+        # How many standard errors the difference is above -margin, and below margin.
+        p = max(t_above((margin + shift) / error, df) for shift in (difference, -difference))
         results.append(
             Equivalence(
                 difference,
@@ -112,16 +113,6 @@ def equivalence(
             )
         )
     return results
-
-
-def _distances(difference: float, error: float, margin: float) -> tuple[float, float]:
-    """How many standard errors the difference is above -margin and below margin."""
-    above, below = margin + difference, margin - difference
-    if error > 0:
-        return above / error, below / error
-    # No spread at all (NaN: unknown): the difference is where it is.
-    unknown = math.nan if math.isnan(error) else math.inf
-    return math.copysign(unknown, above), math.copysign(unknown, below)
 
 
 def _spread(

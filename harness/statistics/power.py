@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.student_t import quantile
+from harness.statistics.intervals import t_quantile
 from harness.statistics.units import Units, as_columns, units_of
 
 
@@ -117,5 +117,5 @@ def _reach(units: int, level: float, power: float) -> float:
     """Detectable difference of `units` units whose standard deviation is 1."""
     if units < 2:
         return np.inf
-    total = quantile((1 + level) / 2, units - 1) + quantile(power, units - 1)
+    total = t_quantile((1 + level) / 2, units - 1) + t_quantile(power, units - 1)
     return total / math.sqrt(units)

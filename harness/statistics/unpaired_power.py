@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
+from harness.statistics.intervals import t_quantile
 from harness.statistics.sequential import MINIMUM, TUNED_FOR, mixture_interval
-from harness.statistics.student_t import quantile
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class UnpairedPower:
             _, reach = mixture_interval(0, 1, units, level=self.level, tuned_for=self.tuned_for)
             return (float(reach) + NormalDist().inv_cdf(self.power)) * error
         df = units - 2
-        return (quantile((1 + self.level) / 2, df) + quantile(self.power, df)) * error
+        return (t_quantile((1 + self.level) / 2, df) + t_quantile(self.power, df)) * error
 
     def units_needed(self, difference: float, *, any_time: bool = False) -> int | None:
         """Units in all, of both groups, that would show `difference`.

@@ -13,8 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from harness.statistics.betting import betting_p
-from harness.statistics.binomial import binomial_p
-from harness.statistics.sample_ratio import ALARM, sample_ratio
+from harness.statistics.proportions import ALARM, binomial_p, sample_ratio
 from harness.statistics.sequential import mean_sequence
 from tests.abtest import traffic
 
