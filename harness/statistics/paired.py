@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.statistics.intervals import Interval, unit_intervals
 from harness.statistics.power import PairedPower, power_of
-from harness.statistics.randomisation import Randomisation, sign_flip_test
+from harness.statistics.resampling import Randomisation, sign_flip_test
 from harness.statistics.units import Values, as_columns, units_of
 
 # Two values that were computed in another order are equal, not a win.

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.statistics.bootstrap import same_units
 from harness.statistics.products import product
-from harness.statistics.randomisation import Randomisation
+from harness.statistics.resampling import Randomisation
 from harness.statistics.units import Units, Values
 
 _BLOCK = 1 << 18

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from harness.statistics.intervals import FEW_UNITS, t_above, t_quantile, wilson
 from harness.statistics.permutation import permutation_test
-from harness.statistics.randomisation import Randomisation
+from harness.statistics.resampling import Randomisation
 from harness.statistics.units import Units, as_columns, units_of
 
 
