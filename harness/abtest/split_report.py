@@ -12,11 +12,11 @@ from harness.abtest.plan import Plan
 from harness.abtest.records import Column, Flags, Records
 from harness.statistics.betting import balanced, betting_interval, betting_p
 from harness.statistics.corrections import holm
+from harness.statistics.power import UnpairedPower
 from harness.statistics.proportions import SampleRatio, sample_ratio
 from harness.statistics.sequential import difference_sequence
 from harness.statistics.units import Ints, Values
 from harness.statistics.unpaired import compare_unpaired
-from harness.statistics.unpaired_power import UnpairedPower
 
 PERMUTED_TO = 2_000  # units up to which the permutation test is made too
 CROSSED = 0.01  # share of units seen in both arms from which on no winner is named

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from harness.compare.comparison import Cell, Comparison, Group, Pair, Table
 from harness.statistics.intervals import Interval
-from harness.statistics.paired_tests import Equivalence
+from harness.statistics.paired import Equivalence
 
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 SHOWN = ("recall@10", "ndcg@10", "mrr@10")

@@ -13,8 +13,14 @@ from harness.compare.scored import Block, BlockRows, ScoredRun
 from harness.schema import Ability
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.statistics.paired import PairedComparison, compare_paired
-from harness.statistics.paired_tests import Equivalence, equivalence, paired_t, wilcoxon
+from harness.statistics.paired import (
+    Equivalence,
+    PairedComparison,
+    compare_paired,
+    equivalence,
+    paired_t,
+    wilcoxon,
+)
 
 Flags = npt.NDArray[np.bool_]
 Values = npt.NDArray[np.float64]

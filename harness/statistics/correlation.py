@@ -122,7 +122,10 @@ def _both(pair: list[_Distinct], weight: Values) -> tuple[float, float]:
 
 
 def _r(x: Values, y: Values, weight: Values) -> float:
-    """Weighted Pearson coefficient; NaN where one of the two does not vary."""
+    """Weighted Pearson coefficient; NaN where one of the two does not vary.
+
+    SciPy's pearsonr and spearmanr take no weights, which here are a resample.
+    """
     total = weight.sum()
     x, y = x - weight @ x / total, y - weight @ y / total
     xx, yy = weight @ (x * x), weight @ (y * y)

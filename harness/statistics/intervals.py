@@ -23,7 +23,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.bootstrap import bootstrap_means
+from harness.statistics.resampling import bootstrap_means
 from harness.statistics.units import Units, Values, units_of
 
 FEW_UNITS = 40
@@ -148,7 +148,12 @@ def unit_intervals(
 
 
 def t_quantile(p: float, df: float) -> float:
-    """The t with P(T <= t) = p, of Student's t with `df` degrees of freedom; NaN for df <= 0."""
+    """The t with P(T <= t) = p, of Student's t with `df` degrees of freedom; NaN for df <= 0.
+
+    Raises ValueError for a p that is not between 0 and 1.
+    """
+    if not 0 < p < 1:
+        raise ValueError(f"a quantile's probability must be between 0 and 1, not {p}")
     from scipy.special import stdtrit
 
     return float(stdtrit(df, p))

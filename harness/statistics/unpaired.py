@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.intervals import FEW_UNITS, t_above, t_quantile, wilson
-from harness.statistics.permutation import permutation_test
-from harness.statistics.resampling import Randomisation
+from harness.statistics.resampling import Randomisation, permutation_test
 from harness.statistics.units import Units, as_columns, units_of
 
 
@@ -111,7 +110,10 @@ def compare_unpaired(
 def _welch(
     means: list[float], errors: list[float], sizes: list[int], level: float
 ) -> tuple[float, float, float]:
-    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread."""
+    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread.
+
+    SciPy's ttest_ind is the same for single observations, but takes no clusters.
+    """
     squares = [error**2 for error in errors]
     total = sum(squares)
     if min(sizes) < 2 or not total > 0:

@@ -84,6 +84,9 @@ def test_students_t_where_a_table_or_a_closed_form_has_it() -> None:
     for nothing in (t_quantile(0.975, 0), t_quantile(0.975, -1), t_above(1, 0)):
         assert math.isnan(nothing)
     assert math.isnan(t_above(math.nan, 5))
+    for p in (0.0, 1.0, 1.5, math.nan):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            t_quantile(p, 5)
 
 
 def test_the_bootstrap_is_scipys_within_monte_carlo_error() -> None:

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.statistics.paired import PairedComparison, compare_paired, outcomes
-from harness.statistics.paired_tests import equivalence, paired_t, wilcoxon
+from harness.statistics.paired import (
+    PairedComparison,
+    compare_paired,
+    equivalence,
+    outcomes,
+    paired_t,
+    wilcoxon,
+)
 
 FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
 SECOND = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
