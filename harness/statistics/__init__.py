@@ -5,4 +5,12 @@ Nothing here knows what a query, a dataset or a run is. Values come as a matrix 
 is a label for each observation, where observations that share one are not independent: whole
 clusters are then resampled, flipped and counted. Results come as one record a metric. Bad shapes
 raise ValueError.
+
+* Means: `intervals`, on the sums and counts of `units`, resampled in `resampling`.
+* Two systems: `paired` on the same observations, `unpaired` on different ones; `corrections` where
+  there are many tests, `power` for what could have been shown.
+* Looked at while data come in: `sequential` and `betting`. Counts: `proportions`.
+* Two measures or two annotators: `correlation`, `agreement`.
+
+Distributions and tests are SciPy's where it has them; a line beside each that is not says why.
 """

@@ -154,6 +154,7 @@ def _p(log_wealth: npt.ArrayLike) -> Values:
 
 def _last_refuted(x: Values, times: Values, limit: float) -> float:
     """The largest mean, to within a step below, against which betting on above has `limit`."""
+    # Not SciPy's bisect, which may end on either side of the root: the interval would not be exact.
     low, high = 0.0, 1.0
     while high - low > _STEP:
         middle = (low + high) / 2

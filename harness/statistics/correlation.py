@@ -21,8 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.intervals import FEW_UNITS
-from harness.statistics.student_t import quantile
+from harness.statistics.intervals import FEW_UNITS, t_quantile
 from harness.statistics.units import Ints, Values, cluster_codes
 
 RESAMPLES = 2_000
@@ -123,7 +122,10 @@ def _both(pair: list[_Distinct], weight: Values) -> tuple[float, float]:
 
 
 def _r(x: Values, y: Values, weight: Values) -> float:
-    """Weighted Pearson coefficient; NaN where one of the two does not vary."""
+    """Weighted Pearson coefficient; NaN where one of the two does not vary.
+
+    SciPy's pearsonr and spearmanr take no weights, which here are a resample.
+    """
     total = weight.sum()
     x, y = x - weight @ x / total, y - weight @ y / total
     xx, yy = weight @ (x * x), weight @ (y * y)
@@ -149,7 +151,7 @@ def _jackknife(value: float, without: Values, level: float) -> tuple[float, floa
         return None
     g, z = len(without), np.arctanh(without)
     error = np.sqrt((g - 1) / g * ((z - z.mean()) ** 2).sum())
-    reach = quantile((1 + level) / 2, g - 1) * error
+    reach = t_quantile((1 + level) / 2, g - 1) * error
     return tuple(np.tanh([np.arctanh(value) - reach, np.arctanh(value) + reach]).tolist())
 
 

@@ -23,8 +23,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.bootstrap import bootstrap_means
-from harness.statistics.student_t import quantile
+from harness.statistics.resampling import bootstrap_means
 from harness.statistics.units import Units, Values, units_of
 
 FEW_UNITS = 40
@@ -124,7 +123,7 @@ def unit_intervals(
     results = []
     for at, name in enumerate(methods):
         if name == "t":
-            reach = quantile((1 + level) / 2, int(g[at]) - 1) * errors[at]
+            reach = t_quantile((1 + level) / 2, int(g[at]) - 1) * errors[at]
             lows[at] = max(means[at] - reach, low_bound)
             highs[at] = min(means[at] + reach, high_bound)
         elif name == "wilson":
@@ -148,8 +147,29 @@ def unit_intervals(
     return results
 
 
+def t_quantile(p: float, df: float) -> float:
+    """The t with P(T <= t) = p, of Student's t with `df` degrees of freedom; NaN for df <= 0.
+
+    Raises ValueError for a p that is not between 0 and 1.
+    """
+    if not 0 < p < 1:
+        raise ValueError(f"a quantile's probability must be between 0 and 1, not {p}")
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, p))
+
+
+def t_above(t: float, df: float) -> float:
+    """P(T >= t), all digits kept in the far tail; NaN for a NaN `t` and for df <= 0."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -t))
+
+
 def wilson(proportion: float, n: int, level: float) -> tuple[float, float]:
     """Wilson's score interval of a proportion (1927; Brown, Cai & DasGupta 2001, equation 4)."""
+    # Not SciPy's, of binomtest(): 0.6 ms instead of 2 us for each cell of a table of scores, and
+    # a second to import scipy.stats.
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (proportion + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(proportion * (1 - proportion) / n + (z / (2 * n)) ** 2)

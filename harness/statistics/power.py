@@ -1,14 +1,25 @@
-"""What a paired design could have shown: smallest detectable difference, size for a wanted one."""
+"""What a design can show: smallest detectable difference, and how many units a wanted one takes.
+
+* `power_of` and `paired_power`: the same observations under two systems.
+* `UnpairedPower`: two groups of different units, looked at once or at any time.
+* `units_for_half_width`: no difference, but one mean whose interval is to be narrow.
+
+Only the spread of what was observed is used, never the observed difference: the power to find the
+difference that happened to be found is the p value in other words (Hoenig & Heisey 2001).
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.student_t import quantile
+from harness.statistics.intervals import t_quantile
+from harness.statistics.sequential import MINIMUM, TUNED_FOR, mixture_interval
 from harness.statistics.units import Units, as_columns, units_of
 
 
@@ -42,16 +53,7 @@ class PairedPower:
         if math.isnan(self.detectable):
             return None
         spread = self.standard_error * math.sqrt(self.units)
-        low, high = 1, 2  # the smallest number that suffices is in (low, high]
-        while _reach(high, self.level, self.power) * spread > abs(difference):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            if _reach(middle, self.level, self.power) * spread > abs(difference):
-                low = middle
-            else:
-                high = middle
-        return high
+        return _first(lambda n: _reach(n, self.level, self.power) * spread <= abs(difference))
 
     def observations_needed(self, difference: float) -> int | None:
         """Observations that would show `difference`, in clusters as large as these."""
@@ -117,5 +119,87 @@ def _reach(units: int, level: float, power: float) -> float:
     """Detectable difference of `units` units whose standard deviation is 1."""
     if units < 2:
         return np.inf
-    total = quantile((1 + level) / 2, units - 1) + quantile(power, units - 1)
+    total = t_quantile((1 + level) / 2, units - 1) + t_quantile(power, units - 1)
     return total / math.sqrt(units)
+
+
+@dataclass(frozen=True)
+class UnpairedPower:
+    """The power of comparing the means of two groups, to which a unit goes with chance `split`.
+
+    `deviation_a` and `deviation_b` are the standard deviations of a unit's value in each. Power is
+    `power`, two-sided, at 1 - `level`.
+    """
+
+    deviation_a: float
+    deviation_b: float
+    split: float = 0.5
+    level: float = 0.95
+    power: float = 0.8
+    tuned_for: float = TUNED_FOR
+
+    def detectable(self, units: int, *, any_time: bool = False) -> float:
+        """The smallest true difference that `units` in all show with probability `power`.
+
+        Looked at once: (t_{(1 + level) / 2} + t_{power}) * standard error, with units - 2 degrees
+        of freedom. At `any_time`: the reach and the standard error of `difference_sequence` at that
+        moment; a little pessimistic, as it may have been shown before. NaN where there is no spread
+        or none is known, infinite where there are too few units.
+        """
+        if not self.deviation_a + self.deviation_b > 0:
+            return math.nan
+        smaller = units * min(self.split, 1 - self.split)
+        if units < 4 or (any_time and smaller < MINIMUM):
+            return math.inf
+        a, b = self.deviation_a**2, self.deviation_b**2
+        welch = a / self.split + b / (1 - self.split)
+        error = math.sqrt(welch / units)
+        if any_time:
+            pooled = a / (1 - self.split) + b / self.split
+            error = math.sqrt(max(welch, pooled) / units)
+            _, reach = mixture_interval(0, 1, units, level=self.level, tuned_for=self.tuned_for)
+            return (float(reach) + NormalDist().inv_cdf(self.power)) * error
+        df = units - 2
+        return (t_quantile((1 + self.level) / 2, df) + t_quantile(self.power, df)) * error
+
+    def units_needed(self, difference: float, *, any_time: bool = False) -> int | None:
+        """Units in all, of both groups, that would show `difference`.
+
+        None where there is no spread, or none is known. Raises ValueError for a difference of 0.
+        """
+        if not difference or math.isnan(difference):
+            raise ValueError("the wanted difference must not be 0")
+        if not self.deviation_a + self.deviation_b > 0:
+            return None
+        return _first(lambda n: self.detectable(n, any_time=any_time) <= abs(difference))
+
+
+def units_for_half_width(
+    standard_error: float, units: int, half_width: float, *, level: float = 0.95
+) -> int | None:
+    """The least number of units whose t interval has that half-width, or a smaller one.
+
+    t_{(1 + level) / 2, n - 1} s / sqrt(n) <= half_width, where s = standard_error * sqrt(units) is
+    the spread seen in `units` units: the sample-size formula of a mean (Cochran 1977, section 4.6),
+    with t for the normal quantile. It takes the spread for known: what is needed in the end differs
+    as far as the spread of these units is not that of all. None where they show no spread (fewer
+    than two, or all equal). Raises ValueError for a half-width of 0 or less.
+    """
+    if not half_width > 0:
+        raise ValueError(f"the half-width must be above 0, not {half_width}")
+    if units < 2 or not standard_error > 0:
+        return None
+    spread, p = standard_error * math.sqrt(units), (1 + level) / 2
+    return _first(lambda n: t_quantile(p, n - 1) * spread / math.sqrt(n) <= half_width)
+
+
+def _first(enough: Callable[[int], bool]) -> int:
+    """The least whole number above 1 from which on `enough` holds."""
+    # SciPy's root finders are for continuous functions.
+    low, high = 1, 2  # it is in (low, high]
+    while not enough(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -12,10 +12,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.intervals import FEW_UNITS, wilson
-from harness.statistics.permutation import permutation_test
-from harness.statistics.randomisation import Randomisation
-from harness.statistics.student_t import quantile, two_sided_p
+from harness.statistics.intervals import FEW_UNITS, t_above, t_quantile, wilson
+from harness.statistics.resampling import Randomisation, permutation_test
 from harness.statistics.units import Units, as_columns, units_of
 
 
@@ -112,15 +110,18 @@ def compare_unpaired(
 def _welch(
     means: list[float], errors: list[float], sizes: list[int], level: float
 ) -> tuple[float, float, float]:
-    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread."""
+    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread.
+
+    SciPy's ttest_ind is the same for single observations, but takes no clusters.
+    """
     squares = [error**2 for error in errors]
     total = sum(squares)
     if min(sizes) < 2 or not total > 0:
         return math.nan, math.nan, math.nan
     df = total**2 / sum(s**2 / (g - 1) for s, g in zip(squares, sizes, strict=True))
     difference, error = means[0] - means[1], math.sqrt(total)
-    reach = quantile((1 + level) / 2, df) * error
-    return difference - reach, difference + reach, two_sided_p(difference / error, df)
+    reach = t_quantile((1 + level) / 2, df) * error
+    return difference - reach, difference + reach, 2 * t_above(abs(difference) / error, df)
 
 
 def _proportions(means: list[float], sizes: list[int], level: float) -> tuple[float, float, float]:

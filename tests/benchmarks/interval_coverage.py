@@ -16,8 +16,8 @@ from statistics import NormalDist
 
 import numpy as np
 
-from harness.statistics.bootstrap import bootstrap_means
 from harness.statistics.intervals import unit_intervals
+from harness.statistics.resampling import bootstrap_means
 from harness.statistics.units import Units, Values
 
 # Questions in each of LoCoMo's ten conversations.

@@ -18,7 +18,7 @@ import numpy as np
 
 from harness.statistics.intervals import mean_intervals
 from harness.statistics.paired import compare_paired
-from harness.statistics.randomisation import sign_flip_test
+from harness.statistics.resampling import sign_flip_test
 from harness.statistics.units import Values, units_of
 
 RESAMPLES = 10_000

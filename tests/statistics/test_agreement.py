@@ -15,8 +15,6 @@ from harness.statistics.agreement import (
     krippendorff_alpha,
     percent_agreement,
 )
-from harness.statistics.half_width import units_for_half_width
-from harness.statistics.intervals import mean_intervals
 
 _ = math.nan
 KRIPPENDORFF = np.array(
@@ -171,21 +169,3 @@ def test_wrong_shapes_are_refused() -> None:
     ):
         with pytest.raises(ValueError):
             call()
-
-
-def test_so_many_units_give_the_wanted_half_width() -> None:
-    """Drawn with exactly that spread, the t interval is as narrow as wanted, one unit less is not.
-
-    The normal formula (1.96 s / d)^2 = 61.5 is what a table of sample sizes has for s 0.2, d 0.05.
-    """
-    wanted = units_for_half_width(0.2 / math.sqrt(20), 20, 0.05)
-    assert wanted == 64  # 61.5 and some for t
-    for n, narrow in ((wanted, True), (wanted - 1, False)):
-        values = np.random.default_rng(n).normal(size=n)
-        values = 0.5 + 0.2 * (values - values.mean()) / values.std(ddof=1)
-        (interval,) = mean_intervals(values, method="t")
-        assert ((interval.high - interval.low) / 2 <= 0.05) is narrow
-    assert units_for_half_width(0.0, 20, 0.05) is None
-    assert units_for_half_width(math.nan, 1, 0.05) is None
-    with pytest.raises(ValueError):
-        units_for_half_width(0.1, 20, 0)

@@ -1,12 +1,23 @@
-"""Intervals of means: against SciPy and statsmodels, by simulated coverage, at the edges."""
+"""Intervals of means: against SciPy and statsmodels, by simulated coverage, at the edges.
+
+Student's t, which they take from SciPy, is checked against what is not SciPy's.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics.intervals import Interval, mean_intervals, unit_intervals
+from harness.statistics.intervals import (
+    Interval,
+    mean_intervals,
+    t_above,
+    t_quantile,
+    unit_intervals,
+)
 from harness.statistics.units import Units, units_of
 
 SIZES = np.array([199, 105, 193, 260, 242, 158, 190, 239, 196, 204])
@@ -21,6 +32,61 @@ def conversations(generator: np.random.Generator, datasets: int, icc: float) -> 
 
 def coverage(intervals: list[Interval], true: float) -> float:
     return float(np.mean([i.low <= true <= i.high for i in intervals]))
+
+
+@pytest.mark.parametrize(
+    ("p", "df", "expected"),
+    [
+        (0.001, 4, -7.1731822197823085),
+        (0.025, 9, -2.2621571627982055),
+        (0.8, 49, 0.84901839853807707),
+        (0.975, 3.7, 2.8675207071911894),
+        (0.99995, 499, 3.9222730509440507),
+        (0.975, 6979, 1.9603039581337135),
+        (0.975, 1e6, 1.959966356814107),
+    ],
+)
+def test_quantiles_of_students_t(p: float, df: float, expected: float) -> None:
+    """The incomplete beta function's root with 40 digits, by mpmath 1.4."""
+    assert t_quantile(p, df) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("t", "df", "expected"),
+    [
+        (0.01, 49, 0.49603094565417664),
+        (2.0, 3.7, 0.060908600952617003),
+        (-1.5, 29.3, 0.92784308955263658),
+        (6.0, 9, 0.00010124966103382033),
+        (31.0, 9, 9.2687910622709995e-11),
+        (31.0, 499, 1.0281502826231696e-118),
+        (1.96, 1e6, 0.024998033792634895),
+    ],
+)
+def test_tails_of_students_t(t: float, df: float, expected: float) -> None:
+    """The incomplete beta function with 40 digits, by mpmath 1.4."""
+    assert t_above(t, df) == pytest.approx(expected, rel=1e-12)
+    assert t_above(-t, df) == pytest.approx(1 - expected, rel=1e-12)
+
+
+def test_students_t_where_a_table_or_a_closed_form_has_it() -> None:
+    table = {1: 12.706, 2: 4.303, 5: 2.571, 10: 2.228, 30: 2.042, 60: 2.000, 120: 1.980}
+    for df, expected in table.items():
+        assert round(t_quantile(0.975, df), 3) == expected
+    for p in (1e-6, 0.01, 0.3, 0.5, 0.9, 0.9999):
+        cauchy, two = math.tan(math.pi * (p - 0.5)), (2 * p - 1) / math.sqrt(2 * p * (1 - p))
+        assert t_quantile(p, 1) == pytest.approx(cauchy, rel=1e-10, abs=1e-12)
+        assert t_quantile(p, 2) == pytest.approx(two, rel=1e-10, abs=1e-12)
+    for t in (-40.0, -1.0, 0.0, 0.5, 3.0):
+        assert t_above(t, 1) == pytest.approx(0.5 - math.atan(t) / math.pi, rel=1e-12)
+        assert t_above(t, 2) == pytest.approx(0.5 - t / 2 / math.sqrt(2 + t * t), rel=1e-11)
+    assert (t_above(math.inf, 5), t_above(-math.inf, 5)) == (0, 1)
+    for nothing in (t_quantile(0.975, 0), t_quantile(0.975, -1), t_above(1, 0)):
+        assert math.isnan(nothing)
+    assert math.isnan(t_above(math.nan, 5))
+    for p in (0.0, 1.0, 1.5, math.nan):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            t_quantile(p, 5)
 
 
 def test_the_bootstrap_is_scipys_within_monte_carlo_error() -> None:

@@ -10,8 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.statistics.paired import PairedComparison, compare_paired, outcomes
-from harness.statistics.paired_tests import equivalence, paired_t, wilcoxon
+from harness.statistics.paired import (
+    PairedComparison,
+    compare_paired,
+    equivalence,
+    outcomes,
+    paired_t,
+    wilcoxon,
+)
+
+FIRST = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+SECOND = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+"""Hours of sleep gained by two drugs, the data of Student (1908); R has them as `sleep`."""
 
 value = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0, math.nan])
 
@@ -135,6 +145,15 @@ def test_the_paired_t_test_is_scipys() -> None:
             (peer.statistic, peer.df, peer.pvalue), rel=1e-9
         )
     assert math.isnan(paired_t([1.0, 1.0], [0.9, 0.9])[0].p)
+
+
+def test_the_paired_t_test_of_students_own_data_is_rs() -> None:
+    """What R prints for t.test(extra ~ group, data = sleep, paired = TRUE)."""
+    [mine] = paired_t(FIRST, SECOND)
+    assert (round(mine.statistic, 4), mine.df, round(mine.p, 6)) == (-4.0621, 9, 0.002833)
+    [compared] = compare_paired(FIRST, SECOND)
+    low, high = compared.difference.low, compared.difference.high
+    assert (round(low, 7), round(high, 7)) == (-2.4598858, -0.7001142)
 
 
 def test_the_cluster_t_test_keeps_its_level_where_the_plain_one_does_not() -> None:

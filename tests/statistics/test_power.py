@@ -7,12 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from harness.statistics.paired_tests import paired_t
-from harness.statistics.power import paired_power, power_of
+from harness.statistics.intervals import mean_intervals
+from harness.statistics.paired import paired_t
+from harness.statistics.power import (
+    UnpairedPower,
+    paired_power,
+    power_of,
+    units_for_half_width,
+)
+from harness.statistics.sequential import difference_sequence
+from harness.statistics.unpaired import compare_unpaired
 
 
 @pytest.mark.parametrize("n", [6, 10, 80, 1982])
-def test_the_detectable_difference_is_statsmodels(n: int) -> None:
+def test_the_detectable_difference_in_pairs_is_statsmodels(n: int) -> None:
     from statsmodels.stats.power import TTestPower
 
     differences = np.random.default_rng(n).normal(0, 0.3, n)
@@ -23,7 +31,7 @@ def test_the_detectable_difference_is_statsmodels(n: int) -> None:
     assert found.detectable == pytest.approx(effect * found.deviation, rel=0.01)
 
 
-def test_the_number_needed_is_statsmodels() -> None:
+def test_the_number_of_pairs_needed_is_statsmodels() -> None:
     from statsmodels.stats.power import TTestPower
 
     [found] = power_of(np.random.default_rng(1).normal(0, 0.3, 50))
@@ -74,3 +82,65 @@ def test_where_no_spread_is_known_nothing_is_claimed(
     [found] = paired_power(differences, np.zeros(len(differences)), clusters)
     assert math.isnan(found.detectable)
     assert found.units_needed(0.1) is None
+
+
+@pytest.mark.parametrize(("split", "wanted"), [(0.5, 0.1), (0.2, 0.05), (0.5, -0.3)])
+def test_the_number_of_two_groups_needed_is_statsmodels(split: float, wanted: float) -> None:
+    from statsmodels.stats.power import TTestIndPower
+
+    power = UnpairedPower(0.4, 0.4, split)
+    in_a = TTestIndPower().solve_power(
+        effect_size=abs(wanted) / 0.4, alpha=0.05, power=0.8, ratio=(1 - split) / split
+    )
+    needed = power.units_needed(wanted)
+    assert needed == pytest.approx(in_a / split, rel=0.01)
+    assert power.detectable(needed) <= abs(wanted) < power.detectable(needed - 1)
+
+
+def test_that_many_units_of_two_groups_find_it_four_times_of_five() -> None:
+    generator = np.random.default_rng(1)
+    power = UnpairedPower(0.5, 0.2, 0.3)
+    needed = power.units_needed(0.1)
+    in_a = np.arange(needed) < 0.3 * needed
+    values = np.where(in_a[:, None], generator.normal(0.1, 0.5, (needed, 2000)), 0)
+    values = np.where(in_a[:, None], values, generator.normal(0, 0.2, (needed, 2000)))
+    tests = compare_unpaired(values[in_a], values[~in_a], resamples=0)
+    assert np.mean([test.p <= 0.05 for test in tests]) == pytest.approx(0.8, abs=0.04)
+
+
+def test_at_any_time_it_takes_more_and_then_finds_it_at_least_as_often() -> None:
+    generator = np.random.default_rng(2)
+    power = UnpairedPower(0.5, 0.5)
+    once, needed = power.units_needed(0.1), power.units_needed(0.1, any_time=True)
+    assert 1.5 * once < needed < 2.5 * once
+    in_a = generator.random((1000, needed)) < 0.5
+    values = generator.normal(0, 0.5, (1000, needed)) + 0.1 * in_a
+    found = (difference_sequence(values, in_a).p[:, -1] <= 0.05).mean()
+    assert 0.78 < found < 0.92
+
+
+def test_what_cannot_be_known_of_two_groups() -> None:
+    assert UnpairedPower(math.nan, 1).units_needed(0.1) is None
+    assert UnpairedPower(0, 0).units_needed(0.1) is None
+    assert math.isnan(UnpairedPower(math.nan, 1).detectable(100))
+    assert math.isinf(UnpairedPower(1, 1).detectable(150, any_time=True))
+    with pytest.raises(ValueError, match="not be 0"):
+        UnpairedPower(1, 1).units_needed(0)
+
+
+def test_so_many_units_give_the_wanted_half_width() -> None:
+    """Drawn with exactly that spread, the t interval is as narrow as wanted, one unit less is not.
+
+    The normal formula (1.96 s / d)^2 = 61.5 is what a table of sample sizes has for s 0.2, d 0.05.
+    """
+    wanted = units_for_half_width(0.2 / math.sqrt(20), 20, 0.05)
+    assert wanted == 64  # 61.5 and some for t
+    for n, narrow in ((wanted, True), (wanted - 1, False)):
+        values = np.random.default_rng(n).normal(size=n)
+        values = 0.5 + 0.2 * (values - values.mean()) / values.std(ddof=1)
+        (interval,) = mean_intervals(values, method="t")
+        assert ((interval.high - interval.low) / 2 <= 0.05) is narrow
+    assert units_for_half_width(0.0, 20, 0.05) is None
+    assert units_for_half_width(math.nan, 1, 0.05) is None
+    with pytest.raises(ValueError):
+        units_for_half_width(0.1, 20, 0)

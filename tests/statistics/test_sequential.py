@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from harness.statistics.betting import Bets, balanced, betting_interval, betting_p
-from harness.statistics.running import Moments, running_clustered, running_mean
 from harness.statistics.sequential import (
+    Moments,
     difference_sequence,
     mean_sequence,
     mixture_interval,
     mixture_p,
+    running_clustered,
+    running_mean,
 )
 
 

@@ -25,6 +25,18 @@ def test_welchs_interval_and_p_are_scipys() -> None:
         assert (mine.n_a, mine.n_b) == (40 - at, 70)
 
 
+def test_welchs_test_of_students_own_data_is_rs() -> None:
+    """What R prints for t.test(extra ~ group, data = sleep): hours of sleep gained by two drugs."""
+    first = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]
+    second = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]
+    [mine] = compare_unpaired(first, second)
+    assert (round(mine.p, 5), round(mine.low, 7), round(mine.high, 7)) == (
+        0.07939,
+        -3.3654832,
+        0.2054832,
+    )
+
+
 def test_few_units_are_dealt_in_every_way_as_scipy_does() -> None:
     generator = np.random.default_rng(2)
     a, b = generator.normal(0.8, 1, 6), generator.normal(0, 1, 5)

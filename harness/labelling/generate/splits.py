@@ -48,7 +48,10 @@ def fraction(seed: int, text: str) -> float:
 
 
 def groups(n: int, ties: Iterable[Sequence[int]]) -> list[int]:
-    """The group of each of n documents, named by its first one; `ties` are documents together."""
+    """The group of each of n documents, named by its first one; `ties` are documents together.
+
+    SciPy's DisjointSet takes three times as long, and a fifth of a second to import.
+    """
     parent = list(range(n))
 
     def root(at: int) -> int:

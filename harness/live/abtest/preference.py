@@ -13,9 +13,9 @@ from harness.live.abtest.plan import Plan
 from harness.live.abtest.records import Clicks
 from harness.live.abtest.text import between, heading, number, p_value, wrapped
 from harness.statistics.betting import betting_interval, betting_p
-from harness.statistics.binomial import binomial_p
 from harness.statistics.intervals import mean_intervals
 from harness.statistics.power import power_of
+from harness.statistics.proportions import binomial_p
 from harness.statistics.sequential import MINIMUM, mean_sequence
 
 # --------------------

@@ -11,11 +11,11 @@ from harness.live.abtest.records import Column, Flags, Records
 from harness.live.abtest.split_report import PERMUTED_TO, SplitMetric, SplitReport
 from harness.statistics.betting import balanced, betting_interval, betting_p
 from harness.statistics.corrections import holm
-from harness.statistics.sample_ratio import sample_ratio
+from harness.statistics.power import UnpairedPower
+from harness.statistics.proportions import sample_ratio
 from harness.statistics.sequential import difference_sequence
 from harness.statistics.units import Ints, Values
 from harness.statistics.unpaired import compare_unpaired
-from harness.statistics.unpaired_power import UnpairedPower
 
 
 def split_report(plan: Plan, records: Records, level: float) -> SplitReport:

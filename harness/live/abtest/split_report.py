@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.live.abtest.plan import Plan
 from harness.live.abtest.text import between, heading, number, p_value, wrapped
-from harness.statistics.sample_ratio import SampleRatio
+from harness.statistics.proportions import SampleRatio
 from harness.statistics.sequential import MINIMUM
 
 PERMUTED_TO = 2_000  # units up to which the permutation test is made too

@@ -151,7 +151,10 @@ class Drift:
 
 
 def _divergence(a: Counts, b: Counts) -> float:
-    """Jensen-Shannon divergence in bits of the distributions that two counts make."""
+    """Jensen-Shannon divergence in bits of the distributions that two counts make.
+
+    SciPy's jensenshannon takes the root of it, which is NaN where rounding left it below 0.
+    """
     if not a.sum() or not b.sum():
         return float("nan")
     p, q = a / a.sum(), b / b.sum()

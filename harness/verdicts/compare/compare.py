@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.retrievers.extras import need
 from harness.statistics.corrections import CORRECTIONS, holm
 from harness.statistics.unpaired import UnpairedComparison, compare_unpaired
 from harness.verdicts.compare.comparison import Comparison, Group, Options
@@ -128,8 +127,6 @@ def _check(options: Options) -> None:
     for test in options.tests:
         if test not in TESTS:
             raise UsageError(f"unknown test {test!r}{near(test, list(TESTS))}")
-    if "wilcoxon" in options.tests:
-        need("Wilcoxon's test", "scipy")
     if options.equivalence is not None and not options.equivalence > 0:
         raise UsageError(f"the margin of equivalence must be above 0, not {options.equivalence}")
     if not (0 < options.level < 1 and 0 < options.power < 1 and options.resamples >= 1):

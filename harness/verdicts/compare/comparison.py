@@ -7,8 +7,7 @@ from typing import Any
 
 from harness.errors import UsageError, near
 from harness.statistics.intervals import Interval
-from harness.statistics.paired import PairedComparison
-from harness.statistics.paired_tests import Equivalence
+from harness.statistics.paired import Equivalence, PairedComparison
 from harness.verdicts.compare.scored import Differing
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from harness.statistics.intervals import Interval
-from harness.statistics.paired_tests import Equivalence
+from harness.statistics.paired import Equivalence
 from harness.verdicts.compare.comparison import Cell, Comparison, Group, Pair, Table
 
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}

@@ -11,8 +11,14 @@ import numpy.typing as npt
 from harness.schema import Ability
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.statistics.paired import PairedComparison, compare_paired
-from harness.statistics.paired_tests import Equivalence, equivalence, paired_t, wilcoxon
+from harness.statistics.paired import (
+    Equivalence,
+    PairedComparison,
+    compare_paired,
+    equivalence,
+    paired_t,
+    wilcoxon,
+)
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun
 

@@ -8,7 +8,7 @@ import pytest
 from harness import ABTest
 from harness.errors import UsageError
 from harness.live.abtest.routing import Router
-from harness.statistics.binomial import binomial_p
+from harness.statistics.proportions import binomial_p
 
 
 def test_the_arm_of_a_unit_never_changes() -> None:

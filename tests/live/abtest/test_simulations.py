@@ -9,7 +9,7 @@ import pytest
 import traffic
 
 from harness.statistics.betting import betting_p
-from harness.statistics.binomial import binomial_p
+from harness.statistics.proportions import binomial_p
 from harness.statistics.sequential import mean_sequence
 
 TESTS = 400

@@ -8,8 +8,7 @@ import numpy as np
 
 from harness.live.abtest.routing import team_draft
 from harness.statistics.betting import balanced, betting_p
-from harness.statistics.running import running_clustered, running_mean
-from harness.statistics.sequential import difference_sequence
+from harness.statistics.sequential import difference_sequence, running_clustered, running_mean
 from harness.statistics.units import Values, units_of
 
 Generator = np.random.Generator

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.statistics.randomisation import sign_flip_test
+from harness.statistics.resampling import sign_flip_test
 from harness.statistics.units import units_of
 
 

@@ -1,0 +1,74 @@
+"""Shares against a known chance: the binomial test, and the check that a split is what was planned.
+
+A sample-ratio mismatch asks: did as many units come to each arm as the split says? Where they did
+not, something other than chance decides who is seen in which arm (a crash, a slow page, a bot
+filter, a wrong router), and no comparison of the arms means what it seems to.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.statistics.betting import betting_p
+
+EXACT_TO = 100_000  # observations; beyond, the chi-square test is the same to many digits
+_ALIKE = 1e-7  # probabilities that differ by less are equal but for rounding
+ALARM = 0.001  # the usual threshold: a false alarm stops a test (Fabijan et al. 2019, KDD)
+
+
+def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
+    """Two-sided p of `successes` in `n` tries of a known chance; 1 for no tries.
+
+    The probability of all outcomes no more likely than this one (Sterne 1954), exact up to
+    `EXACT_TO` tries; beyond that Pearson's chi-square test, one degree of freedom, no continuity
+    correction. Raises ValueError for numbers that cannot be.
+    """
+    if not 0 < chance < 1:
+        raise ValueError(f"chance {chance} must be between 0 and 1")
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}")
+    if n == 0:
+        return 1.0
+    # SciPy's binomtest and chisquare say the same, after a second to import scipy.stats.
+    from scipy.special import chdtrc, gammaln
+
+    if n > EXACT_TO:
+        return float(chdtrc(1, (successes - n * chance) ** 2 / (n * chance * (1 - chance))))
+    k = np.arange(n + 1)
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    log_p = ways + k * math.log(chance) + (n - k) * math.log1p(-chance)
+    return float(min(1.0, np.exp(log_p[log_p <= log_p[successes] + _ALIKE]).sum()))
+
+
+@dataclass(frozen=True)
+class SampleRatio:
+    """Units in each arm against the split that was planned.
+
+    `p` is the exact binomial test (chi-square beyond 100,000 units), right when looked at once;
+    `always_p` is the betting p over the units in the order in which they came, exact at any time.
+    `alarm` where either is below `ALARM`: a false one in at most 1 test of 500 if p is looked at
+    once, 1 of 1000 if only `always_p` is.
+    """
+
+    units_a: int
+    units_b: int
+    split: float
+    p: float
+    always_p: float
+    alarm: bool
+
+
+def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
+    """Check the arms of units, one entry a unit, in the order in which they were first seen.
+
+    Raises ValueError for a split that is not between 0 and 1.
+    """
+    arms = np.asarray(in_a, bool)
+    a = int(arms.sum())
+    p = binomial_p(a, len(arms), split)
+    always_p = float(betting_p(arms, split)[-1]) if len(arms) else 1.0
+    return SampleRatio(a, len(arms) - a, split, p, always_p, min(p, always_p) < ALARM)
