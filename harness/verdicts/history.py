@@ -1,4 +1,6 @@
-"""history.jsonl: one line a run, only ever appended; ids and numbers, no text of a dataset.
+"""history.jsonl, one line a run, and what the tests of one night show together.
+
+The file is only ever appended to, and holds ids and numbers, no text of a dataset:
 
 | key | what |
 |---|---|
@@ -15,9 +17,9 @@
 | change | what a paired comparison with the last time says: see `harness.testing.nightly.change` |
 | changed | settings that are others than the last time: what, before, now |
 
-What a test shows depends on all tests of its night, so the lines hold p as it is, not corrected:
-`harness.verdicts.history` corrects. A line that a crash cut off is the last one; it is dropped,
-and removed when the next one is written.
+The lines hold p as it is, not corrected, since what a test shows depends on all tests of its night:
+`verdicts` corrects. A line that a crash cut off is the last one; it is dropped, and removed when
+the next one is written.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ def series_of(line: Line) -> Series:
 
 
 def read_history(path: Path) -> tuple[list[Line], int]:
-    """The lines of a history, and how many bytes a crash left behind them (0 mostly).
+    """The lines of a history, and how many bytes of a line that a crash cut off follow them.
 
     Raises UsageError, naming file and line, for a file that is not there or holds anything else.
     """
@@ -149,9 +151,7 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
         lock.release()
 
 
-# --------------------
-# What the tests of one night show together: a change is one only after Holm over the list.
-# --------------------
+# -- What the tests of one night show together -----------------------------------------------------
 
 ROSE, FELL = "rose", "fell"
 NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "cannot be told"
@@ -220,5 +220,5 @@ def verdicts(lines: Iterable[Line]) -> Verdicts:
 def _said(cell: dict[str, float], p: float, tests: int, alpha: float) -> str:
     if p <= alpha:
         return ROSE if cell["difference"] > 0 else FELL
-    # Holm multiplies the least p of that many tests by their number.
+    # The least of m p values is multiplied by m in Holm's correction.
     return OPEN if cell["smallest"] * tests > alpha else NOT_SHOWN

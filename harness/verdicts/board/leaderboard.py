@@ -2,6 +2,7 @@
 
 Its form is `leaderboard.schema.json` beside this file. Runs that do not compare (another dataset,
 fingerprint, granularity, text, split, depth, set of queries, version) stand on boards of their own.
+A system has a range of ranks, not one rank, where intervals cannot tell it from others.
 """
 
 from __future__ import annotations
@@ -14,26 +15,6 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.verdicts.board.entries import read_entry
-
-# --------------------
-# Ranks as ranges, where intervals cannot tell systems apart.
-# --------------------
-
-
-def rank_ranges(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
-    """The best and the worst rank of each system, from 1, by (low, high) intervals of its value.
-
-    The best is one below the systems whose whole interval lies above its own, the worst is as many
-    places from the end as systems lie wholly below it. Where intervals overlap, the order is open;
-    a paired comparison of two runs can often tell more (`harness compare`).
-    """
-    low = np.array([interval[0] for interval in intervals], float)
-    high = np.array([interval[1] for interval in intervals], float)
-    above = (low[None, :] > high[:, None]).sum(axis=1)
-    below = (high[None, :] < low[:, None]).sum(axis=1)
-    n = len(intervals)
-    return [(int(a) + 1, n - int(b)) for a, b in zip(above, below, strict=True)]
-
 
 SCHEMA_VERSION = 2
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
@@ -78,6 +59,21 @@ def as_json(built: dict[str, Any]) -> bytes:
 def unscored(results: Path) -> list[str]:
     """Names of the run folders that have no scores, and are not on the board for that."""
     return [folder.name for folder in _runs(results) if not (folder / "scores.json").is_file()]
+
+
+def rank_ranges(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
+    """The best and the worst rank of each system, from 1, by (low, high) intervals of its value.
+
+    The best is one below the systems whose whole interval lies above its own, the worst is as many
+    places from the end as systems lie wholly below it. Where intervals overlap, the order is open;
+    a paired comparison of two runs can often tell more (`harness compare`).
+    """
+    low = np.array([interval[0] for interval in intervals], float)
+    high = np.array([interval[1] for interval in intervals], float)
+    above = (low[None, :] > high[:, None]).sum(axis=1)
+    below = (high[None, :] < low[:, None]).sum(axis=1)
+    n = len(intervals)
+    return [(int(a) + 1, n - int(b)) for a, b in zip(above, below, strict=True)]
 
 
 def _runs(results: Path) -> list[Path]:

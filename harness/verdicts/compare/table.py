@@ -14,10 +14,9 @@ from harness.statistics.intervals import Interval, mean_intervals
 from harness.statistics.paired import PairedComparison, compare_paired
 from harness.statistics.paired_tests import Equivalence, equivalence, paired_t, wilcoxon
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
-from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun
+from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values
 
 Flags = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float64]
 Places = tuple[int, int]
 
 
