@@ -12,9 +12,8 @@ from harness.live.monitor.alerts import RATES
 from harness.live.monitor.held import SECONDS
 from harness.live.monitor.monitor import Monitor
 from harness.pages import local_server
-from harness.pages.html import ASSETS, VENDOR, page
+from harness.pages.html import ASSETS, PLOT, page
 from harness.pages.local_server import HTML, Answer, Request, as_json
-from harness.pages.report import LIBRARIES
 
 # --------------------
 # A monitor's numbers for Prometheus, through its own client library.
@@ -176,7 +175,7 @@ def monitor_page(data: dict[str, Any], *, live: bool = True) -> bytes:
         data,
         styles=[_SHARED / "colours.css", _SHARED / "page.css", _OWN / "monitor.css"],
         scripts=scripts,
-        libraries=[(VENDOR / code, VENDOR / f"{name}-LICENSE.txt") for code, name in LIBRARIES],
+        libraries=PLOT,
         live=live,
     )
 
