@@ -26,7 +26,6 @@ from harness.schema import Ability, as_datetime
 Place = tuple[str, str | None]
 """A query, and the document to be judged for it; None for a query without any."""
 
-
 SHOWN = ("title", "timestamp", "speaker", "session")
 """What is shown of a document beside its text."""
 

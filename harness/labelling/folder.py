@@ -49,14 +49,10 @@ from harness.labelling.records import Candidate, Judgements, Line, check
 
 VERSION = 1
 
-
 CONSTRUCTION = "construction"
 """The name under which judgements by construction are kept; no annotator can have it."""
 
-
 _NAME = re.compile(r"\w[\w.\-]{0,63}")
-
-
 Record = dict[str, Any]
 
 

@@ -30,7 +30,6 @@ from harness.statistics.agreement import (
 PRECISION = 0.05
 """The half-width that is wanted, where nobody says otherwise."""
 
-
 _ABILITIES = {str(ability): number for number, ability in enumerate(Ability)}
 
 

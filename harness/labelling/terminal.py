@@ -15,17 +15,9 @@ from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, 
 from harness.labelling.resolving import Resolving
 
 _WIDEST = 100
-
-
 _AROUND = 14  # lines of a screen that are not the document
-
-
 _MOVES = {"right": "next", ">": "next", "left": "previous", "<": "previous", "s": "then"}
-
-
 _ESCAPES = {"[C": "right", "[D": "left", "OC": "right", "OD": "left"}
-
-
 _BACK = {"\x7f": "left", "\b": "left"}
 
 

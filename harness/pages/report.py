@@ -26,13 +26,10 @@ from harness.verdicts.compare.scored import Block, ScoredRun
 VERSION = 1
 """Of the form of the object."""
 
-
 SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""
 
-
 _STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "report/questions.css")
-
 
 _SCRIPTS = (
     *("shared/page.js", "report/table.js", "shared/charts.js", "report/metric_charts.js"),
@@ -40,13 +37,8 @@ _SCRIPTS = (
     *("report/question.js", "report/questions.js", "report/report.js"),
 )
 
-
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
-
-
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
-
-
 _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
 
 

@@ -42,7 +42,8 @@ Line = dict[str, Any]
 Series = tuple[str, str]
 """Dataset and system, as a list calls them."""
 
-_REMEDY = "name another folder with history = ... in the [nightly] table"
+REMEDY = "name another folder with history = ... in the [nightly] table"
+"""What to do where the folder of a history cannot be written."""
 _TEXTS = ("night", "dataset", "system", "at", "state")
 
 
@@ -109,7 +110,7 @@ class History:
         import orjson
 
         line = orjson.loads(data := orjson.dumps(line))  # as whoever reads it will find it
-        with disk_errors(self.path.parent, _REMEDY), open(self.path, "ab") as file:
+        with disk_errors(self.path.parent, REMEDY), open(self.path, "ab") as file:
             file.write(data + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -126,17 +127,17 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
     from filelock import FileLock, Timeout
 
     path = folder / NAME
-    with disk_errors(folder, _REMEDY):
+    with disk_errors(folder, REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f".{NAME}.lock", timeout=0)
         try:
             lock.acquire()
         except Timeout:
             raise UsageError(
-                f"{path}: another list is being run into this history; wait for it, or {_REMEDY}"
+                f"{path}: another list is being run into this history; wait for it, or {REMEDY}"
             ) from None
     try:
-        with disk_errors(folder, _REMEDY):
+        with disk_errors(folder, REMEDY):
             if not path.exists():
                 path.touch()
                 fsync_path(folder)

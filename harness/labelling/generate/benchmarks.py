@@ -27,14 +27,11 @@ CHEAP = 100_000_000
 """Bytes of documents up to which a prepared dataset is looked at unasked: a few seconds."""
 _PORTION = 5000
 
-
 RUN = 8
 """Words of a run that is looked for."""
 
-
 SHARE = 0.7
 """The share of a text's runs from which on it is nearly the same."""
-
 
 Int64 = npt.NDArray[np.int64]
 

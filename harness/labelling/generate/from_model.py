@@ -28,15 +28,11 @@ from harness.labelling.generate.written import Made
 from harness.schema import Ability
 
 ANSWERS = "answers.jsonl"
-
-
 _ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
-
 
 _SYSTEM = (
     "You write test questions for a search engine. Answer with one JSON object and nothing else."
 )
-
 
 _TASK = """Write {number} that a person could type who does not know that the document below exists,
 and that the document alone answers.
@@ -53,14 +49,12 @@ Answer with JSON of this form:
 Document:
 {document}"""
 
-
 _POINTING = re.compile(
     r"\b(?:this|the (?:above|given|following|provided)) "
     r"(?:document|text|passage|article|page|note|excerpt)\b|"
     r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
     re.IGNORECASE,
 )
-
 
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
 

@@ -34,10 +34,7 @@ from harness.retrievers.words import Words
 SHOWN = 50
 """Examples that are kept of each finding; the counts are of all."""
 
-
 LEAKAGE = "leakage.json"
-
-
 Found = dict[str, Any]
 
 

@@ -22,13 +22,10 @@ QUOTED = 5
 
 Int64 = npt.NDArray[np.int64]
 
-
 Embed = Callable[[Sequence[str]], Vectors]
 """Texts to vectors of length 1, shape (texts, dimension)."""
 
-
 _AT_ONCE = 256  # with a block of documents its cosines take 64 MB
-
 
 _DIGITS = 4
 """Decimals of a similarity: what is left after machines have added up in different orders."""

@@ -24,10 +24,8 @@ DEFAULT = "What does this document say about {topic}?"
 TOPIC = "topic"
 _TELLS = ("id", "_id", "text", "haystack")  # fields that would give the answer away
 
-
 SHARED = 10
 """How many other documents may fit a query: with more, it tells no document apart."""
-
 
 Int64 = npt.NDArray[np.int64]
 

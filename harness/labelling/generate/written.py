@@ -18,14 +18,11 @@ from harness.labelling.records import Candidate
 GENERATED = "generated"
 """The field of label.json, and of a query, that says how it was made."""
 
-
 MARK = ".generated"
 """A file that says whose folder it is, also where a call was stopped before label.json."""
 
-
 GRADE = 3
 """The grade of the document that a query was made from: it holds the answer."""
-
 
 REASONS = ("same text", "topic", "field", "similarity")
 """Why a document is proposed, in this order.
@@ -33,7 +30,6 @@ REASONS = ("same text", "topic", "field", "similarity")
 It has the words of the query's document; it holds the query's topic; it has the same value in the
 template's field; it is near by its vector.
 """
-
 
 Settings = dict[str, Any]
 

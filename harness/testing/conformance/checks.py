@@ -74,7 +74,7 @@ def _outcome(
     return Outcome(name, state, said, perf_counter() - start)
 
 
-# -- the checks -----------------------------------------------------------------------------------
+# -- The checks ------------------------------------------------------------------------------------
 
 
 def finds(retriever: Retriever, spec: RetrieverSpec) -> str:

@@ -131,8 +131,6 @@ def _texts(values: Any) -> bool:
 
 
 _QUESTION = re.compile(r"locomo_(\d+)_qa(\d+)")
-
-
 _TURN = re.compile(r"D(\d+):\d+")
 
 

@@ -18,8 +18,6 @@ from harness.verdicts.analyze.causes import Flags
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Rows
 
 Terms = npt.NDArray[np.int32]
-
-
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
 
 

@@ -19,10 +19,8 @@ from harness.verdicts.analyze.causes import Flags
 
 Rows = npt.NDArray[np.int32]
 
-
 EMPTY = -2
 """A place in which nothing was returned."""
-
 
 UNKNOWN = -1
 """A place with a text, or an id, that no document of the haystack was found for."""

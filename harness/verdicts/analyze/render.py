@@ -18,12 +18,8 @@ from harness.verdicts.analyze.errata import BothKeys
 WORST = 10
 """Queries in the table of the worst ones."""
 
-
 _SHOWN_ABOVE = 3
-
-
 _WIDTH = 100
-
 
 LONGEST = 500
 """Characters of a text that are given; the dataset has the rest."""
