@@ -21,8 +21,8 @@ from harness.live.abtest.records import (
     Lines,
     gather,
     gather_clicks,
-    journal_lines,
     read_plan,
+    read_records,
 )
 from harness.live.abtest.routing import Arm, Interleaved, team_draft, unit_id
 from harness.live.abtest.split import split_report
@@ -252,7 +252,7 @@ def report(
     """The report of a test from its journal, which may be growing. Raises UsageError."""
     journal = Path(path)
     plan = read_plan(journal)
-    return _report(plan, journal_lines(journal), str(journal), level, wanted)
+    return _report(plan, read_records(journal), str(journal), level, wanted)
 
 
 def _report(

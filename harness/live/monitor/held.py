@@ -67,11 +67,11 @@ class Held:
         self.position: Any = None
 
     def cells(self) -> dict[str, Cell]:
-        """Numbers of the window by ability; see measure.py."""
+        """Numbers of the window by ability; see `measure`."""
         return cells(self.window, self.metrics, list(self.abilities))
 
     def drift(self) -> dict[str, Any] | None:
-        """Words of the window against those of the labels; see drift.py."""
+        """Words of the window against those of the labels; see `drift`."""
         return None if self.words is None else self.words.measure()
 
     def ability(self, name: str | None) -> int:
