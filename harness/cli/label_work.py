@@ -25,12 +25,6 @@ def add_work(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--no-open", action="store_true", help="open no browser")
 
 
-def check_port(options: argparse.Namespace) -> None:
-    """Raises UsageError for a port that cannot be."""
-    if options.port is not None and not 0 <= options.port < 1 << 16:
-        raise UsageError(f"--port must be from 0 to 65535, not {options.port}")
-
-
 def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
     """In the terminal, or on a page until it is stopped."""
     if options.terminal:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import lines
+from harness.cli.semantic import semantic_table
 from harness.schema import Ability
 
 _COLUMNS = {
@@ -35,8 +36,6 @@ def print_scores(
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
     if "semantic" in summary:
-        from harness.cli.semantic import semantic_table
-
         print()
         print(semantic_table(summary["semantic"]))
     extra = lines.below(summary, record)

@@ -220,7 +220,8 @@ class Keys:
     """Where keys come from. Used as a context, so that a terminal is left as it was found.
 
     A key is a character, `left` or `right`; an empty text is the end of input. On a terminal it
-    counts at once; without one (a pipe, Windows) it is the first character of a line.
+    counts at once; without one (a pipe, Windows) it is the first character of a line. Not curses,
+    which takes the whole screen and needs a terminal.
     """
 
     def __init__(self, source: TextIO | None = None) -> None:
