@@ -22,9 +22,8 @@ import numpy.typing as npt
 from harness.files import disk_errors, write_bytes
 from harness.live.logs.recall import Feedback, Recall
 from harness.live.monitor.alerts import METRICS, Alert, Alerts, Rules
-from harness.live.monitor.held import SECONDS, Held
 from harness.live.monitor.measure import feedback
-from harness.live.monitor.state import read_state, snapshot, write_state
+from harness.live.monitor.state import SECONDS, Held, read_state, snapshot, write_state
 from harness.live.monitor.window import Columns, Scorer, as_columns, tested
 
 _TOGETHER = 64  # recalls scored in one step
