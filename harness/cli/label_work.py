@@ -1,4 +1,4 @@
-"""How judging is begun by `harness label start`, `open` and `resolve`: on a page, or here."""
+"""How `harness label start`, `open` and `resolve` let people judge: on a page or in the terminal."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class Annotating:
         ):
             raise UsageError(f"not in the pool: query {query!r}, document {document!r}")
         self._journal.refresh()
-        if not self.held.says(line):  # a page that had no answer asks again
+        if not self.held.says(line):  # a page that got no answer sends its line again
             self._journal.append(line)
 
     def undo(self, here: Place | None = None) -> Place | None:

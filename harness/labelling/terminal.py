@@ -7,7 +7,6 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, TextIO
 
 from harness.labelling.annotating import Annotating
@@ -78,7 +77,7 @@ def _act(face: Any, view: Mapping[str, Any], key: str, keys: Keys) -> Mapping[st
     if place is None or not on:
         return view
     now: Mapping[str, Any] = face.view(place)
-    # Who contradicts what was judged before is told so, there.
+    # A mark that contradicts earlier grades is answered with a warning, at the same place.
     return now if "unanswerable" in line and now.get("warning") else now["then"]
 
 
@@ -239,12 +238,7 @@ class Keys:
             tty.setcbreak(self._source)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._restore()
 
     @property

@@ -62,7 +62,7 @@ def assert_quality(
         if baseline is not None:
             found += _no_drops(source, run, baseline, wanted, max_drop)
     except HarnessError as error:
-        # Nothing above this line is the caller's: the message says it all.
+        # The trace would show our code alone, and the message says everything.
         raise error.with_traceback(None) from None
     for heard in LISTENING:
         heard += [one.plain() for one in found]

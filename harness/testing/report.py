@@ -44,7 +44,7 @@ def evaluate(
     try:
         return _evaluate(retrieve, cases, k, metrics)
     except HarnessError as error:
-        # Nothing above this line is the caller's: the message says it all.
+        # The trace would show our code alone, and the message says everything.
         raise error.with_traceback(None) from None
 
 

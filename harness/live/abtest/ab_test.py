@@ -10,7 +10,6 @@ from datetime import datetime
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from harness.errors import UsageError, near
@@ -203,12 +202,7 @@ class ABTest:
     def __enter__(self) -> ABTest:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _keep(self, record: dict[str, Any]) -> None:

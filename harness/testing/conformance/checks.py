@@ -78,7 +78,7 @@ def _outcome(
 
 
 def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """It answers at all; which notes it finds is its own affair."""
+    """It answers at all; which notes it finds is not judged."""
     notes = corpus(NOTES)
     retriever.index(notes)
     found = ask(retriever, notes, QUESTIONS, 3)

@@ -92,8 +92,8 @@ def _order(head: dict[str, Any]) -> tuple[str, ...]:
 def _rank(entries: list[dict[str, Any]]) -> None:
     """Give every cell its `rank`, [best, worst], among the cells that it compares with.
 
-    Systems that were shown the answer key have no rank, nor have cells without an interval, nor
-    such of fewer queries than others: who fails on the hard ones must not rise by it.
+    Systems that were shown the answer key have no rank. Nor have cells without an interval, nor
+    those over fewer queries than others: to fail on hard queries must not raise a rank.
     """
     cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for entry in entries:
