@@ -1,4 +1,4 @@
-"""How `harness label start`, `open` and `resolve` let people judge: on a page or in the terminal."""
+"""How `harness label start`, `open` and `resolve` let people judge: on a page or in a terminal."""
 
 from __future__ import annotations
 
