@@ -38,6 +38,7 @@ from harness.files import disk_errors, fields_of, read_toml, tables, write_bytes
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
 from harness.statistics.power import PairedPower
+from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Options, Table
 from harness.verdicts.compare.scored import Block, ScoredRun
@@ -203,7 +204,7 @@ def _no_drops(folder: Path, baseline: Path, rules: Rules) -> list[Check]:
     """All drops in one comparison, so that they are corrected together."""
     metrics = tuple(dict.fromkeys(rule.metric for rule in rules.no_drops))
     protocols = tuple(dict.fromkeys(rule.protocol for rule in rules.no_drops if rule.protocol))
-    categories = any(rule.slice not in _ABILITIES for rule in rules.no_drops)
+    categories = any(rule.slice not in SLICES for rule in rules.no_drops)
     options = Options(
         protocols=protocols,
         metrics=metrics,
@@ -214,17 +215,6 @@ def _no_drops(folder: Path, baseline: Path, rules: Rules) -> list[Check]:
     tables = compare([baseline, folder], options).groups[0].tables
     unit = ScoredRun.read(folder).scores["dataset"]["granularity"]
     return [_no_drop(rule, tables, unit, baseline, rules.alpha) for rule in rules.no_drops]
-
-
-_ABILITIES = (
-    "all",
-    "answerable",
-    "lookup",
-    "multi-hop",
-    "temporal",
-    "knowledge-update",
-    "abstention",
-)
 
 
 def _no_drop(
