@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli.options import Verbs
+from harness.errors import UsageError
 
 
 def add(verbs: Verbs) -> None:
@@ -35,7 +36,6 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Print the report of each journal."""
-    from harness.errors import UsageError
     from harness.live.abtest.ab_test import report
 
     place = Path(options.journal)
@@ -59,8 +59,6 @@ def call(options: argparse.Namespace) -> int:
 
 def _wanted(given: list[str]) -> dict[str, float]:
     """METRIC=DIFFERENCE as a mapping. Raises UsageError."""
-    from harness.errors import UsageError
-
     wanted = {}
     for text in given:
         name, _, value = text.rpartition("=")

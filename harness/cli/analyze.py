@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, load_plugins
 from harness.errors import UsageError
 
 
@@ -49,13 +49,11 @@ def call(options: argparse.Namespace) -> int:
     if options.run is None:
         raise UsageError("a run folder is missing; `harness analyze --rules` needs none")
 
-    from harness.retrievers.registry import load_file
     from harness.runs.folder.run_folder import RunFolder, dataset_of_run
     from harness.verdicts.analyze.analyze import analyze
     from harness.verdicts.analyze.render import Texts, as_dict, render
 
-    for plugin in options.plugin or ():
-        load_file(Path(plugin))
+    load_plugins(options)
     folder = Path(options.run)
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such run folder; `harness score` makes one of a run file")

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli import label_generate
-from harness.cli.label_work import add_work, check_port, work
-from harness.cli.options import Verbs, parameters
+from harness.cli.label_work import add_work, work
+from harness.cli.options import Verbs, check_port, load_plugins, parameters
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -164,12 +164,10 @@ def call_start(options: argparse.Namespace) -> int:
     from harness.files import disk_errors
     from harness.labelling.folder import annotator_name
     from harness.labelling.start import start
-    from harness.retrievers.registry import load_file
 
     annotator_name(options.annotator)
-    check_port(options)
-    for plugin in options.plugin:
-        load_file(Path(plugin))
+    check_port(options.port)
+    load_plugins(options)
     folder = Path(options.out).expanduser()
     if folder.is_file():
         raise UsageError(f"--out {folder}: is a file; name a folder")
@@ -193,13 +191,8 @@ def call_start(options: argparse.Namespace) -> int:
     )
     added = [
         f"{n} {words}"
-        for name, words in (
-            ("documents", "documents"),
-            ("queries", "queries"),
-            ("systems", "systems"),
-            ("candidates", "candidates"),
-        )
-        if (n := started.added.get(name))
+        for words in ("documents", "queries", "systems", "candidates")
+        if (n := started.added.get(words))
     ]
     if started.new:
         print(f"{folder}: {size}", flush=True)
@@ -214,7 +207,7 @@ def call_open(options: argparse.Namespace) -> int:
     """Judge."""
     from harness.labelling.annotating import Annotating
 
-    check_port(options)
+    check_port(options.port)
     return work(Annotating(Path(options.folder).expanduser(), options.annotator), options)
 
 
@@ -222,7 +215,7 @@ def call_resolve(options: argparse.Namespace) -> int:
     """Settle conflicts."""
     from harness.labelling.resolving import Resolving
 
-    check_port(options)
+    check_port(options.port)
     return work(Resolving(Path(options.folder).expanduser(), options.annotator), options)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.options import Verbs, add_output
+from harness.errors import UsageError
 
 
 def add(verbs: Verbs) -> None:
@@ -110,7 +111,6 @@ def _add_similarity(parser: argparse.ArgumentParser, about: str) -> None:
 
 def call_generate(options: argparse.Namespace) -> int:
     """Generate, and say what was made and what the checks found."""
-    from harness.errors import UsageError
     from harness.labelling.generate import render
     from harness.labelling.generate.endpoint import Chat
     from harness.labelling.generate.generate import Choices, generate
@@ -173,8 +173,6 @@ def _print(found: dict[str, Any], options: argparse.Namespace, text: Any) -> Non
 
 def _similarity(text: str) -> float | None:
     """A cosine, or None for `off`. Raises UsageError."""
-    from harness.errors import UsageError
-
     if text == "off":
         return None
     try:

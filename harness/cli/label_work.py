@@ -1,4 +1,4 @@
-"""How judging is begun by `harness label start`, `open` and `resolve`: on a page, or here."""
+"""How `harness label start`, `open` and `resolve` let people judge: on a page or in a terminal."""
 
 from __future__ import annotations
 
@@ -23,12 +23,6 @@ def add_work(parser: argparse.ArgumentParser, name: str) -> None:
     parser.add_argument("--terminal", action="store_true", help="here, without a browser")
     parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
     parser.add_argument("--no-open", action="store_true", help="open no browser")
-
-
-def check_port(options: argparse.Namespace) -> None:
-    """Raises UsageError for a port that cannot be."""
-    if options.port is not None and not 0 <= options.port < 1 << 16:
-        raise UsageError(f"--port must be from 0 to 65535, not {options.port}")
 
 
 def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:

@@ -103,7 +103,6 @@ def _times(record: dict[str, Any]) -> Line | None:
 
 def _embeddings(record: dict[str, Any]) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
-
     reported = embedders(record.get("reported_by_the_system", []))
     asked = sum(one["texts_asked"] for one in reported)
     if not asked:

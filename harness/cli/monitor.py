@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs, add_output, add_view, view_arguments
+from harness.cli.options import Verbs, add_output, add_view, check_port, view_arguments
 from harness.errors import UsageError
 
 
@@ -61,12 +61,11 @@ def call(options: argparse.Namespace) -> int:
     from harness.live.monitor.alerts import METRICS, Rules, Settings, threshold
     from harness.live.monitor.follow import Follower
     from harness.live.monitor.monitor import Monitor
-    from harness.live.monitor.table import teller
+    from harness.live.monitor.terminal import teller
 
     if not Path(options.log).exists():
         raise UsageError(f"{options.log}: no such log file or folder")
-    if options.port is not None and not 0 <= options.port < 1 << 16:
-        raise UsageError(f"--port must be from 0 to 65535, not {options.port}")
+    check_port(options.port)
     if options.once and options.port is not None:
         raise UsageError("--once serves no page; leave --port out")
     file = Settings.read(Path(options.config)) if options.config else Settings()
@@ -97,7 +96,7 @@ def _window(given: int | None, of_file: int | None) -> int:
 
 def _once(options: argparse.Namespace, follower: Any) -> int:
     """Everything that there is by now."""
-    from harness.live.monitor.table import table
+    from harness.live.monitor.terminal import table
 
     monitor, tally = follower.monitor, follower.tally
     fresh = monitor.position is None
@@ -122,7 +121,7 @@ def _once(options: argparse.Namespace, follower: Any) -> int:
 def _live(options: argparse.Namespace, follower: Any) -> int:
     """Until Ctrl-C or SIGTERM."""
     from harness.live.monitor.served import server
-    from harness.live.monitor.table import follow
+    from harness.live.monitor.terminal import follow
 
     monitor, name = follower.monitor, Path(options.log).name
     port = 9464 if options.port is None else options.port

@@ -67,6 +67,20 @@ def matching(options: argparse.Namespace) -> Any:
     return Matching(options.match_f1, options.match_semantic)
 
 
+def load_plugins(options: argparse.Namespace) -> None:
+    """Import the files of `--plugin`, which register retrievers and datasets."""
+    from harness.retrievers.registry import load_file
+
+    for plugin in options.plugin or ():
+        load_file(Path(plugin))
+
+
+def check_port(port: int | None) -> None:
+    """Raises UsageError for a `--port` that cannot be; None, where none was named, can."""
+    if port is not None and not 0 <= port < 1 << 16:
+        raise UsageError(f"--port must be from 0 to 65535, not {port}")
+
+
 def add_output(parser: argparse.ArgumentParser) -> None:
     """What is printed."""
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -75,10 +89,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """Arguments for `open_dataset` from the options of `add_view`; imports the plug-ins."""
-    from harness.retrievers.registry import load_file
-
-    for plugin in options.plugin or ():
-        load_file(Path(plugin))
+    load_plugins(options)
     return {
         "granularity": options.granularity or "",
         "text": options.text or "",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, load_plugins
 from harness.errors import UsageError
 
 
@@ -62,13 +62,11 @@ def call(options: argparse.Namespace) -> int:
     from harness.cli.lines import size
     from harness.files import disk_errors, write_bytes
     from harness.pages.report import check_pair, report_data, report_page
-    from harness.retrievers.registry import load_file
     from harness.runs.folder.run_folder import dataset_of_run
 
     check_pair(folders)
     out = _out(options, folders)
-    for plugin in options.plugin or ():
-        load_file(Path(plugin))
+    load_plugins(options)
     dataset = dataset_of_run(folders[0], source=options.source)
     data = report_data(folders, dataset, shown=options.ranks, share=options.share)
     page = report_page(data)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, load_plugins
 
 
 def add(verbs: Verbs) -> None:
@@ -24,13 +24,11 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Print the list."""
     import inspect
-    from pathlib import Path
 
     from harness.retrievers.extras import install, there
-    from harness.retrievers.registry import find, load_file, names, parameters
+    from harness.retrievers.registry import find, names, parameters
 
-    for plugin in options.plugin or ():
-        load_file(Path(plugin))
+    load_plugins(options)
     rows: list[dict[str, Any]] = []
     for name in names():
         factory = find(name)

@@ -109,7 +109,7 @@ def _suite(options: argparse.Namespace, known: set[str]) -> int:
             _known(run)
         except UsageError as error:
             if not raised_by_code(error):
-                raise  # there is no such thing; code that is there and broken costs its runs alone
+                raise  # an unknown name ends the list; broken code fails its own runs only
     found = None
     if plan is None:
         done = run_all(runs, _run_one)

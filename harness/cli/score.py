@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
     Verbs,
@@ -18,6 +19,10 @@ from harness.cli.options import (
 )
 from harness.cli.semantic import add_semantic, score_expected, threshold
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.dataset.reader import Dataset
+    from harness.scoring.protocols import Choices
 
 
 def add(verbs: Verbs) -> None:
@@ -73,12 +78,10 @@ def call(options: argparse.Namespace) -> int:
             raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
         return _by_qrels(options, path)
 
-    from harness.cli.tables import show
     from harness.dataset.prepare import open_dataset
     from harness.runs.folder.from_hits import resolve_again
     from harness.runs.folder.imported import import_rankings
-    from harness.runs.folder.run_folder import RunFolder, dataset_of_run
-    from harness.runs.folder.scored import score_run
+    from harness.runs.folder.run_folder import dataset_of_run
     from harness.scoring.protocols import fitting
 
     choices, semantic = scoring_choices(options), threshold(options)
@@ -102,10 +105,26 @@ def call(options: argparse.Namespace) -> int:
             strict=options.strict,
             matching=matching(options),
         )
+    _score(folder, dataset, choices, semantic, options)
+    return 0
+
+
+def _score(
+    folder: Path,
+    dataset: Dataset,
+    choices: Choices,
+    semantic: float | None,
+    options: argparse.Namespace,
+) -> dict[str, Any]:
+    """Score a run folder, and print; gives its run.json."""
+    from harness.cli.tables import show
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.scored import score_run
+
     scores = score_run(folder, dataset, choices, semantic=semantic)
     record = RunFolder(folder).record
     show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
-    return 0
+    return record
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
@@ -122,13 +141,10 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 def _of_log(options: argparse.Namespace, path: Path) -> int:
     """The scores of what a system logged."""
-    from harness.cli.tables import show
     from harness.dataset.prepare import open_dataset
     from harness.files import read_json
     from harness.live.logs.mapping import Mapping
     from harness.live.logs.to_run import LogChoices, import_log, log_lines
-    from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.scored import score_run
     from harness.scoring.protocols import fitting
 
     if not options.dataset:
@@ -153,9 +169,7 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
         strict=options.strict,
         matching=matching(options),
     )
-    scores = score_run(folder, dataset, choices, semantic=semantic)
-    record = RunFolder(folder).record
-    show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
+    record = _score(folder, dataset, choices, semantic, options)
     if not (options.json or options.quiet):
         feedback = folder / "feedback.json"
         print("\n".join(log_lines(record, read_json(feedback) if feedback.is_file() else None)))

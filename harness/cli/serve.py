@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, check_port, load_plugins
 from harness.errors import UsageError
 
 
@@ -31,15 +31,12 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Serve until stopped."""
     from harness.pages.server import server
-    from harness.retrievers.registry import load_file
 
     results = Path(options.results)
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    if not 0 <= options.port < 1 << 16:
-        raise UsageError(f"--port must be from 0 to 65535, not {options.port}")
-    for plugin in options.plugin or ():
-        load_file(Path(plugin))
+    check_port(options.port)
+    load_plugins(options)
     try:
         serving = server(results, options.port)
     except OSError as error:

@@ -154,7 +154,7 @@ def run_all(
             if night is not None:
                 if options.resume and night.is_of_another_night(folder, record):
                     options = copy.copy(options)
-                    options.resume = False  # what an earlier list measured is no news
+                    options.resume = False  # a run that an earlier list measured is measured again
                     folder, summary, record = run_one(options)
                 _tell(night, options, folder, summary)
         except Exception as error:  # the rest of the list goes on

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import lines
+from harness.cli.semantic import semantic_table
 from harness.schema import Ability
 from harness.scoring.scores import main_block
 
@@ -36,8 +37,6 @@ def print_scores(
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
     if "semantic" in summary:
-        from harness.cli.semantic import semantic_table
-
         print()
         print(semantic_table(summary["semantic"]))
     extra = lines.below(summary, record)

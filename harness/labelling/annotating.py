@@ -1,7 +1,13 @@
-"""One annotator at work: what is shown at each place, and what a key press comes to.
+"""One annotator at work: what is asked in which order, what is shown, and what a key press does.
 
 The page and the terminal are two faces of this. Everything that counts is on the disk: a session
 that begins again stands where the last one ended.
+
+Queries come in one random order for everybody, so that those that were judged when somebody stops
+are a random sample of all; a share of them, the first ones, is everybody's. A query of the rest
+belongs to who judges it first. The documents of a query come in an order of each annotator's own,
+which says nothing of systems and ranks. All orders come from the project's seed and the ids alone:
+they hold from one day to the next, and what is added later falls in between.
 """
 
 from __future__ import annotations
@@ -17,19 +23,11 @@ from harness.labelling.folder import CONSTRUCTION, Journal, Project, annotator_n
 from harness.labelling.records import RELEVANT, Judgements, Line, check
 from harness.schema import Ability, as_datetime
 
-# --------------------
-# What an annotator is asked, and in which order.
-#
-# Queries come in one random order for everybody, so that those that were judged when somebody
-# stops are a random sample of all; a share of them, the first ones, is everybody's. A query of
-# the rest belongs to who judges it first. The documents of a query come in an order of each
-# annotator's own, which says nothing of systems and ranks. All orders come from the project's
-# seed and the ids alone: they hold from one day to the next, and what is added later falls in
-# between.
-# --------------------
-
 Place = tuple[str, str | None]
 """A query, and the document to be judged for it; None for a query without any."""
+
+SHOWN = ("title", "timestamp", "speaker", "session")
+"""What is shown of a document beside its text."""
 
 
 def query_order(project: Project) -> list[str]:
@@ -87,10 +85,6 @@ def is_done(place: Place, held: Judgements) -> bool:
 def _number(seed: int, *names: str) -> bytes:
     """A number as good as random, for sorting by."""
     return hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=8).digest()
-
-
-SHOWN = ("title", "timestamp", "speaker", "session")
-"""What is shown of a document beside its text."""
 
 
 class Annotating:
@@ -183,7 +177,7 @@ class Annotating:
         ):
             raise UsageError(f"not in the pool: query {query!r}, document {document!r}")
         self._journal.refresh()
-        if not self.held.says(line):  # a page that had no answer asks again
+        if not self.held.says(line):  # a page that got no answer sends its line again
             self._journal.append(line)
 
     def undo(self, here: Place | None = None) -> Place | None:

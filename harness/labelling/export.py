@@ -207,7 +207,7 @@ def _manifest(
 
 
 def _ability(project: Project, agreed: Consensus, query: str) -> str | None:
-    """What the exported query says; None: nobody said."""
+    """The ability that the exported query carries; None where nobody chose one."""
     if agreed.unanswerable.get(query):
         return Ability.ABSTENTION
     own = project.query[query].get("ability")

@@ -96,14 +96,14 @@ def _judge(session: Session, whose: Mapping[str, Any], body: Any) -> Answer:
     ids = place if isinstance(place, dict) else {}
     try:
         if body.get("undo") is True:
-            face: Any = session  # a place of one is none of the other
+            face: Any = session  # the two kinds of session have places of different types
             undone = face.undo(face.known(ids))
             ids = {} if undone is None else _view(session, undone)
         else:
-            session.judge(body.get("line"))  # type: ignore[arg-type] # it looks at it itself
+            session.judge(body.get("line"))  # type: ignore[arg-type] # `judge` checks it
             session.refresh()
             view = _view(session, ids)
-            # Who contradicts what was judged before is told so, there.
+            # A mark that contradicts earlier grades is answered with a warning, at the same place.
             told = "unanswerable" in body["line"] and view.get("warning")
             ids = view["then"] if body.get("go") == "on" and "then" in view and not told else view
     except OSError as error:

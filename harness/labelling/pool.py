@@ -1,4 +1,4 @@
-"""The systems of a pool, and their top k."""
+"""What a labelling project is made of: the top k of the pooled systems, and a file of queries."""
 
 from __future__ import annotations
 
@@ -17,10 +17,22 @@ from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
 from harness.files import fsync_path, write_bytes
 from harness.labelling.folder import Record, as_lines
+from harness.labelling.generate.splits import NAMES
 from harness.retrievers.registry import RetrieverSpec
 
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
+
+
+_FAMILY = "label-pool"
+_VARIANT = Variant(
+    "",
+    "documents and queries of a labelling project, without judgements",
+    "yours",
+    granularities=("document",),
+    needs_source=True,
+)
+_ENDINGS = ".jsonl, .csv, .tsv or .txt"
 
 
 @dataclass(frozen=True)
@@ -111,14 +123,10 @@ def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool
     return Pooled(ranks, record, folder.record["queries"]["failed"])
 
 
-_FAMILY = "label-pool"
-_VARIANT = Variant(
-    "",
-    "documents and queries of a labelling project, without judgements",
-    "yours",
-    granularities=("document",),
-    needs_source=True,
-)
+def _said(value: Any) -> str:
+    import orjson
+
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 @register_adapter(_FAMILY)
@@ -146,19 +154,7 @@ class LabelPool:
         Labelled().normalise(raw, view, out)
 
 
-def _said(value: Any) -> str:
-    import orjson
-
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-# --------------------
-# The queries to label, from .jsonl, .csv, .tsv or .txt: what a person has at hand.
-# --------------------
-
-ENDINGS = ".jsonl, .csv, .tsv or .txt"
-SPLITS = ("test", "dev", "train")
-"""The splits that the dataset `labelled` knows."""
+# -- The queries to label --------------------------------------------------------------------------
 
 
 def read_queries(path: Path) -> list[Record]:
@@ -169,7 +165,7 @@ def read_queries(path: Path) -> list[Record]:
     that is not as it must be, an id that stands twice, and a file without a query.
     """
     if not path.is_file():
-        raise UsageError(f"{path}: no such file; a file of queries ({ENDINGS}) is needed")
+        raise UsageError(f"{path}: no such file; a file of queries ({_ENDINGS}) is needed")
     file = TextFile(path)
     lines: dict[str, int] = {}
     found = []
@@ -201,7 +197,7 @@ def _records(file: TextFile) -> Iterator[tuple[int, dict[str, Any]]]:
             if text.strip():
                 yield line, {"text": text}
     else:
-        raise UsageError(f"{file}: the queries must be a file that ends in {ENDINGS}")
+        raise UsageError(f"{file}: the queries must be a file that ends in {_ENDINGS}")
 
 
 def _checked(file: TextFile, line: int, record: dict[str, Any]) -> Record:
@@ -215,8 +211,8 @@ def _checked(file: TextFile, line: int, record: dict[str, Any]) -> Record:
     for name in ("haystack", "category"):
         jsonl.optional_string(file, line, record, name)
     split = jsonl.optional_string(file, line, record, "split")
-    if split is not None and split not in SPLITS:
-        raise file.error(line, f"the split {split!r} is none of {', '.join(SPLITS)}; choose one")
+    if split is not None and split not in NAMES:
+        raise file.error(line, f"the split {split!r} is none of {', '.join(NAMES)}; choose one")
     if record.get("ability"):
         fields.ability(file, line, record)
     fields.answers(file, line, record)

@@ -67,6 +67,7 @@ def _judged(made: dict[str, Any]) -> list[str]:
 def _agreement(made: dict[str, Any]) -> str:
     if not made["agreement"]:
         return "Not measurable: fewer than two annotators judged."
+    # Not by tabulate: it would pad the columns, and exported files would change.
     lines = ["| on | measure | between | value | 95% interval | n | queries |"]
     lines.append("|---|---|---|---|---|---|---|")
     for one in made["agreement"]:

@@ -39,7 +39,12 @@ class SystemScore:
 
 @dataclass(frozen=True)
 class Scores:
-    """`scored` queries are judged to the end and have something relevant; the rest is why not."""
+    """What the systems of a pool score in one metric.
+
+    `scored` queries are judged to the end and have something relevant; `without_relevant`,
+    `unanswerable` and `unfinished` count the others, by why they are not scored. `pairs` says, for
+    each two systems, what difference these queries can show.
+    """
 
     metric: Metric
     precision: float

@@ -90,8 +90,11 @@ def _key(block: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 def _order(view: Mapping[str, Any]) -> tuple[bool, bool, str]:
-    """What a page opens with stands first: `memory` where there are several abilities, else `trec`,
-    and documents before the sessions that they were taken from."""
+    """What a page opens with stands first.
+
+    That is `memory` where there are several abilities, else `trec`; documents stand before the
+    sessions that they were taken from.
+    """
     abilities = set(view["slices"]) & set(Ability)
     protocol, unit = view["key"][0].partition("/")[0], view["key"][1]
     leading = "memory" if len(abilities) > 1 else "trec"

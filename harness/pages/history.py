@@ -19,7 +19,7 @@ from typing import Any
 
 import harness
 from harness.errors import UsageError
-from harness.pages.html import ASSETS, VENDOR, page
+from harness.pages.html import ASSETS, PLOT, page
 from harness.schema import Ability
 from harness.verdicts.history import (
     FELL,
@@ -41,7 +41,6 @@ _SCRIPTS = (
     *("shared/page.js", "shared/charts.js"),
     *("history/history_chart.js", "history/history_tables.js", "history/history.js"),
 )
-_LIBRARIES = (("d3-7.9.0.min.js", "d3"), ("plot-0.6.17.umd.min.js", "plot"))
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 _SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN)
 _DIGITS = 4
@@ -62,7 +61,7 @@ def history_page(path: Path) -> bytes:
         history_data(path),
         styles=[ASSETS / name for name in _STYLES],
         scripts=[ASSETS / name for name in _SCRIPTS],
-        libraries=[(VENDOR / code, VENDOR / f"{name}-LICENSE.txt") for code, name in _LIBRARIES],
+        libraries=PLOT,
     )
 
 

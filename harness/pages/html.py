@@ -19,6 +19,12 @@ from typing import Any
 ASSETS = Path(__file__).with_name("assets")
 VENDOR = Path(__file__).with_name("vendor")
 
+PLOT = tuple(
+    (VENDOR / code, VENDOR / f"{name}-LICENSE.txt")
+    for code, name in (("d3-7.9.0.min.js", "d3"), ("plot-0.6.17.umd.min.js", "plot"))
+)
+"""Observable Plot and its licence, for pages with charts: SVG takes the colours of the page."""
+
 _LEVEL = 9  # of gzip
 
 

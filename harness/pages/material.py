@@ -1,4 +1,4 @@
-"""Everything that a report is made from: a scored run folder beside its dataset."""
+"""What a report is made from: a scored run beside its dataset, and the texts that a page shows."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ from harness.scoring.ranks import Ranked, Ties, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.slices import Answered, Flags, slices
 from harness.verdicts.compare.scored import Block, ScoredRun
+
+LONGEST = 700
+"""Characters of a text that a page shows; the rest is in the dataset."""
 
 
 @dataclass(frozen=True)
@@ -116,12 +119,7 @@ class Material:
         return top
 
 
-# --------------------
-# Texts of a page, each stored once, and the documents that carry them.
-# --------------------
-
-LONGEST = 700
-"""Characters of a text that a page shows; the rest is in the dataset."""
+# -- Texts and documents of a page, each stored once -----------------------------------------------
 
 
 class Texts:

@@ -205,7 +205,7 @@ def _differences(values: Sequence[dict[str, Values]], metrics: Sequence[str]) ->
 
 
 def _rounded(values: Values) -> list[float | None]:
-    """Values to 4 significant digits behind the point, None for NaN; whole numbers as such."""
+    """Values to four decimals, None for NaN; whole numbers as such."""
     return [
         None if v != v else int(v) if v == int(v) else round(v, 4)
         for v in np.asarray(values, float).tolist()

@@ -1,4 +1,7 @@
-"""The report as an HTML page, from the object that `report_data` makes."""
+"""A report as one JSON object, and as the HTML page that draws it.
+
+No number on the page is made anywhere else than in that object.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.pages.curves import by_k, by_tokens, latency, risk
-from harness.pages.html import ASSETS, VENDOR, page
+from harness.pages.html import ASSETS, PLOT, page
 from harness.pages.material import Material
 from harness.pages.questions import questions
 from harness.schema import Ability
@@ -20,42 +23,19 @@ from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Comparison, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, ScoredRun
 
-STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "report/questions.css")
-SCRIPTS = (
+VERSION = 1
+"""Of the form of the object."""
+
+SHOWN = 10
+"""Places of each ranking that a page shows, unless told otherwise."""
+
+_STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "report/questions.css")
+
+_SCRIPTS = (
     *("shared/page.js", "report/table.js", "shared/charts.js", "report/metric_charts.js"),
     *("report/cost_charts.js", "report/abilities.js", "report/depth.js", "report/others.js"),
     *("report/question.js", "report/questions.js", "report/report.js"),
 )
-
-# Observable Plot draws SVG, which takes the colours of the page and stays sharp on a wall.
-LIBRARIES = (("d3-7.9.0.min.js", "d3"), ("plot-0.6.17.umd.min.js", "plot"))
-
-
-def report_page(data: dict[str, Any]) -> bytes:
-    """One self-contained file; needs no network and opens from the disk."""
-    return page(
-        title(data),
-        ASSETS / "report" / "report.html",
-        data,
-        styles=[ASSETS / name for name in STYLES],
-        scripts=[ASSETS / name for name in SCRIPTS],
-        libraries=[(VENDOR / code, VENDOR / f"{name}-LICENSE.txt") for code, name in LIBRARIES],
-    )
-
-
-def title(data: dict[str, Any]) -> str:
-    """What a report is about: `bm25 on locomo`."""
-    systems = " and ".join(run["system"] for run in data["runs"])
-    return f"{systems} on {data['dataset']['name']}"
-
-
-# --------------------
-# The one JSON object that a report page draws. No number on the page is made anywhere else.
-# --------------------
-
-VERSION = 1
-SHOWN = 10
-"""Places of each ranking that a page shows, unless told otherwise."""
 
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
@@ -100,6 +80,32 @@ def report_data(
         "queries": questions(materials, shown, share=share),
     }
     return data
+
+
+def report_page(data: dict[str, Any]) -> bytes:
+    """One self-contained file; needs no network and opens from the disk."""
+    return page(
+        title(data),
+        ASSETS / "report" / "report.html",
+        data,
+        styles=[ASSETS / name for name in _STYLES],
+        scripts=[ASSETS / name for name in _SCRIPTS],
+        libraries=PLOT,
+    )
+
+
+def title(data: dict[str, Any]) -> str:
+    """What a report is about: `bm25 on locomo`."""
+    systems = " and ".join(run["system"] for run in data["runs"])
+    return f"{systems} on {data['dataset']['name']}"
+
+
+def check_pair(folders: Sequence[Path]) -> None:
+    """Raises UsageError for more than two runs, or the same one twice."""
+    if len(folders) > 2:
+        raise UsageError("a report is about one run, or two; `harness compare` takes more")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UsageError(f"{folders[0]}: is named twice; a report sets two runs side by side")
 
 
 def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
@@ -238,11 +244,3 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "lost": pair.found.lost,
         "tied": pair.found.tied,
     }
-
-
-def check_pair(folders: Sequence[Path]) -> None:
-    """Raises UsageError for more than two runs, or the same one twice."""
-    if len(folders) > 2:
-        raise UsageError("a report is about one run, or two; `harness compare` takes more")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UsageError(f"{folders[0]}: is named twice; a report sets two runs side by side")

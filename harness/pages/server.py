@@ -1,7 +1,7 @@
-"""Boards and reports over HTTP, to this machine alone.
+"""Boards and reports of a folder of runs over HTTP, to this machine alone, while runs go on.
 
 A request names a run, never a path: names are looked up among the runs that there are, so nothing
-outside the folder can be asked for. Other sites cannot read the answers (see local_server).
+outside the folder can be asked for. Other sites cannot read the answers (see `local_server`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ from harness.runs.folder.run_folder import dataset_of_run
 from harness.verdicts.board.leaderboard import build
 from harness.verdicts.history import NAME
 
-# --------------------
-# A folder of runs while it changes: what is finished, and how far the others are.
-# --------------------
-
 _LOOKED_AT = ("run.json", "scores.json")
 Version = tuple[tuple[str, int, int], ...]
 
@@ -44,7 +40,10 @@ class _Journal:
 
 
 class Results:
-    """The runs below a folder. Nothing is written there."""
+    """The runs below a folder while it changes: what is finished, and how far the others are.
+
+    Nothing is written there.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

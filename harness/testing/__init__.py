@@ -1,8 +1,9 @@
 """Retrieval quality in a test suite of one's own: `assert_quality` and `evaluate`.
 
 `evaluate(retrieve, cases, k)` measures a function on cases; `assert_quality(run, recall_at_10=0.7)`
-holds that, or any scored run, against thresholds. The pytest plug-in (plugin.py) adds a fixture and
-a summary. Not to be taken for `harness.evaluate`, which is trec_eval's job on qrels and a run.
+holds that, or any scored run, against thresholds. The pytest plug-in (`harness.testing.plugin`)
+adds a fixture and a summary. Not to be taken for `harness.evaluate`, which is trec_eval's job on
+qrels and a run.
 
 Names are imported when they are first used: pytest loads this package at its start.
 """
@@ -26,6 +27,12 @@ _HOME = {
 
 __all__ = ["Checked", "Report", "assert_quality", "evaluate"]
 
+LISTENING: list[list[dict[str, Any]]] = []
+"""Lists that `assert_quality` appends every check to, as plain values (`Checked.plain`).
+
+The pytest plug-in puts one here, and imports nothing heavy for it.
+"""
+
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first asked for."""
@@ -36,11 +43,3 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(_HOME[name]), name)
     globals()[name] = value
     return value
-
-
-# --------------------
-# Who wants to know what `assert_quality` measured: the pytest plug-in. Imports nothing heavy.
-# --------------------
-
-LISTENING: list[list[dict[str, Any]]] = []
-"""Every check is appended to each of these, as plain values (Checked.plain)."""

@@ -1,4 +1,4 @@
-"""Cases: a query, and the ids that are relevant to it."""
+"""Cases (a query, and the ids that are relevant to it), and what a function returns for them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.errors import UsageError, near
 
-FIELDS = ("query", "relevant", "ability", "id")
-SHOWN = 40
+_FIELDS = ("query", "relevant", "ability", "id")
+_SHOWN = 40
 """Characters of a query that messages show."""
 
 
@@ -78,15 +78,15 @@ def id_text(value: Any) -> str | None:
 def shown(query: Any) -> str:
     """A query in quotes, in one line, cut."""
     text = " ".join(str(query).split())
-    return f'"{text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."}"'
+    return f'"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."}"'
 
 
 def _case(place: int, one: Any) -> Case:
     if isinstance(one, Mapping):
         for name in one:
-            if name not in FIELDS:
+            if name not in _FIELDS:
                 raise UsageError(
-                    f"case {place}: unknown key {name!r}{near(str(name), list(FIELDS))}"
+                    f"case {place}: unknown key {name!r}{near(str(name), list(_FIELDS))}"
                 )
         missing = [name for name in ("query", "relevant") if name not in one]
         if missing:
@@ -103,7 +103,7 @@ def _case(place: int, one: Any) -> Case:
     if not isinstance(one, tuple | list) or len(one) != 2:
         raise UsageError(
             f"case {place}: must be (query, relevant ids), or a dict with "
-            f"{', '.join(FIELDS)}, not {one!r:.60}"
+            f"{', '.join(_FIELDS)}, not {one!r:.60}"
         )
     return Case(str(place), one[0], _relevant(place, one[1]))
 
@@ -135,11 +135,9 @@ def _relevant(place: int, given: Any) -> dict[str, int]:
     return found
 
 
-# --------------------
-# What a retrieve function takes and returns.
-# --------------------
+# -- What a retrieve function takes and returns ----------------------------------------------------
 
-K_NAMES = ("k", "top_k", "limit")
+_K_NAMES = ("k", "top_k", "limit")
 """Names of an argument, with or without a default, that takes k."""
 
 _WANTED = "ids, best first, or (id, score) pairs"
@@ -175,7 +173,7 @@ def asking(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]:
         return lambda query: retrieve(query)
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     for one in parameters[1:]:
-        if one.name in K_NAMES and one.kind in kinds:
+        if one.name in _K_NAMES and one.kind in kinds:
             name = one.name
             return lambda query: retrieve(query, **{name: k})
     plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

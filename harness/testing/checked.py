@@ -1,4 +1,4 @@
-"""What a threshold was held against, and the lines that say so."""
+"""Thresholds as keywords (`recall_at_10=0.7`), what they were held against, and the lines on it."""
 
 from __future__ import annotations
 
@@ -118,8 +118,10 @@ class Checked:
 
 
 def worst_first(names: Sequence[str], values: Any) -> tuple[tuple[tuple[str, float], ...], int]:
-    """The lowest queries and how many are as low as the lowest; values of shape (n,), NaN for
-    those that are not scored."""
+    """The lowest queries, and how many are as low as the lowest.
+
+    `values` have shape (n,), NaN for queries that are not scored.
+    """
     import numpy as np
 
     scored = np.flatnonzero(~np.isnan(values))
@@ -134,9 +136,7 @@ def _number(value: float) -> str:
     return f"{value:.4f}" if abs(value) <= 1 else f"{value:.6g}"
 
 
-# --------------------
-# `recall_at_10=0.7`: thresholds as keywords.
-# --------------------
+# -- Thresholds as keywords ------------------------------------------------------------------------
 
 FALSE_EVIDENCE = "false_evidence_rate"
 TIMES = ("p50_ms", "p95_ms", "p99_ms")

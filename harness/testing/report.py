@@ -1,4 +1,4 @@
-"""What `harness.testing.evaluate` found, for people and for tables."""
+"""`evaluate`: a retrieve function called once a case, timed and scored; and the report of it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,69 @@ from harness.scoring.ranks import Ties
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.testing.cases import Answer, Case, asking, read_answer, read_cases, shown
 from harness.testing.checked import FALSE_EVIDENCE, TIMES, metric_of
+
+_DEFAULT = ("recall@{k}", "ndcg@{k}", "mrr@{k}")
+
+
+def evaluate(
+    retrieve: Callable[..., Any],
+    cases: Iterable[Any],
+    k: int = 10,
+    metrics: str | Sequence[str] | None = None,
+) -> Report:
+    """Ask `retrieve` every case, and score what it returns; `print(report)` is one line.
+
+    `retrieve(query)` or `retrieve(query, k)` returns ids, best first, or (id, score) pairs.
+    `cases` are (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`;
+    `relevant` is a set or list of ids, or `{id: grade}`, and empty for a question that has no
+    answer: those are in no mean, and what is returned for them is false evidence. `metrics` are
+    those that the report prints (recall, nDCG and MRR at k); it can be asked for any other up to k.
+    Values are `harness.evaluate`'s, so trec_eval's, with the ranking in the order as returned.
+
+    A case for which `retrieve` raises is failed: it is in no mean, is counted in the report, and
+    makes `assert_quality` fail. Results that repeat an id, and those beyond k, are left out and
+    counted. Raises UsageError, naming the case, for cases and results of another shape.
+    """
+    __tracebackhide__ = True
+    try:
+        return _evaluate(retrieve, cases, k, metrics)
+    except HarnessError as error:
+        # The trace would show our code alone, and the message says everything.
+        raise error.with_traceback(None) from None
+
+
+def _evaluate(
+    retrieve: Callable[..., Any],
+    cases: Iterable[Any],
+    k: int,
+    metrics: str | Sequence[str] | None,
+) -> Report:
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
+    wanted = metrics.split(",") if isinstance(metrics, str) else metrics
+    names = [metric_of(name) for name in wanted or [name.format(k=k) for name in _DEFAULT]]
+    for name in names:
+        if (Metric.parse(name).k or 1) > k:
+            raise UsageError(f"{name} needs rankings that are deeper than k = {k}; give a larger k")
+    ask = asking(retrieve, k)
+    read = read_cases(cases)
+    answers: list[Answer | None] = []
+    failed: dict[str, str] = {}
+    seconds: list[float] = []
+    for case in read:
+        began = perf_counter()
+        try:
+            returned = ask(case.query)
+            if not isinstance(returned, str | list | tuple) and hasattr(returned, "__next__"):
+                returned = list(returned)  # a generator does its work, and fails, only here
+            seconds.append(perf_counter() - began)
+        except Exception as error:  # whatever the caller's code raises: it is shown and counted
+            seconds.append(perf_counter() - began)
+            failed[case.id] = " ".join(f"{type(error).__name__}: {error}".split())
+            answers.append(None)
+        else:
+            answers.append(read_answer(case, returned, k))
+    return Report(read, tuple(answers), tuple(seconds), failed, k, tuple(dict.fromkeys(names)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,8 +112,11 @@ class Report:
 
     @property
     def per_query(self) -> list[dict[str, Any]]:
-        """One record a case: id, query, ability, the printed metrics (None where the case has no
-        value), how many ids were returned, milliseconds, and the error of a failed one."""
+        """One record a case: id, query, ability, metrics, ids returned, milliseconds, error.
+
+        The metrics are the printed ones, None where the case has no value; the error is that of a
+        failed case.
+        """
         columns = {name: self.values(name).tolist() for name in self.metrics}
         records = []
         for at, (case, answer) in enumerate(zip(self.cases, self.answers, strict=True)):
@@ -203,14 +269,14 @@ class Report:
         )
 
 
-def _best(case: Case) -> tuple[str, ...]:
-    grades = sorted(case.relevant.items(), key=lambda pair: -pair[1])
-    return tuple(id_ for id_, grade in grades if grade >= 1)
-
-
 def named(case: Case) -> str:
     """A case in a list of the worst."""
     return f"{case.id} {shown(case.query)}"
+
+
+def _best(case: Case) -> tuple[str, ...]:
+    grades = sorted(case.relevant.items(), key=lambda pair: -pair[1])
+    return tuple(id_ for id_, grade in grades if grade >= 1)
 
 
 def _short(interval: Interval) -> str:
@@ -221,71 +287,3 @@ def _short(interval: Interval) -> str:
         return f"{interval.value:.3f}"
     low, high = (f"{end:.2f}".replace("0.", ".", 1) for end in (interval.low, interval.high))
     return f"{interval.value:.3f} [{low}, {high}]"
-
-
-# --------------------
-# A retrieve function on cases: called once a case, timed, and scored.
-# --------------------
-
-DEFAULT = ("recall@{k}", "ndcg@{k}", "mrr@{k}")
-
-
-def evaluate(
-    retrieve: Callable[..., Any],
-    cases: Iterable[Any],
-    k: int = 10,
-    metrics: str | Sequence[str] | None = None,
-) -> Report:
-    """Ask `retrieve` every case, and score what it returns; `print(report)` is one line.
-
-    `retrieve(query)` or `retrieve(query, k)` returns ids, best first, or (id, score) pairs.
-    `cases` are (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`;
-    `relevant` is a set or list of ids, or `{id: grade}`, and empty for a question that has no
-    answer: those are in no mean, and what is returned for them is false evidence. `metrics` are
-    those that the report prints (recall, nDCG and MRR at k); it can be asked for any other up to k.
-    Values are `harness.evaluate`'s, so trec_eval's, with the ranking in the order as returned.
-
-    A case for which `retrieve` raises is failed: it is in no mean, is counted in the report, and
-    makes `assert_quality` fail. Results that repeat an id, and those beyond k, are left out and
-    counted. Raises UsageError, naming the case, for cases and results of another shape.
-    """
-    __tracebackhide__ = True
-    try:
-        return _evaluate(retrieve, cases, k, metrics)
-    except HarnessError as error:
-        # Nothing above this line is the caller's: the message says it all.
-        raise error.with_traceback(None) from None
-
-
-def _evaluate(
-    retrieve: Callable[..., Any],
-    cases: Iterable[Any],
-    k: int,
-    metrics: str | Sequence[str] | None,
-) -> Report:
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
-    wanted = metrics.split(",") if isinstance(metrics, str) else metrics
-    names = [metric_of(name) for name in wanted or [name.format(k=k) for name in DEFAULT]]
-    for name in names:
-        if (Metric.parse(name).k or 1) > k:
-            raise UsageError(f"{name} needs rankings that are deeper than k = {k}; give a larger k")
-    ask = asking(retrieve, k)
-    read = read_cases(cases)
-    answers: list[Answer | None] = []
-    failed: dict[str, str] = {}
-    seconds: list[float] = []
-    for case in read:
-        began = perf_counter()
-        try:
-            returned = ask(case.query)
-            if not isinstance(returned, str | list | tuple) and hasattr(returned, "__next__"):
-                returned = list(returned)  # a generator does its work, and fails, only here
-            seconds.append(perf_counter() - began)
-        except Exception as error:  # whatever the caller's code raises: it is shown and counted
-            seconds.append(perf_counter() - began)
-            failed[case.id] = " ".join(f"{type(error).__name__}: {error}".split())
-            answers.append(None)
-        else:
-            answers.append(read_answer(case, returned, k))
-    return Report(read, tuple(answers), tuple(seconds), failed, k, tuple(dict.fromkeys(names)))

@@ -1,8 +1,4 @@
-"""The numbers of everything that `assert_quality` takes: a scored run, a report, an evaluation.
-
-Each has `about` (what it is, for messages), `failed()`: queries that failed, and how many were
-asked, and `held(limit)`: a limit, and the number that it is held against.
-"""
+"""The numbers of everything that `assert_quality` takes: a scored run, a report, an evaluation."""
 
 from __future__ import annotations
 
@@ -25,11 +21,11 @@ from harness.verdicts.gate import Threshold, cell_of, threshold_check
 
 
 class Source(Protocol):
-    """See above."""
+    """What a run can be asked for, whatever kind of run it is."""
 
     @property
     def about(self) -> str:
-        """What it is."""
+        """What it is, for messages."""
         ...
 
     def failed(self) -> tuple[int, int]:

@@ -1,4 +1,28 @@
-"""Hold a scored run against rules; nothing is computed here that scores and comparison have not."""
+"""Hold a scored run against rules; nothing is computed here that scores and comparison have not.
+
+The rules are a TOML file:
+
+    baseline = "results/last-release"      # a run folder; `--baseline` goes over it
+    failed = 0                             # queries that may fail
+    alpha = 0.05                           # for all drops together (Holm)
+    over = "auto"                          # what is independent: haystacks, queries, auto
+
+    [[at_least]]
+    metric = "recall@10"
+    value = 0.60
+    slice = "temporal"                     # an ability, a category, `answerable` or `all` (default)
+    protocol = "memory"                    # the first that has the metric, if not given
+    unit = "turn>session"                  # the run's granularity, if not given
+
+    [[at_most]]                            # the same, from above
+
+    [[no_drop]]
+    metric = "recall@10"
+    by = 0.02                              # a drop beyond this, that is significant too, fails
+    slice = "all"
+
+Checks are printed, or written as JUnit XML, which CI services show beside tests.
+"""
 
 from __future__ import annotations
 
@@ -14,32 +38,10 @@ from harness.files import disk_errors, fields_of, read_toml, tables, write_bytes
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
 from harness.statistics.power import PairedPower
+from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Options, Table
 from harness.verdicts.compare.scored import Block, ScoredRun
-
-# --------------------
-# What a run must reach, from a TOML file.
-#
-# baseline = "results/last-release"      # a run folder; `--baseline` goes over it
-# failed = 0                             # queries that may fail
-# alpha = 0.05                           # for all drops together (Holm)
-# over = "auto"                          # what is independent: haystacks, queries, auto
-#
-# [[at_least]]
-# metric = "recall@10"
-# value = 0.60
-# slice = "temporal"                     # an ability, a category, `answerable` or `all` (default)
-# protocol = "memory"                    # the first that has the metric, if not given
-# unit = "turn>session"                  # the run's granularity, if not given
-#
-# [[at_most]]                            # the same, from above
-#
-# [[no_drop]]
-# metric = "recall@10"
-# by = 0.02                              # a drop beyond this, that is significant too, fails
-# slice = "all"
-# --------------------
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,11 @@ class NoDrop:
 
 @dataclass(frozen=True)
 class Rules:
-    """Everything that a gate asks of a run. `alpha` is for all drops together (Holm); `over` as in
-    a comparison."""
+    """Everything that a gate asks of a run.
+
+    `alpha` is for all drops together (Holm), `over` what is taken for independent, as in a
+    comparison.
+    """
 
     thresholds: tuple[Threshold, ...] = ()
     no_drops: tuple[NoDrop, ...] = ()
@@ -128,8 +133,11 @@ class Check:
 
 
 def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check]:
-    """Check a run folder. Raises UsageError for what cannot be checked: no such metric or slice, no
-    baseline where one is needed, a baseline that does not compare."""
+    """Check a run folder.
+
+    Raises UsageError for what cannot be checked: no such metric or slice, no baseline where one is
+    needed, a baseline that does not compare.
+    """
     run = ScoredRun.read(folder)
     checks = [failed_check(run, rules.failed)]
     checks += [threshold_check(run, threshold) for threshold in rules.thresholds]
@@ -163,8 +171,11 @@ def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
 
 
 def cell_of(run: ScoredRun, rule: Threshold) -> tuple[Block, dict[str, Any]]:
-    """The number of a rule and where it stands: the first protocol at the run's granularity that
-    has its metric. Raises UsageError where none does."""
+    """The number of a rule and where it stands.
+
+    That is the first protocol at the run's granularity that has its metric. Raises UsageError where
+    none does.
+    """
     unit = rule.unit or run.scores["dataset"]["granularity"]
     blocks = {
         (protocol, found): block
@@ -193,7 +204,7 @@ def _no_drops(folder: Path, baseline: Path, rules: Rules) -> list[Check]:
     """All drops in one comparison, so that they are corrected together."""
     metrics = tuple(dict.fromkeys(rule.metric for rule in rules.no_drops))
     protocols = tuple(dict.fromkeys(rule.protocol for rule in rules.no_drops if rule.protocol))
-    categories = any(rule.slice not in _ABILITIES for rule in rules.no_drops)
+    categories = any(rule.slice not in SLICES for rule in rules.no_drops)
     options = Options(
         protocols=protocols,
         metrics=metrics,
@@ -204,17 +215,6 @@ def _no_drops(folder: Path, baseline: Path, rules: Rules) -> list[Check]:
     tables = compare([baseline, folder], options).groups[0].tables
     unit = ScoredRun.read(folder).scores["dataset"]["granularity"]
     return [_no_drop(rule, tables, unit, baseline, rules.alpha) for rule in rules.no_drops]
-
-
-_ABILITIES = (
-    "all",
-    "answerable",
-    "lookup",
-    "multi-hop",
-    "temporal",
-    "knowledge-update",
-    "abstention",
-)
 
 
 def _no_drop(
@@ -235,11 +235,11 @@ def _no_drop(
         f"{0.0 - fell:+.4f}, p {pair.p:.4f} ({pair.family}); {could_show(found.power)}"
     )
     families = {family.name: family.tests for table in tables for family in table.families}
-    # The least p that so many units can have, if every one of them fell; Holm multiplies the least
-    # of m by m.
+    # The least p that so many units can have, where every one of them fell; the least of m p values
+    # is multiplied by m in Holm's correction.
     least = 2.0 ** (1 - found.power.units)
     if least * families[pair.family] > alpha and fell > rule.by:
-        # A gate that nothing can close is none.
+        # A rule that no drop could break would pass whatever happened.
         raise UsageError(
             f"{_name(rule)} fell by {fell:.4f}, which {found.power.units} units can never show to "
             f"be significant (least p {least:.3g}, {families[pair.family]} tests "
@@ -250,7 +250,7 @@ def _no_drop(
 
 
 def could_show(power: PairedPower) -> str:
-    """The smallest drop that so many queries show, in words; without a spread there is none."""
+    """The smallest drop that could have been shown, in words; NaN: no query differs."""
     if math.isnan(power.detectable):
         return "every query has the same value in both"
     return f"could have shown {power.detectable:.4f}"
@@ -271,9 +271,7 @@ def _name(rule: Threshold | NoDrop) -> str:
     return f"{rule.metric} ({where})"
 
 
-# --------------------
-# Checks as JUnit XML, which CI services show beside tests.
-# --------------------
+# -- Checks as JUnit XML ---------------------------------------------------------------------------
 
 
 def write_junit(checks: Sequence[Check], run: str, path: Path) -> None:

@@ -1,4 +1,6 @@
-"""history.jsonl: one line a run, only ever appended; ids and numbers, no text of a dataset.
+"""history.jsonl, one line a run, and what the tests of one night show together.
+
+The file is only ever appended to, and holds ids and numbers, no text of a dataset:
 
 | key | what |
 |---|---|
@@ -15,9 +17,9 @@
 | change | what a paired comparison with the last time says: see `harness.testing.nightly.change` |
 | changed | settings that are others than the last time: what, before, now |
 
-What a test shows depends on all tests of its night, so the lines hold p as it is, not corrected:
-`harness.verdicts.history` corrects. A line that a crash cut off is the last one; it is dropped,
-and removed when the next one is written.
+The lines hold p as it is, not corrected, since what a test shows depends on all tests of its night:
+`verdicts` corrects. A line that a crash cut off is the last one; it is dropped, and removed when
+the next one is written.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ Line = dict[str, Any]
 Series = tuple[str, str]
 """Dataset and system, as a list calls them."""
 
-_REMEDY = "name another folder with history = ... in the [nightly] table"
+REMEDY = "name another folder with history = ... in the [nightly] table"
+"""What to do where the folder of a history cannot be written."""
 _TEXTS = ("night", "dataset", "system", "at", "state")
 
 
@@ -50,7 +53,7 @@ def series_of(line: Line) -> Series:
 
 
 def read_history(path: Path) -> tuple[list[Line], int]:
-    """The lines of a history, and how many bytes a crash left behind them (0 mostly).
+    """The lines of a history, and how many bytes of a line that a crash cut off follow them.
 
     Raises UsageError, naming file and line, for a file that is not there or holds anything else.
     """
@@ -107,7 +110,7 @@ class History:
         import orjson
 
         line = orjson.loads(data := orjson.dumps(line))  # as whoever reads it will find it
-        with disk_errors(self.path.parent, _REMEDY), open(self.path, "ab") as file:
+        with disk_errors(self.path.parent, REMEDY), open(self.path, "ab") as file:
             file.write(data + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -124,17 +127,17 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
     from filelock import FileLock, Timeout
 
     path = folder / NAME
-    with disk_errors(folder, _REMEDY):
+    with disk_errors(folder, REMEDY):
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / f".{NAME}.lock", timeout=0)
         try:
             lock.acquire()
         except Timeout:
             raise UsageError(
-                f"{path}: another list is being run into this history; wait for it, or {_REMEDY}"
+                f"{path}: another list is being run into this history; wait for it, or {REMEDY}"
             ) from None
     try:
-        with disk_errors(folder, _REMEDY):
+        with disk_errors(folder, REMEDY):
             if not path.exists():
                 path.touch()
                 fsync_path(folder)
@@ -149,9 +152,7 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
         lock.release()
 
 
-# --------------------
-# What the tests of one night show together: a change is one only after Holm over the list.
-# --------------------
+# -- What the tests of one night show together -----------------------------------------------------
 
 ROSE, FELL = "rose", "fell"
 NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "cannot be told"
@@ -220,5 +221,5 @@ def verdicts(lines: Iterable[Line]) -> Verdicts:
 def _said(cell: dict[str, float], p: float, tests: int, alpha: float) -> str:
     if p <= alpha:
         return ROSE if cell["difference"] > 0 else FELL
-    # Holm multiplies the least p of that many tests by their number.
+    # The least of m p values is multiplied by m in Holm's correction.
     return OPEN if cell["smallest"] * tests > alpha else NOT_SHOWN

@@ -16,7 +16,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
 from harness.scoring.metrics import Metric
-from harness.verdicts.sweep.settings import grid, listed
+from harness.verdicts.sweep.settings import grid
 from harness.verdicts.sweep.sweep import Part, Sweep, development, sweep
 
 HYBRID = RetrieverSpec("hybrid", {"retrievers": "bm25,tfidf"})
@@ -134,4 +134,3 @@ def test_settings_are_read_as_they_are_typed() -> None:
         {"a": 0.5, "b": True},
     ]
     assert grid(["w=[[1,2],[2,1]]"]) == [{"w": [1, 2]}, {"w": [2, 1]}]
-    assert listed(["a=1 b=y", "c=false"]) == [{"a": 1, "b": "y"}, {"c": False}]

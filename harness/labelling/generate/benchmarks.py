@@ -1,4 +1,11 @@
-"""Public datasets to look for duplicates in: those that are named, and those prepared here."""
+"""Public datasets to look for duplicates in, and which texts of a set they have too.
+
+The datasets are those that are named, and those that are prepared on this machine. A text is the
+same as a benchmark's where their words are equal after normalisation (case, marks and spaces make
+no difference); nearly the same where at least 70% of its runs of eight words stand in the
+benchmark's texts, which is how PaLM's authors looked for contamination (Chowdhery et al. 2022,
+section 8). A query is nearly the same, too, where it has the same content words in any order.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +26,14 @@ from harness.scoring.matching.words import WORD, Vocabulary, plain
 CHEAP = 100_000_000
 """Bytes of documents up to which a prepared dataset is looked at unasked: a few seconds."""
 _PORTION = 5000
+
+RUN = 8
+"""Words of a run that is looked for."""
+
+SHARE = 0.7
+"""The share of a text's runs from which on it is nearly the same."""
+
+Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -45,8 +60,6 @@ class Benchmark:
 
     def documents(self) -> Iterator[list[str]]:
         """Titles and texts, in portions."""
-        import numpy as np
-
         for start in range(0, self.n_documents, _PORTION):
             stop = min(start + _PORTION, self.n_documents)
             yield self.dataset.documents.contents(np.arange(start, stop, dtype=np.int32))
@@ -112,23 +125,7 @@ def prepared() -> tuple[list[Benchmark], list[dict[str, str]]]:
     return found, [dict(one) for one in dict.fromkeys(tuple(s.items()) for s in skipped)]
 
 
-# --------------------
-# Texts that a public benchmark has too: the same words, or most runs of eight words.
-#
-# A text is the same as a benchmark's where their words are equal after normalisation (case, marks
-# and spaces make no difference); nearly the same where at least 70% of its runs of eight words
-# stand in the benchmark's texts, which is how PaLM's authors looked for contamination (Chowdhery
-# et al. 2022, section 8). A query is nearly the same, too, where it has the same content words in
-# any order.
-# --------------------
-
-RUN = 8
-"""Words of a run that is looked for."""
-SHARE = 0.7
-"""The share of a text's runs from which on it is nearly the same."""
-_BLOCK = 1 << 20
-
-Int64 = npt.NDArray[np.int64]
+# -- Which of our texts a benchmark has ------------------------------------------------------------
 
 
 @dataclass(frozen=True)

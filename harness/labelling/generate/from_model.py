@@ -27,68 +27,13 @@ from harness.labelling.generate.sources import Source
 from harness.labelling.generate.written import Made
 from harness.schema import Ability
 
-# --------------------
-# What a model answered, one JSON line a document, on the disk before it counts.
-#
-# So a call that was stopped goes on where it was, and nothing is paid for twice. A line is found
-# again by the hash of model and messages: another prompt, model or text is another question.
-# --------------------
-
-NAME = "answers.jsonl"
-
-
-class Journal:
-    """The answers in a file, by the hash of what was asked. The file need not be there yet."""
-
-    def __init__(self, path: Path) -> None:
-        """Reads the file; a last line that was cut off is dropped, and said.
-
-        Raises UsageError, naming the line, for any other that cannot be read.
-        """
-        self._path = path
-        self._lock = Lock()
-        self._held: dict[str, str] = {}
-        data = path.read_bytes() if path.is_file() else b""
-        *whole, rest = data.split(b"\n")
-        if rest:
-            print(f"note: {path}: its last line was cut off and is dropped", file=sys.stderr)
-            os.truncate(path, len(data) - len(rest))
-        for number, line in enumerate(whole, 1):
-            try:
-                record = orjson.loads(line)
-                self._held[record["asked"]] = str(record["answer"])
-            except (ValueError, TypeError, KeyError):
-                raise UsageError(
-                    f"{path}, line {number}: is no answer; take the line out, and it is asked again"
-                ) from None
-
-    def get(self, asked: str) -> str | None:
-        """The answer to what has this hash; None where it was not asked."""
-        return self._held.get(asked)
-
-    def add(self, asked: str, document: str, answer: str, usage: dict[str, Any] | None) -> None:
-        """Keep an answer; safe to call from several threads."""
-        record = {"asked": asked, "document": document, "answer": answer, "usage": usage}
-        with self._lock:
-            new = not self._path.exists()
-            with open(self._path, "ab") as file:
-                file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-                file.flush()
-                os.fsync(file.fileno())
-            if new:
-                fsync_path(self._path.parent)
-            self._held[asked] = answer
-
-
-def question_hash(model: str, messages: list[Message]) -> str:
-    """What an answer is found again by."""
-    return hashlib.sha256(orjson.dumps([model, messages])).hexdigest()
-
-
+ANSWERS = "answers.jsonl"
 _ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
+
 _SYSTEM = (
     "You write test questions for a search engine. Answer with one JSON object and nothing else."
 )
+
 _TASK = """Write {number} that a person could type who does not know that the document below exists,
 and that the document alone answers.
 
@@ -103,12 +48,14 @@ Answer with JSON of this form:
 
 Document:
 {document}"""
+
 _POINTING = re.compile(
     r"\b(?:this|the (?:above|given|following|provided)) "
     r"(?:document|text|passage|article|page|note|excerpt)\b|"
     r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
     re.IGNORECASE,
 )
+
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
 
 
@@ -145,7 +92,7 @@ class Asker:
         """
         sources = self._sources
         asked = {row: prompt(sources[row], each) for row in rows}
-        hashes = {row: question_hash(self._chat.model, asked[row]) for row in rows}
+        hashes = {row: _hash_of(self._chat.model, asked[row]) for row in rows}
         missing = [row for row in rows if self._journal.get(hashes[row]) is None]
         self.from_journal += len(rows) - len(missing)
 
@@ -249,3 +196,59 @@ def _one(question: Any) -> tuple[str, str, str] | str:
     if _POINTING.search(text):
         return 'questions that speak of "this document"'
     return " ".join(text.split()), str(answer).strip(), str(ability)
+
+
+# -- Answers that are kept -------------------------------------------------------------------------
+
+
+class Journal:
+    """The model's answers in a file, one JSON line a document. The file need not be there yet.
+
+    An answer is on the disk before it counts, so a call that was stopped goes on where it was, and
+    nothing is paid for twice. It is found again by the hash of model and messages: another prompt,
+    model or text is another question.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file; a last line that was cut off is dropped, and said.
+
+        Raises UsageError, naming the line, for any other that cannot be read.
+        """
+        self._path = path
+        self._lock = Lock()
+        self._held: dict[str, str] = {}
+        data = path.read_bytes() if path.is_file() else b""
+        *whole, rest = data.split(b"\n")
+        if rest:
+            print(f"note: {path}: its last line was cut off and is dropped", file=sys.stderr)
+            os.truncate(path, len(data) - len(rest))
+        for number, line in enumerate(whole, 1):
+            try:
+                record = orjson.loads(line)
+                self._held[record["asked"]] = str(record["answer"])
+            except (ValueError, TypeError, KeyError):
+                raise UsageError(
+                    f"{path}, line {number}: is no answer; take the line out, and it is asked again"
+                ) from None
+
+    def get(self, asked: str) -> str | None:
+        """The answer to what has this hash; None where it was not asked."""
+        return self._held.get(asked)
+
+    def add(self, asked: str, document: str, answer: str, usage: dict[str, Any] | None) -> None:
+        """Keep an answer; safe to call from several threads."""
+        record = {"asked": asked, "document": document, "answer": answer, "usage": usage}
+        with self._lock:
+            new = not self._path.exists()
+            with open(self._path, "ab") as file:
+                file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                fsync_path(self._path.parent)
+            self._held[asked] = answer
+
+
+def _hash_of(model: str, messages: list[Message]) -> str:
+    """What an answer is found again by."""
+    return hashlib.sha256(orjson.dumps([model, messages])).hexdigest()

@@ -16,8 +16,7 @@ from harness.files import disk_errors, write_json
 from harness.labelling.generate import written
 from harness.labelling.generate.benchmarks import named
 from harness.labelling.generate.endpoint import Chat
-from harness.labelling.generate.from_model import NAME as ANSWERS
-from harness.labelling.generate.from_model import Asker, Journal
+from harness.labelling.generate.from_model import ANSWERS, Asker, Journal
 from harness.labelling.generate.labelled import of_project
 from harness.labelling.generate.leakage import LEAKAGE, asking_the_same, check
 from harness.labelling.generate.repeated import QUOTED, Embed, embedder, longest_runs, pairs

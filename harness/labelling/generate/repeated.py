@@ -1,4 +1,8 @@
-"""Does a query quote its document? The longest run of shared words, and how much they share."""
+"""Texts that repeat others: queries in the words of their documents, documents nearly the same.
+
+The first are found by the longest run of words in common and by the share of common words, the
+second by the cosine of their vectors.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,14 @@ QUOTED = 5
 """Words in a row that make a quotation: a query with such a run is left out."""
 
 Int64 = npt.NDArray[np.int64]
+
+Embed = Callable[[Sequence[str]], Vectors]
+"""Texts to vectors of length 1, shape (texts, dimension)."""
+
+_AT_ONCE = 256  # with a block of documents its cosines take 64 MB
+
+_DIGITS = 4
+"""Decimals of a similarity: what is left after machines have added up in different orders."""
 
 
 @dataclass(frozen=True)
@@ -99,16 +111,7 @@ def content_words(text: str, terms: Words) -> tuple[int, ...]:
     return tuple(np.unique(terms.terms(text)).tolist())
 
 
-# --------------------
-# Documents that are nearly the same: by the cosine of their vectors, in blocks.
-# --------------------
-
-Embed = Callable[[Sequence[str]], Vectors]
-"""Texts to vectors of length 1, shape (texts, dimension)."""
-
-_AT_ONCE = 256  # with a block of documents its cosines take 64 MB
-DIGITS = 4
-"""Decimals of a similarity: what is left after machines have added up in different orders."""
+# -- Documents that are nearly the same ------------------------------------------------------------
 
 
 def pairs(
@@ -123,10 +126,10 @@ def pairs(
     for start in range(0, len(some), _AT_ONCE):
         for low in range(0, len(others), BLOCK):
             cosines = some[start : start + _AT_ONCE] @ others[low : low + BLOCK].T
-            rounded = np.round(cosines, DIGITS)
+            rounded = np.round(cosines, _DIGITS)
             # float32 holds 0.7 as 0.69999999: compared with half a unit of the last decimal.
-            one, other = np.nonzero(rounded >= least - 0.5 * 10.0**-DIGITS)
-            values = np.round(rounded[one, other].astype(np.float64), DIGITS)
+            one, other = np.nonzero(rounded >= least - 0.5 * 10.0**-_DIGITS)
+            values = np.round(rounded[one, other].astype(np.float64), _DIGITS)
             found.append((one + start, other + low, values))
     if not found:
         nothing = np.zeros(0, np.int64)

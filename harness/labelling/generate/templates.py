@@ -1,4 +1,7 @@
-"""Queries from templates: every document's own topics and fields, dealt out by the seed."""
+"""Queries from templates (`What does this document say about {topic}?`), made without a model.
+
+A template is filled from every document's own topics and fields, dealt out by the seed.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,14 @@ from harness.labelling.generate.splits import fraction
 from harness.labelling.generate.topics import Topic, Topics
 from harness.labelling.generate.written import Made
 
-# --------------------
-# Query templates: `What does this document say about {topic}?`
-# --------------------
-
 DEFAULT = "What does this document say about {topic}?"
 TOPIC = "topic"
-_TELLS = ("id", "_id", "text", "haystack")
+_TELLS = ("id", "_id", "text", "haystack")  # fields that would give the answer away
+
+SHARED = 10
+"""How many other documents may fit a query: with more, it tells no document apart."""
+
+Int64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -96,12 +100,6 @@ def check_fields(every: list[Template], known: set[str]) -> None:
                     f"the template {template.text!r}: no document has a field {name!r}"
                     f"{near(name, [TOPIC, *known])}"
                 )
-
-
-SHARED = 10
-"""How many other documents may fit a query: with more, it tells no document apart."""
-
-Int64 = npt.NDArray[np.int64]
 
 
 class Dealer:

@@ -1,4 +1,4 @@
-"""The labelling project that is written, and what an earlier call wrote there."""
+"""Queries that were made, and the labelling project that they are written to or added to."""
 
 from __future__ import annotations
 
@@ -11,20 +11,27 @@ from typing import Any
 from harness.errors import UsageError
 from harness.files import write_bytes
 from harness.labelling.folder import CONSTRUCTION, Project, as_lines, haystacks
-from harness.labelling.generate.labelled import row_of
+from harness.labelling.generate.labelled import project_sources, row_of
 from harness.labelling.generate.sources import Source, normalised
-from harness.labelling.records import Candidate, Judgements
+from harness.labelling.records import Candidate
 
-# --------------------
-# A query that was made, with what is known of it by its making.
-# --------------------
+GENERATED = "generated"
+"""The field of label.json, and of a query, that says how it was made."""
+
+MARK = ".generated"
+"""A file that says whose folder it is, also where a call was stopped before label.json."""
 
 GRADE = 3
 """The grade of the document that a query was made from: it holds the answer."""
 
 REASONS = ("same text", "topic", "field", "similarity")
-"""Why a document is proposed: it has the words of the query's document; it holds the query's
-topic; it has the same value in the template's field; it is near by its vector."""
+"""Why a document is proposed, in this order.
+
+It has the words of the query's document; it holds the query's topic; it has the same value in the
+template's field; it is near by its vector.
+"""
+
+Settings = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -80,14 +87,6 @@ def merged(queries: list[Made]) -> list[Made]:
     return [found[id_] for id_ in sorted(found)]
 
 
-GENERATED = "generated"
-"""Of label.json and of a query: how it was made."""
-MARK = ".generated"
-"""A file that says whose folder it is, also where a call was stopped before label.json."""
-
-Settings = dict[str, Any]
-
-
 def earlier(folder: Path, settings: Settings) -> Project | None:
     """The project that is added to; None for a new one.
 
@@ -134,11 +133,7 @@ def with_earlier(project: Project, sources: Sequence[Source]) -> list[Source]:
                 f"{source.id}: has changed since {project.folder} was made, and what was judged "
                 "would be about another text; name a new folder with --out"
             )
-    old = [
-        Source(r["id"], r.get("title") or "", r["text"], tuple(haystacks(r)), r)
-        for r in project.documents
-    ]
-    return [*old, *new]
+    return [*project_sources(project), *new]
 
 
 def made_before(project: Project, sources: Sequence[Source]) -> list[Made]:
@@ -219,8 +214,8 @@ def unjudged_proposals(project: Project) -> int:
     """Candidates that were proposed and that nobody judged: in the export they are not relevant."""
     every = (CONSTRUCTION, *project.annotators())
     judged: set[tuple[str, str]] = set()
-    for held in (_held(project, name) for name in every):
-        judged.update(held.grades)
+    for name in every:
+        judged.update(project.journal(name).held.grades)
     return sum(
         one.proposed is not None and (one.query, one.document) not in judged for one in project.pool
     )
@@ -229,10 +224,6 @@ def unjudged_proposals(project: Project) -> int:
 def key_of(record: Mapping[str, Any]) -> tuple[str, ...]:
     """What tells a document from all others."""
     return (*haystacks(record), record["id"])
-
-
-def _held(project: Project, name: str) -> Judgements:
-    return project.journal(name).held
 
 
 def _record(made: Made, split: str, sources: Sequence[Source]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from datetime import datetime
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from harness.errors import UsageError, near
@@ -21,8 +20,8 @@ from harness.live.abtest.records import (
     Lines,
     gather,
     gather_clicks,
-    journal_lines,
     read_plan,
+    read_records,
 )
 from harness.live.abtest.routing import Arm, Interleaved, team_draft, unit_id
 from harness.live.abtest.split import split_report
@@ -203,12 +202,7 @@ class ABTest:
     def __enter__(self) -> ABTest:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _keep(self, record: dict[str, Any]) -> None:
@@ -252,7 +246,7 @@ def report(
     """The report of a test from its journal, which may be growing. Raises UsageError."""
     journal = Path(path)
     plan = read_plan(journal)
-    return _report(plan, journal_lines(journal), str(journal), level, wanted)
+    return _report(plan, read_records(journal), str(journal), level, wanted)
 
 
 def _report(

@@ -1,4 +1,9 @@
-"""What was recorded, as columns, in the order in which it was recorded."""
+"""What an A/B test has recorded: its journal, and the records in it as columns.
+
+The journal is JSON lines, the plan first, then one line a record. Several processes may write to
+one: a record is one line in one write to the end of the file, and the plan is there, whole, from
+the moment that the file is.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +24,9 @@ from harness.files import disk_errors, fsync_path
 from harness.live.abtest.plan import Plan
 from harness.statistics.units import Ints, Values
 
-# --------------------
-# The journal of a test: JSON lines, the plan first, then one line a record.
-#
-# Several processes may write to one journal: a record is one line in one write to the end of the
-# file, and the plan is there, whole, from the moment that the file is.
-# --------------------
-
 SYNC_SECONDS = 1.0  # what a crash of the machine (not of the program) may cost
+Flags = npt.NDArray[np.bool_]
+Lines = Iterable[tuple[int, dict[str, Any] | None]]
 
 
 class Journal:
@@ -131,8 +131,7 @@ def _begin(path: Path, plan: Plan) -> None:
         aside.unlink(missing_ok=True)
 
 
-Flags = npt.NDArray[np.bool_]
-Lines = Iterable[tuple[int, dict[str, Any] | None]]
+# -- Records as columns, in the order in which they were recorded ----------------------------------
 
 
 @dataclass(frozen=True)
@@ -180,11 +179,6 @@ class Clicks:
         return len(self.unit)
 
 
-def journal_lines(path: Path) -> Lines:
-    """The records of a journal file."""
-    return read_records(path)
-
-
 def gather(lines: Lines, where: str) -> Records:
     """Columns of the records of split traffic. Raises UsageError for a record that is none."""
     codes: dict[str, int] = {}
@@ -193,10 +187,7 @@ def gather(lines: Lines, where: str) -> Records:
     found: dict[str, tuple[list[int], list[float]]] = {}
     damaged: list[int] = []
     times: list[float] = []
-    for number, record in lines:
-        if record is None:
-            damaged.append(number)
-            continue
+    for number, record in _whole(lines, damaged):
         try:
             arm, values = record["arm"], record["metrics"].items()
             if arm not in ("a", "b"):
@@ -229,10 +220,7 @@ def gather_clicks(lines: Lines, where: str) -> Clicks:
     clicks: list[tuple[int, int]] = []
     damaged: list[int] = []
     times: list[float] = []
-    for number, record in lines:
-        if record is None:
-            damaged.append(number)
-            continue
+    for number, record in _whole(lines, damaged):
         try:
             a, b = record["clicks"]["a"], record["clicks"]["b"]
             if type(a) is not int or type(b) is not int or min(a, b) < 0:
@@ -245,6 +233,15 @@ def gather_clicks(lines: Lines, where: str) -> Clicks:
     counts = np.array(clicks, np.int64).reshape(-1, 2)
     codes_of = np.array(unit, np.int64)
     return Clicks(list(codes), codes_of, counts[:, 0], counts[:, 1], damaged, *_span(times))
+
+
+def _whole(lines: Lines, damaged: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records that could be read; the numbers of the other lines go to `damaged`."""
+    for number, record in lines:
+        if record is None:
+            damaged.append(number)
+        else:
+            yield number, record
 
 
 def _times(times: list[float], time: Any) -> list[float]:

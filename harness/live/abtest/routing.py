@@ -1,4 +1,4 @@
-"""Which arm a unit belongs to: a function of its id, the same on every machine, for ever."""
+"""Who sees which system: units dealt to arms by a hash, or one ranking of both, by team draft."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Arm = Literal["a", "b"]
 class Router:
     """Deals units to arms: BLAKE2b of the unit, keyed by the test's name and salt, as a number.
 
-    Another name or salt deals the same units independently.
+    A unit's arm is a function of its id, the same on every machine, for ever. Another name or salt
+    deals the same units independently.
     """
 
     def __init__(self, name: str, salt: str = "", split: float = 0.5) -> None:
@@ -49,11 +50,7 @@ def unit_id(unit: object) -> str:
     return unit
 
 
-# --------------------
-# Team-draft interleaving: two rankings become one, and each document has a team.
-#
-# Radlinski, Kurup & Joachims 2008, How does clickthrough data reflect retrieval quality?, CIKM.
-# --------------------
+# -- Team-draft interleaving -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -83,6 +80,9 @@ def team_draft(
     a: Sequence[str], b: Sequence[str], k: int, coin: Callable[[int], bool]
 ) -> Interleaved:
     """Interleave two rankings to at most `k` documents; `coin(round)` is true when a picks first.
+
+    After Radlinski, Kurup & Joachims 2008, How does clickthrough data reflect retrieval quality?,
+    CIKM: two rankings become one, and each document has a team.
 
     In each round both teams pick their best document that is not yet shown, the coin's winner
     first. Three rules keep chance clicks fair and quiet. What both rank the same from the top comes

@@ -9,6 +9,7 @@ import numpy as np
 from harness.live.abtest.plan import Plan
 from harness.live.abtest.records import Column, Flags, Records
 from harness.live.abtest.split_report import PERMUTED_TO, SplitMetric, SplitReport
+from harness.live.abtest.text import known
 from harness.statistics.betting import balanced, betting_interval, betting_p
 from harness.statistics.corrections import holm
 from harness.statistics.power import UnpairedPower
@@ -103,30 +104,30 @@ def _metric(plan: Plan, name: str, column: Column, records: Records, level: floa
     permuted = few and not math.isnan(fixed.permutation.p)
     return SplitMetric(
         name=name,
-        mean_a=_known(fixed.mean_a),
-        mean_b=_known(fixed.mean_b),
+        mean_a=known(fixed.mean_a),
+        mean_b=known(fixed.mean_b),
         units_a=len(a),
         units_b=len(b),
         records_a=int(in_a.sum()),
         records_b=int((~in_a).sum()),
-        difference=_known(fixed.difference),
-        low=_known(fixed.low),
-        high=_known(fixed.high),
+        difference=known(fixed.difference),
+        low=known(fixed.low),
+        high=known(fixed.high),
         method=fixed.method,
-        p=_known(fixed.p),
+        p=known(fixed.p),
         p_holm=None,
         permutation_p=fixed.permutation.p if permuted else None,
-        effect_size=_known(fixed.effect_size),
-        always_low=_known(low),
-        always_high=_known(high),
-        always_p=_known(always_p),
+        effect_size=known(fixed.effect_size),
+        always_low=known(low),
+        always_high=known(high),
+        always_p=known(always_p),
         always_p_holm=None,
         exact=exact,
         wanted=wanted,
         needed=power.units_needed(wanted) if wanted else None,
         needed_any_time=power.units_needed(wanted, any_time=True) if wanted else None,
-        detectable=_known(power.detectable(units)),
-        detectable_any_time=_known(power.detectable(units, any_time=True)),
+        detectable=known(power.detectable(units)),
+        detectable_any_time=known(power.detectable(units, any_time=True)),
         note=fixed.note.replace("observations", "units"),
     )
 
@@ -148,11 +149,6 @@ def _corrected(metrics: list[SplitMetric]) -> list[SplitMetric]:
         for ps in ([m.p for m in metrics], [m.always_p for m in metrics])
     ]
     return [
-        SplitMetric(**{**vars(m), "p_holm": _known(p), "always_p_holm": _known(always)})
+        SplitMetric(**{**vars(m), "p_holm": known(p), "always_p_holm": known(always)})
         for m, p, always in zip(metrics, *map(np.ndarray.tolist, columns), strict=True)
     ]
-
-
-def _known(value: float) -> float | None:
-    """None for what is not measurable."""
-    return value if math.isfinite(value) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from datetime import UTC, datetime
 
@@ -24,6 +25,11 @@ def heading(plan: Plan, how: str, first: float | None, last: float | None) -> st
 def wrapped(text: str) -> list[str]:
     """The text in lines, the later ones set in."""
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def known(value: float) -> float | None:
+    """A number of a report: None for what is not measurable."""
+    return value if math.isfinite(value) else None
 
 
 def number(value: float | None, *, sign: bool = False) -> str:

@@ -1,4 +1,7 @@
-"""Of all recalls in a log, the one of each labelled query that is scored."""
+"""Which labelled query each recall of a log answers, and which recall of a query is scored.
+
+A recall is joined by its id, else by the exact text of its query; never by likeness.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +15,8 @@ from harness.errors import UsageError
 from harness.live.logs.read import Log
 from harness.live.logs.recall import Recall
 
-# --------------------
-# Which labelled query a recall answers: by id, else by its exact text. Never by likeness.
-# --------------------
-
 AMBIGUOUS = -2
 UNKNOWN = -1
-
-
-def normalised(text: str) -> str:
-    """A text in Unicode's composed form (NFC) with single spaces; letters and case stay."""
-    if text.isascii() and text.isprintable() and "  " not in text:
-        return text.strip()
-    return " ".join(unicodedata.normalize("NFC", text).split())
-
-
-class Labelled:
-    """The labelled queries, to look recalls up in."""
-
-    def __init__(self, ids: Sequence[str], texts: Sequence[str]) -> None:
-        """`ids` and `texts` are as long as each other; a text may be empty, which joins nothing."""
-        self._by_id = {name: row for row, name in enumerate(ids)}
-        self._by_text: dict[str, int] = {}
-        for row, text in enumerate(texts):
-            key = normalised(text)
-            if key:
-                self._by_text[key] = AMBIGUOUS if key in self._by_text else row
-
-    def find(self, query_id: str | None, query: str | None) -> tuple[int, bool]:
-        """(row, by id) of the labelled query; row UNKNOWN, or AMBIGUOUS where a text is several's.
-
-        Where the log has no id, what it calls the query may be one.
-        """
-        name = query if query_id is None else query_id
-        row = UNKNOWN if name is None else self._by_id.get(name, UNKNOWN)
-        if row != UNKNOWN or query is None:
-            return row, True
-        return self._by_text.get(normalised(query), UNKNOWN), False
-
-
 REPEATS = ("latest", "first", "refuse")
 
 
@@ -90,6 +56,37 @@ def chosen(source: Path, log: Log, dataset: Dataset, repeats: str) -> Joined:
             mine.sort(key=lambda recall: recall.time or 0.0)
         found[row] = mine[0] if repeats == "first" else mine[-1]
     return Joined(found, counts)
+
+
+class Labelled:
+    """The labelled queries, to look recalls up in."""
+
+    def __init__(self, ids: Sequence[str], texts: Sequence[str]) -> None:
+        """`ids` and `texts` are as long as each other; a text may be empty, which joins nothing."""
+        self._by_id = {name: row for row, name in enumerate(ids)}
+        self._by_text: dict[str, int] = {}
+        for row, text in enumerate(texts):
+            key = normalised(text)
+            if key:
+                self._by_text[key] = AMBIGUOUS if key in self._by_text else row
+
+    def find(self, query_id: str | None, query: str | None) -> tuple[int, bool]:
+        """(row, by id) of the labelled query; row UNKNOWN, or AMBIGUOUS where a text is several's.
+
+        Where the log has no id, what it calls the query may be one.
+        """
+        name = query if query_id is None else query_id
+        row = UNKNOWN if name is None else self._by_id.get(name, UNKNOWN)
+        if row != UNKNOWN or query is None:
+            return row, True
+        return self._by_text.get(normalised(query), UNKNOWN), False
+
+
+def normalised(text: str) -> str:
+    """A text in Unicode's composed form (NFC) with single spaces; letters and case stay."""
+    if text.isascii() and text.isprintable() and "  " not in text:
+        return text.strip()
+    return " ".join(unicodedata.normalize("NFC", text).split())
 
 
 def _nothing_joined(log: Log, counts: dict[str, int], dataset: Dataset) -> str:

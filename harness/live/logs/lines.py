@@ -121,7 +121,7 @@ class Reader:
         if "returned" in value:
             _documents(recall, *value["returned"])
         elif "texts" not in value and (recall.abstained or _named(record, plan, "returned")):
-            recall.returned = ()  # null, or silence
+            recall.returned = ()  # the field is null, or the system abstained
         if "scores" in value:
             recall.scores = tuple(
                 _number(value["scores"][0], one) for one in _list(*value["scores"])

@@ -27,10 +27,6 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.files import read_toml
 
-# --------------------
-# The names that logs commonly have for what a recall says, read without any configuration.
-# --------------------
-
 FIELDS: dict[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid", "question_id", "query.id", "request.query_id"),
     "query": (
@@ -61,7 +57,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "rating": ("rating", "feedback.rating", "feedback.score"),
     "request": ("request_id", "recall_id", "event_id", "trace_id"),
 }
-"""Field of a Recall -> paths, the first that leads somewhere counts."""
+"""Field of a Recall -> the paths that logs commonly have it at; the first that is there counts."""
 
 IN_DOCUMENT = {
     "id": ("id", "document_id", "doc_id", "_id", "memory_id", "document.id", "metadata.id"),
@@ -84,96 +80,15 @@ SUFFIXES = {
 }
 """How the name of a field tells its unit: what stands behind its last `_`, or all of it."""
 
-
-# --------------------
-# Dotted paths into JSON: `request.text`, `results[].id`, `choices[0].text`.
-# --------------------
-
-MISSING: Any = object()
-"""What a path gives that leads nowhere; None is a null that stands there."""
-
-Get = Callable[[Any], Any]
-
-_STEP = re.compile(r"([^\[\]]*)((?:\[\d*\])*)", re.ASCII)
-
-
-def compile_path(text: str) -> Get:
-    """A function from a JSON value to what stands at the path, or MISSING.
-
-    `a.b` is a field of a field; where an object has a key `a.b`, with the point in it, that is
-    taken first (OpenTelemetry names attributes so). `[]` takes each item of a list and gives a list
-    (MISSING for items without the rest), `[0]` the first. Raises UsageError for what is no path.
-    """
-    steps: list[str | int | None] = []
-    rest = text
-    while rest:
-        found = _STEP.match(rest)
-        if found is None or not found[0]:
-            raise UsageError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
-        name, brackets = found[1].strip("."), found[2]
-        if name:
-            steps.append(name)
-        steps += [int(i) if i else None for i in re.findall(r"\[(\d*)\]", brackets)]
-        rest = rest[found.end() :]
-        if rest and not rest.startswith("."):
-            raise UsageError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
-    if not steps:
-        raise UsageError("a path is empty; write the name of a field")
-    return _chain(steps)
-
-
-def first_name(text: str) -> str:
-    """The field of the record itself that a path begins with."""
-    return re.split(r"[.\[]", text, maxsplit=1)[0]
-
-
-def _chain(steps: list[str | int | None]) -> Get:
-    step, rest = steps[0], steps[1:]
-    then = _chain(rest) if rest else None
-    if step is None:
-        return lambda value: _each(value, then)
-    if isinstance(step, int):
-        return lambda value: _item(value, step, then)
-    return lambda value: _field(value, step, then)
-
-
-def _field(value: Any, name: str, then: Get | None) -> Any:
-    if not isinstance(value, dict):
-        return MISSING
-    found = value.get(name, MISSING)
-    if found is MISSING and "." in name:
-        head, _, tail = name.rpartition(".")
-        while head:
-            inner = value.get(head, MISSING)
-            if inner is not MISSING:
-                found = _field(inner, tail, None)
-                break
-            head, _, more = head.rpartition(".")
-            tail = f"{more}.{tail}"
-    return found if then is None or found is MISSING else then(found)
-
-
-def _item(value: Any, at: int, then: Get | None) -> Any:
-    if not isinstance(value, list) or at >= len(value):
-        return MISSING
-    return value[at] if then is None else then(value[at])
-
-
-def _each(value: Any, then: Get | None) -> Any:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        return MISSING
-    return value if then is None else [then(one) for one in value]
-
-
 FORMATS = ("jsonl", "otel")
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """How lines are read. `fields` maps fields of a Recall to paths, and replaces the names that
-    are understood without it; `where` maps paths to the values that a recall's line has there.
+    """How lines are read.
+
+    `fields` maps fields of a Recall to paths, and replaces the names that are understood without
+    it; `where` maps paths to the values that a recall's line has there.
 
     Raises UsageError for unknown fields, formats and units, and for what is no path.
     """
@@ -267,3 +182,84 @@ def _flat(table: dict[str, Any], before: str = "") -> dict[str, Any]:
         else:
             found[before + key] = value
     return found
+
+
+# -- Dotted paths into JSON: `request.text`, `results[].id`, `choices[0].text` ---------------------
+
+MISSING: Any = object()
+"""What a path gives that leads nowhere; None is a null that stands there."""
+
+Get = Callable[[Any], Any]
+
+_STEP = re.compile(r"([^\[\]]*)((?:\[\d*\])*)", re.ASCII)
+
+
+def compile_path(text: str) -> Get:
+    """A function from a JSON value to what stands at the path, or MISSING.
+
+    `a.b` is a field of a field; where an object has a key `a.b`, with the point in it, that is
+    taken first (OpenTelemetry names attributes so). `[]` takes each item of a list and gives a list
+    (MISSING for items without the rest), `[0]` the first. Raises UsageError for what is no path.
+    JMESPath, which no dependency brings, takes `a.b` for two keys unless it is quoted.
+    """
+    steps: list[str | int | None] = []
+    rest = text
+    while rest:
+        found = _STEP.match(rest)
+        if found is None or not found[0]:
+            raise UsageError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
+        name, brackets = found[1].strip("."), found[2]
+        if name:
+            steps.append(name)
+        steps += [int(i) if i else None for i in re.findall(r"\[(\d*)\]", brackets)]
+        rest = rest[found.end() :]
+        if rest and not rest.startswith("."):
+            raise UsageError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
+    if not steps:
+        raise UsageError("a path is empty; write the name of a field")
+    return _chain(steps)
+
+
+def first_name(text: str) -> str:
+    """The field of the record itself that a path begins with."""
+    return re.split(r"[.\[]", text, maxsplit=1)[0]
+
+
+def _chain(steps: list[str | int | None]) -> Get:
+    step, rest = steps[0], steps[1:]
+    then = _chain(rest) if rest else None
+    if step is None:
+        return lambda value: _each(value, then)
+    if isinstance(step, int):
+        return lambda value: _item(value, step, then)
+    return lambda value: _field(value, step, then)
+
+
+def _field(value: Any, name: str, then: Get | None) -> Any:
+    if not isinstance(value, dict):
+        return MISSING
+    found = value.get(name, MISSING)
+    if found is MISSING and "." in name:
+        head, _, tail = name.rpartition(".")
+        while head:
+            inner = value.get(head, MISSING)
+            if inner is not MISSING:
+                found = _field(inner, tail, None)
+                break
+            head, _, more = head.rpartition(".")
+            tail = f"{more}.{tail}"
+    return found if then is None or found is MISSING else then(found)
+
+
+def _item(value: Any, at: int, then: Get | None) -> Any:
+    if not isinstance(value, list) or at >= len(value):
+        return MISSING
+    return value[at] if then is None else then(value[at])
+
+
+def _each(value: Any, then: Get | None) -> Any:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        return MISSING
+    return value if then is None else [then(one) for one in value]

@@ -1,4 +1,7 @@
-"""Reads a log: bytes to recalls, with a count of everything that was no recall."""
+"""Reads a log: its files, the JSON objects in their bytes, and the recalls that these hold.
+
+Everything that is no recall is counted.
+"""
 
 from __future__ import annotations
 
@@ -17,16 +20,158 @@ from harness.live.logs.mapping import Mapping
 from harness.live.logs.recall import Feedback, Recall
 from harness.live.logs.spans import is_spans, retrievals
 
-# --------------------
-# Files that hold a log, and the JSON objects in their bytes.
-# --------------------
-
 _KINDS = (".jsonl", ".ndjson", ".json", ".log")
 PACKED = (".gz", ".zst")
 _NAME = re.compile(r"(.*?\.(?:jsonl|ndjson|json|log))(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\.(\d{1,6})(?:\.gz|\.zst)?")
 _BLOCK = 1 << 20
 _LONGEST = 10_000  # lines of one object that is written over several
+
+BOM = b"\xef\xbb\xbf"
+"""What some programs put before the first byte of UTF-8."""
+
+
+@dataclass
+class Tally:
+    """What a log held. `other`: lines that `where` passes over, and spans that are no retrievals.
+
+    `unreadable` lines are no JSON, or say what they say wrongly; `first` names the first of them.
+    `silent` recalls say nothing of what was returned. `torn`: last lines that a writer did not
+    finish, which is no fault.
+    """
+
+    recalls: int = 0
+    feedback: int = 0
+    other: int = 0
+    unreadable: int = 0
+    silent: int = 0
+    torn: int = 0
+    first: str = ""
+
+    @property
+    def first_place(self) -> str:
+        """File and line of the first that cannot be read, without what it says."""
+        return self.first.partition(": ")[0]
+
+    def as_json(self) -> dict[str, Any]:
+        """All counts."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that was read: recalls in their order in the files, and feedback by itself."""
+
+    files: list[Path]
+    recalls: list[Recall]
+    feedback: list[Feedback]
+    tally: Tally
+
+
+def read_log(path: str | Path, mapping: Mapping | None = None, *, lenient: bool = False) -> Log:
+    """Read a file or a folder of files, packed ones (.gz, .zst) too.
+
+    A last line that was not finished is dropped and counted. Any other line that cannot be read is
+    refused, unless `lenient`: then it is counted. Raises UsageError, naming file and line, and
+    where no recall is found.
+    """
+    files = log_files(Path(path))
+    parser = Parser(mapping or Mapping())
+    recalls: list[Recall] = []
+    feedback: list[Feedback] = []
+    for file in files:
+        for found in _read(file, parser):
+            if isinstance(found, Feedback):
+                feedback.append(found)
+            else:
+                if found.returned:  # the same documents come back: each id is kept once
+                    found.returned = tuple(map(sys.intern, found.returned))
+                recalls.append(found)
+        if parser.tally.unreadable and not lenient:
+            raise UsageError(
+                f"{parser.tally.first}; mend it, map the fields with --log-config, or pass over "
+                "such lines with --lenient"
+            )
+    tally = parser.tally
+    if recalls and (lost := parser.lost()):
+        raise UsageError(f"{path}: {lost}")
+    if not recalls:
+        more = f"; {tally.unreadable} lines cannot be read, first {tally.first}"
+        raise UsageError(
+            f"{path}: no recall in it ({tally.other} other lines or spans)"
+            + (more if tally.unreadable else "")
+        )
+    return Log(files, recalls, feedback, tally)
+
+
+def _read(file: Path, parser: Parser) -> Iterator[Recall | Feedback]:
+    rest, line = b"", 1
+    for block in blocks(file):
+        data = rest + block if rest or line > 1 else block.removeprefix(BOM)
+        found, taken, lines = split(data)
+        for at, text in found:
+            yield from parser.recalls(str(file), line + at, text)
+        rest, line = data[taken:], line + lines
+    parser.tally.torn += bool(rest.strip())
+
+
+@dataclass
+class Parser:
+    """Makes recalls of the bytes of files; counts in `tally`."""
+
+    mapping: Mapping = field(default_factory=Mapping)
+    tally: Tally = field(default_factory=Tally)
+
+    def __post_init__(self) -> None:
+        self._reader = Reader(self.mapping)
+
+    def lost(self) -> str:
+        """What is wrong with fields of the mapping that stood in no recall; empty if all did."""
+        return self._reader.lost()
+
+    def recalls(self, name: str, line: int, text: bytes) -> Iterator[Recall | Feedback]:
+        """What one JSON object says: several recalls where it holds several spans.
+
+        One that cannot be read is counted, and the first is named.
+        """
+        import orjson
+
+        tally = self.tally
+        try:
+            record = orjson.loads(text)
+            if not isinstance(record, dict):
+                raise LineError("no JSON object")
+            spans = self.mapping.format == "otel" or (
+                self.mapping.format is None and is_spans(record)
+            )
+            for one in retrievals(record) if spans else (record,):
+                found = None if one is None else self._reader.read(one)
+                if found is None:
+                    tally.other += 1
+                    continue
+                if isinstance(found, Feedback):
+                    tally.feedback += 1
+                else:
+                    tally.recalls += 1
+                    tally.silent += found.returned is None and found.texts is None
+                yield found
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            tally.unreadable += 1
+            if not tally.first:
+                tally.first = f"{name}, line {line}: {_said(error)}"
+
+
+def _said(error: Exception) -> str:
+    import json
+
+    if isinstance(error, json.JSONDecodeError):  # orjson's is one
+        return f"no JSON ({error.msg})"
+    if isinstance(error, KeyError):
+        return f"no field {error}"
+    return str(error) or type(error).__name__
+
+
+# -- Files, and the JSON objects in their bytes ----------------------------------------------------
 
 
 def log_files(path: Path) -> list[Path]:
@@ -119,146 +264,3 @@ def _whole(text: bytes) -> bool:
         return isinstance(orjson.loads(text), dict)
     except orjson.JSONDecodeError:
         return False
-
-
-_BOM = b"\xef\xbb\xbf"
-
-
-@dataclass
-class Tally:
-    """What a log held. `other`: lines that `where` passes over, and spans that are no retrievals.
-
-    `unreadable` lines are no JSON, or say what they say wrongly; `first` names the first of them.
-    `silent` recalls say nothing of what was returned. `torn`: last lines that a writer did not
-    finish, which is no fault.
-    """
-
-    recalls: int = 0
-    feedback: int = 0
-    other: int = 0
-    unreadable: int = 0
-    silent: int = 0
-    torn: int = 0
-    first: str = ""
-
-    @property
-    def first_place(self) -> str:
-        """File and line of the first that cannot be read, without what it says."""
-        return self.first.partition(": ")[0]
-
-    def as_json(self) -> dict[str, Any]:
-        """All counts."""
-        return asdict(self)
-
-
-@dataclass
-class Parser:
-    """Makes recalls of the bytes of files; counts in `tally`."""
-
-    mapping: Mapping = field(default_factory=Mapping)
-    tally: Tally = field(default_factory=Tally)
-
-    def __post_init__(self) -> None:
-        self._reader = Reader(self.mapping)
-
-    def lost(self) -> str:
-        """What is wrong with fields of the mapping that stood in no recall; empty if all did."""
-        return self._reader.lost()
-
-    def recalls(self, name: str, line: int, text: bytes) -> Iterator[Recall | Feedback]:
-        """What one JSON object says: several recalls where it holds several spans.
-
-        One that cannot be read is counted, and the first is named.
-        """
-        import orjson
-
-        tally = self.tally
-        try:
-            record = orjson.loads(text)
-            if not isinstance(record, dict):
-                raise LineError("no JSON object")
-            spans = self.mapping.format == "otel" or (
-                self.mapping.format is None and is_spans(record)
-            )
-            for one in retrievals(record) if spans else (record,):
-                found = None if one is None else self._reader.read(one)
-                if found is None:
-                    tally.other += 1
-                    continue
-                if isinstance(found, Feedback):
-                    tally.feedback += 1
-                else:
-                    tally.recalls += 1
-                    tally.silent += found.returned is None and found.texts is None
-                yield found
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            tally.unreadable += 1
-            if not tally.first:
-                tally.first = f"{name}, line {line}: {_said(error)}"
-
-
-@dataclass(frozen=True)
-class Log:
-    """A log that was read: recalls in their order in the files, and feedback by itself."""
-
-    files: list[Path]
-    recalls: list[Recall]
-    feedback: list[Feedback]
-    tally: Tally
-
-
-def read_log(path: str | Path, mapping: Mapping | None = None, *, lenient: bool = False) -> Log:
-    """Read a file or a folder of files, packed ones (.gz, .zst) too.
-
-    A last line that was not finished is dropped and counted. Any other line that cannot be read is
-    refused, unless `lenient`: then it is counted. Raises UsageError, naming file and line, and
-    where no recall is found.
-    """
-    files = log_files(Path(path))
-    parser = Parser(mapping or Mapping())
-    recalls: list[Recall] = []
-    feedback: list[Feedback] = []
-    for file in files:
-        for found in _read(file, parser):
-            if isinstance(found, Feedback):
-                feedback.append(found)
-            else:
-                if found.returned:  # the same documents come back: each id is kept once
-                    found.returned = tuple(map(sys.intern, found.returned))
-                recalls.append(found)
-        if parser.tally.unreadable and not lenient:
-            raise UsageError(
-                f"{parser.tally.first}; mend it, map the fields with --log-config, or pass over "
-                "such lines with --lenient"
-            )
-    tally = parser.tally
-    if recalls and (lost := parser.lost()):
-        raise UsageError(f"{path}: {lost}")
-    if not recalls:
-        more = f"; {tally.unreadable} lines cannot be read, first {tally.first}"
-        raise UsageError(
-            f"{path}: no recall in it ({tally.other} other lines or spans)"
-            + (more if tally.unreadable else "")
-        )
-    return Log(files, recalls, feedback, tally)
-
-
-def _read(file: Path, parser: Parser) -> Iterator[Recall | Feedback]:
-    rest, line = b"", 1
-    for block in blocks(file):
-        data = rest + block if rest or line > 1 else block.removeprefix(_BOM)
-        found, taken, lines = split(data)
-        for at, text in found:
-            yield from parser.recalls(str(file), line + at, text)
-        rest, line = data[taken:], line + lines
-    parser.tally.torn += bool(rest.strip())
-
-
-def _said(error: Exception) -> str:
-    import json
-
-    if isinstance(error, json.JSONDecodeError):  # orjson's is one
-        return f"no JSON ({error.msg})"
-    if isinstance(error, KeyError):
-        return f"no field {error}"
-    return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""One recall as a system logged it, and feedback that came later."""
+"""One recall as a system logged it, and what people did with it: clicks and ratings in numbers."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ class Feedback:
     time: float | None = None
 
 
-# --------------------
-# What people did with what they were shown, in numbers, and what these cannot tell.
-# --------------------
+# -- What people did with what they were shown -----------------------------------------------------
 
 CAVEATS = (
     "Clicks tell of what was shown and where: a document that was not returned cannot be clicked, "

@@ -145,8 +145,10 @@ def _odd(log: Log, counts: dict[str, int], dataset: Dataset) -> list[str]:
 
 
 def _with_unasked(recalls: dict[int, Recall], dataset: Dataset) -> dict[int, Recall]:
-    """Queries that nobody asked as answered with nothing, but for those without an answer, where
-    silence would be right."""
+    """Queries that nobody asked, taken as answered with nothing.
+
+    Those without an answer are left out: for them silence would be right.
+    """
     without = dataset.abilities == str(Ability.ABSTENTION)
     rows = range(dataset.n_queries)
     empty = {row: Recall(returned=()) for row in rows if row not in recalls and not without[row]}
@@ -228,9 +230,7 @@ def _measured(asked: dict[int, Recall]) -> dict[str, Any]:
     return {"measured": {"search_ms": found}}
 
 
-# --------------------
-# What a person is told of the log behind a run.
-# --------------------
+# -- What a person is told of the log behind a run -------------------------------------------------
 
 
 def log_lines(record: dict[str, Any], feedback: dict[str, Any] | None) -> list[str]:

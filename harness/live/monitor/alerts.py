@@ -1,4 +1,6 @@
-"""What a monitor raises an alarm for, from TOML or from texts such as `recall@10 < 0.7`.
+"""What a monitor raises an alarm for, and the alarms that it raised.
+
+The rules come from TOML, or from texts such as `recall@10 < 0.7`:
 
     window = 1000                  # recalls
     metrics = ["recall@10", "mrr@10", "precision@10"]
@@ -13,7 +15,7 @@
     metric = "no_result"
     value = 0.05
 
-    [[change]]                     # worse than a reference; see change.py
+    [[change]]                     # worse than a reference; see `harness.live.monitor.change`
     metric = "recall@10"
     reference = "first"            # the first recalls; or a number, or a run folder
     first = 2000
@@ -29,7 +31,7 @@ import os
 import re
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,15 @@ OTHERS = ("drift", "unseen_words", "click_rate", "first_click_mrr", "rating")
 METRICS = ("recall@10", "precision@10", "mrr@10")
 """What is measured where nothing else is asked for."""
 
+Alert = dict[str, Any]
+"""An event of an alarm, as JSON.
+
+alert (its name), kind, state (raised or cleared), episode, recall (its number), time, value, n, and
+`said`, a sentence.
+"""
+
 _TEXT = re.compile(r"\s*([^\s<>=\[\]]+)\s*(?:\[([^\]]+)\])?\s*(<|>)\s*([-+.\deE]+)\s*")
+_KEPT = 100  # events of the history
 
 
 @dataclass(frozen=True)
@@ -106,8 +116,10 @@ class ChangeRule:
 
 @dataclass(frozen=True)
 class Rules:
-    """Everything that a monitor watches. `changes` None: recall, where there are labels, and the
-    rate of recalls without a result."""
+    """Everything that a monitor watches.
+
+    `changes` None: recall, where there are labels, and the rate of recalls without a result.
+    """
 
     thresholds: tuple[Threshold, ...] = ()
     changes: tuple[ChangeRule, ...] | None = None
@@ -173,8 +185,6 @@ def threshold(text: str) -> Threshold:
 
 def checked(rule: Any) -> Any:
     """A rule with its metric in the form that it is known by. Raises UsageError."""
-    from dataclasses import replace
-
     known = [*RATES, *TIMES, *OTHERS]
     if rule.metric not in known:
         try:
@@ -212,19 +222,11 @@ def _row(path: Path, kind: Any, row: dict[str, Any], **given: Any) -> Any:
         raise UsageError(f"--config {path}: {error}") from None
 
 
-# --------------------
-# Alarms: raised once, standing until they are cleared, kept in a journal of JSON lines.
-# --------------------
-
-Alert = dict[str, Any]
-"""alert (its name), kind, state (raised or cleared), episode, recall (its number), time, value, n,
-and `said`, a sentence."""
-
-_KEPT = 100
+# -- Alarms that were raised -----------------------------------------------------------------------
 
 
 class Alerts:
-    """Which alarms stand, and what became of the last ones.
+    """Which alarms stand, and what became of the last ones: raised once, standing until cleared.
 
     The journal holds one line an event. An event that stands there already (the same alarm and
     episode, raised or cleared) is not told again: a monitor that was killed reads some recalls

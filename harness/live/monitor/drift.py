@@ -19,6 +19,7 @@ speak less for what is asked now. Counts by block are kept of words, no query.
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -89,7 +90,7 @@ class Drift:
             if not text:
                 continue
             unseen = False
-            for word in _WORD.findall(text.lower()):
+            for word in self.words(text):
                 place = known.get(word)
                 if place is None:
                     unseen, place = True, base + _hash(word)
@@ -177,6 +178,4 @@ def _unseen_level(words: Sequence[Sequence[str]]) -> float | None:
 
 def _hash(word: str) -> int:
     """A place for an unseen word: the same in every process, unlike hash()."""
-    import zlib
-
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % HASHED

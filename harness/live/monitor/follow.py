@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.live.logs.mapping import Mapping
-from harness.live.logs.read import PACKED, Parser, Tally, blocks, by_age, is_log, split
+from harness.live.logs.read import BOM, PACKED, Parser, Tally, blocks, by_age, is_log, split
 from harness.live.monitor.monitor import Monitor
 
 HEAD = 512
@@ -28,7 +28,6 @@ HEAD = 512
 
 _BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 24
-_BOM = b"\xef\xbb\xbf"
 
 
 @dataclass
@@ -77,8 +76,6 @@ class Follower:
         for path, file in self._files():
             self._read(path, file)
         return self.tally.recalls - before
-
-    # -- which files ----------------------------------------------------------------------------
 
     def _siblings(self) -> list[Path]:
         """Files by age that may hold lines of this log, the file itself last."""
@@ -147,8 +144,6 @@ class Follower:
                 return None
         return _File(path.name)
 
-    # -- what is in them ------------------------------------------------------------------------
-
     def _read(self, path: Path, file: _File) -> None:
         rest = b""
         try:
@@ -172,7 +167,7 @@ class Follower:
         if file.head_bytes < HEAD:
             head = _head(path, HEAD)
             file.head_bytes, file.head = len(head), hashlib.sha256(head).hexdigest()
-        mark = len(_BOM) if file.offset == 0 and data.startswith(_BOM) else 0
+        mark = len(BOM) if file.offset == 0 and data.startswith(BOM) else 0
         found, taken, lines = split(data[mark:])
         taken += mark if taken else 0
         if not taken and len(data) > _LONGEST_LINE:
@@ -189,8 +184,6 @@ class Follower:
         if taken:
             self.monitor.record_many(recalls, self._position())
         return taken
-
-    # -- what survives a restart ----------------------------------------------------------------
 
     def _position(self) -> dict[str, Any]:
         return {

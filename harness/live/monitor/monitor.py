@@ -19,11 +19,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from harness.files import disk_errors, write_bytes
 from harness.live.logs.recall import Feedback, Recall
 from harness.live.monitor.alerts import METRICS, Alert, Alerts, Rules
-from harness.live.monitor.held import SECONDS, Held
 from harness.live.monitor.measure import feedback
-from harness.live.monitor.state import read_state, snapshot, write_state
+from harness.live.monitor.state import SECONDS, Held, read_state, snapshot, write_state
 from harness.live.monitor.window import Columns, Scorer, as_columns, tested
 
 _TOGETHER = 64  # recalls scored in one step
@@ -40,8 +40,8 @@ class Monitor(Held):
     raises an alarm. `state`: a file that is written every ten seconds while recalls come, by `save`
     and `close` (or the end of a `with` block), and at the program's end, and read at the start, so
     that a restart goes on; a program that is killed loses ten seconds of recalls at most. No text
-    of a query is in it. `journal`: a file
-    with one JSON line an alarm. `on_alert` is called with each. `bucket`: minute, hour or day.
+    of a query is in it. `journal`: a file with one JSON line an alarm. `on_alert` is called with
+    each. `bucket`: minute, hour or day.
 
     Raises UsageError for settings that are wrong, and for a state that was kept by others.
     """
@@ -61,7 +61,8 @@ class Monitor(Held):
         alerts = Alerts(None if journal is None else Path(journal), on_alert)
         super().__init__(window, labels, metrics, rules or Rules(), alerts, bucket)
         self._scorer = None if self.labels is None else Scorer(self.labels, self.parsed)
-        self._label_ability = [self.ability(a or None) for a in (self.labels or _None()).abilities]
+        named = [] if self.labels is None else self.labels.abilities
+        self._label_ability = [self.ability(name or None) for name in named]
         self._pending: list[Recall] = []
         self._flushed = self._saved = clock.monotonic()
         self._looked = 0
@@ -181,8 +182,6 @@ class Monitor(Held):
             self._flush()
             packed = write_state(self)
             self._saved = clock.monotonic()
-        from harness.files import disk_errors, write_bytes
-
         with disk_errors(self._state.parent, "name another file with --state"):
             write_bytes(self._state, packed)
         self._unsaved = False
@@ -202,8 +201,6 @@ class Monitor(Held):
         """Settle, and write the state."""
         self.settle()
         self.save()
-
-    # -- inside ---------------------------------------------------------------------------------
 
     def _flush(self) -> None:
         """Score what waits and put it into the window."""
@@ -289,9 +286,3 @@ class Monitor(Held):
 def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:
     if (one := monitor()) is not None:
         one.save_rest()
-
-
-class _None:
-    """No labels: no abilities."""
-
-    abilities: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The same numbers by hour or day of the recalls' own time, for a bounded number of them."""
+"""Numbers by minute, hour or day, by the time of each recall; only so many of them are kept."""
 
 from __future__ import annotations
 

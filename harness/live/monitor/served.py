@@ -1,4 +1,4 @@
-"""The page of a monitor, its numbers as JSON, and /metrics; to this machine alone."""
+"""What a monitor answers over HTTP, to this machine alone: its page, JSON, and /metrics."""
 
 from __future__ import annotations
 
@@ -9,28 +9,77 @@ from typing import Any
 from harness.errors import UsageError
 from harness.live.logs.read import Tally
 from harness.live.monitor.alerts import RATES
-from harness.live.monitor.held import SECONDS
 from harness.live.monitor.monitor import Monitor
+from harness.live.monitor.state import SECONDS
 from harness.pages import local_server
-from harness.pages.html import ASSETS, VENDOR, page
+from harness.pages.html import ASSETS, PLOT, page
 from harness.pages.local_server import HTML, Answer, Request, as_json
-from harness.pages.report import LIBRARIES
 
-# --------------------
-# A monitor's numbers for Prometheus, through its own client library.
-#
-#     prometheus_client.REGISTRY.register(MonitorCollector(monitor))
-#
-# Names follow Prometheus' conventions: base units (seconds, ratios from 0 to 1), `_total` for
-# what only grows. What is not measurable is absent, never 0. Gauges `harness_window_*` are over
-# the last recalls; each score has the number of recalls that it is over beside it.
-# --------------------
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+_MISSING = "Prometheus metrics need a library; pip install 'memory-retrieval-harness[monitor]'"
+_OWN = ASSETS / "monitor"
+_SHARED = ASSETS / "shared"
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+def server(
+    monitor: Monitor,
+    port: int,
+    *,
+    name: str = "monitor",
+    tally: Tally | None = None,
+    notes: Callable[[], list[str]] = list,
+) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1, listening already: /, /state.json and /metrics.
+
+    Raises OSError for a port that is taken. No text of a query is in any answer.
+    """
+
+    def state() -> dict[str, Any]:
+        log = None if tally is None else {**tally.as_json(), "first": tally.first_place}
+        return {"name": name, **monitor.snapshot(), "log": log, "notes": notes()}
+
+    def answer(request: Request) -> Answer | None:
+        if request.method != "GET":
+            return None
+        if request.path == "/":
+            return Answer(monitor_page(state()), HTML)
+        if request.path == "/state.json":
+            return as_json(state())
+        if request.path == "/metrics":
+            return Answer(exposition(monitor, tally), _PROMETHEUS)
+        return None
+
+    return local_server.server(answer, port)
+
+
+def monitor_page(data: dict[str, Any], *, live: bool = True) -> bytes:
+    """One self-contained file; `live`: it asks the server that it came from for news."""
+    scripts = [_SHARED / "page.js", _SHARED / "charts.js"]
+    scripts += [_OWN / name for name in ("window.js", "over_time.js", "monitor.js")]
+    return page(
+        f"{data['name']}: recalls",
+        _OWN / "monitor.html",
+        data,
+        styles=[_SHARED / "colours.css", _SHARED / "page.css", _OWN / "monitor.css"],
+        scripts=scripts,
+        libraries=PLOT,
+        live=live,
+    )
+
+
+# -- Numbers for Prometheus ------------------------------------------------------------------------
 
 
 class MonitorCollector:
-    """What `prometheus_client` asks at each scrape. `tally`: of a log that is followed."""
+    """A monitor's numbers for Prometheus, asked by its client library at each scrape.
+
+        prometheus_client.REGISTRY.register(MonitorCollector(monitor))
+
+    Names follow Prometheus' conventions: base units (seconds, ratios from 0 to 1), `_total` for
+    what only grows. What is not measurable is absent, never 0. Gauges `harness_window_*` are over
+    the last recalls; each score has the number of recalls that it is over beside it. `tally`: of a
+    log that is followed.
+    """
 
     def __init__(self, monitor: Monitor, tally: Tally | None = None) -> None:
         self._monitor, self._tally = monitor, tally
@@ -81,9 +130,6 @@ def exposition(monitor: Monitor, tally: Tally | None = None) -> bytes:
     registry = CollectorRegistry()
     registry.register(MonitorCollector(monitor, tally))
     return bytes(generate_latest(registry))
-
-
-_MISSING = "Prometheus metrics need a library; pip install 'memory-retrieval-harness[monitor]'"
 
 
 def _core() -> Any:
@@ -160,53 +206,3 @@ def _beside(core: Any, found: dict[str, Any]) -> Iterator[Any]:
             made = core.GaugeMetricFamily(name, about)
             made.add_metric([], value)
             yield made
-
-
-_OWN = ASSETS / "monitor"
-_SHARED = ASSETS / "shared"
-
-
-def monitor_page(data: dict[str, Any], *, live: bool = True) -> bytes:
-    """One self-contained file; `live`: it asks the server that it came from for news."""
-    scripts = [_SHARED / "page.js", _SHARED / "charts.js"]
-    scripts += [_OWN / name for name in ("window.js", "over_time.js", "monitor.js")]
-    return page(
-        f"{data['name']}: recalls",
-        _OWN / "monitor.html",
-        data,
-        styles=[_SHARED / "colours.css", _SHARED / "page.css", _OWN / "monitor.css"],
-        scripts=scripts,
-        libraries=[(VENDOR / code, VENDOR / f"{name}-LICENSE.txt") for code, name in LIBRARIES],
-        live=live,
-    )
-
-
-def server(
-    monitor: Monitor,
-    port: int,
-    *,
-    name: str = "monitor",
-    tally: Tally | None = None,
-    notes: Callable[[], list[str]] = list,
-) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, listening already: /, /state.json and /metrics.
-
-    Raises OSError for a port that is taken. No text of a query is in any answer.
-    """
-
-    def state() -> dict[str, Any]:
-        log = None if tally is None else {**tally.as_json(), "first": tally.first_place}
-        return {"name": name, **monitor.snapshot(), "log": log, "notes": notes()}
-
-    def answer(request: Request) -> Answer | None:
-        if request.method != "GET":
-            return None
-        if request.path == "/":
-            return Answer(monitor_page(state()), HTML)
-        if request.path == "/state.json":
-            return as_json(state())
-        if request.path == "/metrics":
-            return Answer(exposition(monitor, tally), CONTENT_TYPE)
-        return None
-
-    return local_server.server(answer, port)

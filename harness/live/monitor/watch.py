@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.errors import UsageError, near
-from harness.live.monitor.alerts import RATES, Alert, Alerts, ChangeRule, Rules, checked
-from harness.live.monitor.change import Change, Reference, reference_of
+from harness.live.monitor.alerts import (
+    OTHERS,
+    RATES,
+    TIMES,
+    Alert,
+    Alerts,
+    ChangeRule,
+    Rules,
+    checked,
+)
+from harness.live.monitor.change import Change, Reference, Values, reference_of
 from harness.live.monitor.labels import Labels
 from harness.live.monitor.measure import Cell, number
-
-Values = npt.NDArray[np.float64]
 
 
 class Watch:
@@ -31,7 +37,7 @@ class Watch:
             changes = tuple(ChangeRule(name) for name in (metrics[0], "no_result"))
         changes = tuple(checked(rule) for rule in changes)
         for rule in (*self._thresholds, *changes):
-            if rule.metric.partition("@")[0] in ("p50", "p95", "p99"):
+            if rule.metric.partition("@")[0] in TIMES:
                 continue
             if rule.metric not in metrics and _is_metric(rule.metric):
                 raise UsageError(
@@ -174,8 +180,6 @@ class Watch:
 
 def _is_metric(name: str) -> bool:
     """True for a metric of rankings, which needs labels."""
-    from harness.live.monitor.alerts import OTHERS, TIMES
-
     return name not in (*RATES, *TIMES, *OTHERS)
 
 

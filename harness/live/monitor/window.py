@@ -1,7 +1,8 @@
-"""The last N recalls as columns that are written over from their beginning: a ring."""
+"""The last N recalls: a ring of columns, their scores, and their requests, for later feedback."""
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,7 +38,10 @@ COLUMNS: dict[str, tuple[Any, Any]] = {
 
 
 class Window:
-    """A ring of `size` recalls. Memory is `size` times about 50 bytes, and 8 a metric."""
+    """The last `size` recalls, as columns that are written over from their beginning: a ring.
+
+    Memory is `size` times about 50 bytes, and 8 a metric.
+    """
 
     def __init__(self, size: int, metrics: int) -> None:
         self.size, self.total = size, 0
@@ -70,9 +74,7 @@ class Window:
         return self.total - self.n <= serial < self.total
 
 
-# --------------------
-# Scores batches of recalls by the harness's own metrics: the same functions that score a run.
-# --------------------
+# -- Scores, by the metrics that score a run -------------------------------------------------------
 
 
 def ranking(recall: Recall, own_id: str | None = None) -> dict[str, int]:
@@ -141,16 +143,16 @@ class Scorer:
         return values
 
 
-# --------------------
-# Recalls as columns of the window, and the values that tests of change take.
-# --------------------
+# -- Recalls as columns, and the values that tests of change take ----------------------------------
 
 
 def as_columns(
     recalls: Sequence[Recall], rows: Sequence[int], labels: Labels | None, abilities: Sequence[int]
 ) -> Columns:
-    """The columns of recalls; `rows` are their labelled queries (below 0: none), and `abilities`
-    codes of theirs."""
+    """The columns of recalls.
+
+    `rows` are their labelled queries (below 0: none), and `abilities` the codes of theirs.
+    """
     at = np.array(rows)
     labelled = at >= 0
     unanswerable = np.full(len(rows), -1)
@@ -174,7 +176,7 @@ def as_columns(
 
 
 def tested(columns: Columns, values: Values, metrics: Sequence[str]) -> dict[str, Values]:
-    """The values of every metric and rate, each over what it is over (see measure.py)."""
+    """The values of every metric and rate, over the recalls that each is about (see `measure`)."""
     well = ~columns["failed"]
     known, silent = well & columns["known"], columns["empty"] | columns["abstained"]
     scored = values[~np.isnan(values[:, 0])]
@@ -189,8 +191,6 @@ def tested(columns: Columns, values: Values, metrics: Sequence[str]) -> dict[str
 
 def name_of(request: str) -> int:
     """64 bits of a request's name; never 0."""
-    import hashlib
-
     digest = hashlib.blake2b(request.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") or 1
 
@@ -209,17 +209,15 @@ def _first_click(recall: Recall) -> int:
     return min((places[name] for name in recall.clicked if name in places), default=0)
 
 
-# --------------------
-# Recalls by the names of their requests, so that feedback can find them while they are here.
-# --------------------
+# -- Recalls by the names of their requests --------------------------------------------------------
 
-SHOWN = 10
+_SHOWN = 10
 """Documents of a recall of which a later click is given its rank."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What feedback has changed of a recall of that time: counts to add, and a sum of ratings."""
+    """What feedback has changed of a recall that was made at `time`: what is to be added."""
 
     time: float
     watched: int
@@ -229,12 +227,17 @@ class Changed:
 
 
 class Requests:
-    """The requests of a window: numbers of recalls, and hashes of what these returned."""
+    """The recalls of a window by the names of their requests, so that feedback finds them.
+
+    It keeps numbers of recalls, and hashes of what these returned.
+    """
 
     def __init__(self, window: Window) -> None:
         self._window = window
         self._serial: dict[int, int] = {}  # a hash of the request -> number of its recall
-        self.shown: npt.NDArray[np.uint32] | None = None  # (window, SHOWN), once there is a request
+        self.shown: npt.NDArray[np.uint32] | None = (
+            None  # (window, _SHOWN), once there is a request
+        )
 
     def forget(self, n: int) -> None:
         """Drop the names of the recalls whose slots the next n take."""
@@ -253,10 +256,10 @@ class Requests:
             if recall.request is None or not self._window.holds(first + i):
                 continue
             if self.shown is None:
-                self.shown = np.zeros((self._window.size, SHOWN), np.uint32)
+                self.shown = np.zeros((self._window.size, _SHOWN), np.uint32)
             self._serial[name_of(recall.request)] = first + i
-            shown = [_place(name) for name in list(ranking(recall))[:SHOWN]]
-            self.shown[slots[i]] = shown + [0] * (SHOWN - len(shown))
+            shown = [_place(name) for name in list(ranking(recall))[:_SHOWN]]
+            self.shown[slots[i]] = shown + [0] * (_SHOWN - len(shown))
 
     def feedback(self, one: Feedback) -> Changed | None:
         """Put feedback to its recall; None where that is not in the window."""

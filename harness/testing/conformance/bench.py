@@ -1,4 +1,4 @@
-"""A retriever on the test bench: small corpora, and its answers as positions."""
+"""A retriever on the test bench: small corpora, its answers as positions, and checks for leaks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QUESTIONS = (
     "Who plays the cello?",
     "Which arm did he break?",
 )
-DAY = 86_400
+_DAY = 86_400
 
 
 class Note(str):
@@ -65,7 +65,7 @@ def corpus(texts: Sequence[str], order: npt.NDArray[np.int64] | None = None) -> 
         "position": pa.array([i % 2 for i in range(n)], pa.int64()),
     }
     numbers = np.random.default_rng(rows.tolist()).permutation(n)
-    stamps = 1_700_000_000 + DAY * np.arange(n, dtype=np.float64)
+    stamps = 1_700_000_000 + _DAY * np.arange(n, dtype=np.float64)
     sessions = np.arange(n) // 2
     return Corpus(Documents(pa.table(columns)), rows.astype(np.int32), numbers, stamps, sessions)
 
@@ -131,14 +131,12 @@ def _place(id_: str | int, place: dict[str, int]) -> int | None:
     return int(id_) if 0 <= int(id_) < len(place) else None
 
 
-# --------------------
-# Does a retriever see more than it is shown? Two checks on many haystacks.
-# --------------------
+# -- Two checks for leaks --------------------------------------------------------------------------
 
-HAYSTACKS, SIZE = 60, 5
-RARE = 1e-4
+_HAYSTACKS, _SIZE = 60, 5
+_RARE = 1e-4
 """How seldom chance alone may fail an honest retriever."""
-N_QUESTIONS = 24
+_N_QUESTIONS = 24
 
 
 def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
@@ -149,19 +147,19 @@ def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
     """
     rng = np.random.default_rng(0)
     right = 0
-    for _ in range(HAYSTACKS):
-        order = rng.permutation(SIZE)
-        shown = corpus(["The same words."] * SIZE, order)
+    for _ in range(_HAYSTACKS):
+        order = rng.permutation(_SIZE)
+        shown = corpus(["The same words."] * _SIZE, order)
         retriever.index(shown)
-        found = ask(retriever, shown, ["Which words?"], SIZE)[0]
+        found = ask(retriever, shown, ["Which words?"], _SIZE)[0]
         right += bool(found) and order[found[0]] == 0
-    chance = 1 / SIZE
+    chance = 1 / _SIZE
     tail = sum(
-        comb(HAYSTACKS, i) * chance**i * (1 - chance) ** (HAYSTACKS - i)
-        for i in range(right, HAYSTACKS + 1)
+        comb(_HAYSTACKS, i) * chance**i * (1 - chance) ** (_HAYSTACKS - i)
+        for i in range(right, _HAYSTACKS + 1)
     )
-    said = f"{right} of {HAYSTACKS} right, where chance gives {HAYSTACKS * chance:.0f}"
-    if tail < RARE:
+    said = f"{right} of {_HAYSTACKS} right, where chance gives {_HAYSTACKS * chance:.0f}"
+    if tail < _RARE:
         raise AnswerError(f"{said}: it reads something else than the texts")
     return said
 
@@ -172,11 +170,11 @@ def same_scores(retriever: Any, spec: RetrieverSpec) -> str:
     apart, anyhow = (int((~np.isclose(a, again)).sum()) for a in (first, other))
     if apart > anyhow:
         raise AnswerError(
-            f"recall@10 of {apart} of {N_QUESTIONS} questions changed with the handles"
+            f"recall@10 of {apart} of {_N_QUESTIONS} questions changed with the handles"
         )
     if anyhow:
-        return Note(f"{anyhow} of {N_QUESTIONS} questions change anyhow: it is not deterministic")
-    return f"recall@10 of {N_QUESTIONS} questions of `sample` is the same"
+        return Note(f"{anyhow} of {_N_QUESTIONS} questions change anyhow: it is not deterministic")
+    return f"recall@10 of {_N_QUESTIONS} questions of `sample` is the same"
 
 
 def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
@@ -184,7 +182,7 @@ def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
     dataset = open_dataset("sample")
     judged = dataset.judgements()
     with_gold = np.unique(judged.query[(judged.grade >= 1) & (judged.document >= 0)])
-    chosen = np.random.default_rng(0).permutation(with_gold)[:N_QUESTIONS]
+    chosen = np.random.default_rng(0).permutation(with_gold)[:_N_QUESTIONS]
     values = np.zeros(len(chosen))
     for haystack in np.unique(dataset.query_haystack[chosen]).tolist():
         view = View(dataset, haystack, seed)

@@ -74,11 +74,11 @@ def _outcome(
     return Outcome(name, state, said, perf_counter() - start)
 
 
-# -- the checks -----------------------------------------------------------------------------------
+# -- The checks ------------------------------------------------------------------------------------
 
 
 def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """It answers at all; which notes it finds is its own affair."""
+    """It answers at all; which notes it finds is not judged."""
     notes = corpus(NOTES)
     retriever.index(notes)
     found = ask(retriever, notes, QUESTIONS, 3)

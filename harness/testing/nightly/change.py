@@ -1,4 +1,7 @@
-"""What changed since the last time: numbers paired by query where they compare, and settings.
+"""What changed since the last time, and the line of a history that a run makes.
+
+`harness.verdicts.history` says what stands in a line. Its `change` holds numbers paired by query,
+where the two runs compare:
 
 | key | what |
 |---|---|
@@ -77,19 +80,19 @@ def _cell(cell: Cell) -> dict[str, Any]:
     found = cell.pairs[0].found
     difference = found.difference
     return {
-        "before": number(found.mean_b),
-        "difference": number(difference.value),
-        "low": number(difference.low),
-        "high": number(difference.high),
-        "p": number(found.test.p),
-        "smallest": number(found.test.smallest),
+        "before": _number(found.mean_b),
+        "difference": _number(difference.value),
+        "low": _number(difference.low),
+        "high": _number(difference.high),
+        "p": _number(found.test.p),
+        "smallest": _number(found.test.smallest),
         "n": difference.n,
         "won": found.won,
         "lost": found.lost,
     }
 
 
-def number(value: float | None) -> float | None:
+def _number(value: float | None) -> float | None:
     """To six digits after the point, for a history; None for what is not known."""
     return None if value is None or math.isnan(value) else round(value, _DIGITS)
 
@@ -119,11 +122,9 @@ def commit(record: Mapping[str, Any]) -> str:
     return f"{plain(git['commit'])}{changes}" if git.get("commit") else "-"
 
 
-# --------------------
-# The line of a history that one run makes; `harness.verdicts.history` says what stands in it.
-# --------------------
+# -- The line of a history -------------------------------------------------------------------------
 
-MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
+_MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
 """The metrics that a list is read by."""
 
 
@@ -133,7 +134,7 @@ def main_metrics(cells: Mapping[str, Any], asked: Sequence[str] = ()) -> list[st
     Where there is none at 10, for the list has other cut-offs, the deepest of each family.
     """
     found = []
-    for name in MAIN:
+    for name in _MAIN:
         family = name.partition("@")[0]
         deep = [m for m in cells if m.partition("@")[0] == family and m.partition("@")[2]]
         deepest = max(deep, key=lambda m: int(m.partition("@")[2]), default=None)
@@ -199,9 +200,9 @@ def ran_line(
 def times(measured: Mapping[str, Any]) -> dict[str, float | None]:
     """Seconds of indexing and of the whole run, and the median search in milliseconds."""
     return {
-        "index_seconds": number((measured.get("index") or {}).get("seconds")),
-        "run_seconds": number((measured.get("seconds") or {}).get("run")),
-        "search_ms": number((measured.get("search_ms") or {}).get("p50")),
+        "index_seconds": _number((measured.get("index") or {}).get("seconds")),
+        "run_seconds": _number((measured.get("seconds") or {}).get("run")),
+        "search_ms": _number((measured.get("search_ms") or {}).get("p50")),
     }
 
 
@@ -220,10 +221,10 @@ def _head(night: str, of: int, series: Series, at: str) -> Line:
 def _value_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     interval = cell.get("interval") or {}
     return {
-        "value": number(cell["value"]),
+        "value": _number(cell["value"]),
         "n": cell["n"],
-        "low": number(interval.get("low")),
-        "high": number(interval.get("high")),
+        "low": _number(interval.get("low")),
+        "high": _number(interval.get("high")),
     }
 
 

@@ -22,9 +22,7 @@ from harness.testing.nightly.kept import core, keep, last_of
 from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.summary import summary, write_summary
 from harness.verdicts.compare.scored import Block, ScoredRun
-from harness.verdicts.history import History, Line, Series, open_history, series_of
-
-REMEDY = "name another folder with history = ... in the [nightly] table"
+from harness.verdicts.history import REMEDY, History, Line, Series, open_history, series_of
 
 
 class Night:

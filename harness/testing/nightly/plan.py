@@ -1,7 +1,8 @@
-"""The `[nightly]` table of a list of runs: where its history is, and when a drop fails it.
+"""The `[nightly]` table of a list of runs, and what the list calls its datasets and systems.
 
+[nightly]
 history = "results/nightly"    # folder of history and summary; default: `out`; false: neither
-max_drop = 0.02                # a main metric that falls by more, and significantly, fails the list
+max_drop = 0.02                # a main metric that falls by more, and significantly, fails it
 alpha = 0.05                   # for all tests of a night together (Holm)
 over = "auto"                  # what is independent: haystacks, queries, auto
 """
@@ -16,7 +17,10 @@ from typing import Any
 
 from harness.errors import UsageError, near
 
-OVER = ("auto", "haystacks", "queries")
+_OVER = ("auto", "haystacks", "queries")
+_NOT_SHOWN = {"name", "only", "dataset", "retriever"}
+_PLAIN = ("granularity", "text", "split", "source")
+_HEXADECIMAL = set("0123456789abcdef")
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,8 @@ def read_plan(file: Path, table: Any, out: str) -> Plan | None:
             f"--config {file}: history must be a folder, or false for none, not {history!r}"
         )
     over = table.get("over", "auto")
-    if over not in OVER:
-        raise UsageError(f"--config {file}: over must be {', '.join(OVER)}, not {over!r}")
+    if over not in _OVER:
+        raise UsageError(f"--config {file}: over must be {', '.join(_OVER)}, not {over!r}")
     max_drop = table.get("max_drop")
     plan = Plan(
         Path(history or out),
@@ -70,13 +74,7 @@ def _between(file: Path, name: str, value: Any, *, closed: bool) -> float:
     return float(value)
 
 
-# --------------------
-# What a list calls its datasets and systems: a name that stays the same from night to night.
-# --------------------
-
-_NOT_SHOWN = {"name", "only", "dataset", "retriever"}
-_PLAIN = ("granularity", "text", "split", "source")
-_HEXADECIMAL = set("0123456789abcdef")
+# -- Names that stay the same from night to night --------------------------------------------------
 
 
 def labels(tables: Sequence[Mapping[str, Any]], bases: Sequence[str]) -> list[str]:

@@ -40,21 +40,85 @@ from harness.verdicts.analyze.errata import (
 from harness.verdicts.analyze.likeness import Embed, SharedWords, similarities
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Taken, Versions, had_room, pieces, top
 
-# --------------------
-# A run scored at one k by the protocol `memory`: which queries count, and how their evidence did.
-#
-# All abilities and normalised evidence; equal scores as they were returned.
-# --------------------
-
 PROTOCOL = "memory"
+"""All abilities and normalised evidence; equal scores are ranked as they were returned."""
+
+
+def analyze(
+    folder: str | Path,
+    dataset: Dataset,
+    k: int = 10,
+    *,
+    errata: str | Path | None = None,
+    embed: Embed | None = None,
+) -> Analysis:
+    """Say of every piece of evidence that is not in the top k why it is not (see `causes`).
+
+    `folder` is a run folder, `dataset` what it was run on; nothing is written. `errata` is a file
+    that corrects the answer key (see `errata`). `embed` gives texts vectors of length 1, for the
+    rule of low similarity, whose threshold is meant for MiniLM's (`minilm.unit_vectors`).
+
+    Raises UsageError for what is no run folder, rankings that are shorter than k, and an errata
+    file that does not fit the dataset.
+    """
+    run = RunFolder(Path(folder))
+    at = ScoredAt(run, dataset, k)
+    overlay = None if errata is None else read_errata(Path(errata), dataset)
+    judged = dataset.judgements()
+    found = pieces(dataset, judged, at.ranked, at.scored, k)
+    missed = found.take(np.flatnonzero(found.rank > k))
+    records = explain(at, missed, overlay, embed)
+    by_query: dict[int, list[int]] = {}
+    for piece, query in enumerate(missed.query.tolist()):
+        by_query.setdefault(query, []).append(piece)
+    counts = np.bincount(found.query, minlength=dataset.n_queries)
+    queries = [
+        QueryMisses(
+            dataset.query_ids[query],
+            query,
+            str(dataset.abilities[query]),
+            str(dataset.categories[query]),
+            int(counts[query]),
+            float(at.recall[query]),
+            tuple(records[piece] for piece in mine),
+        )
+        for query, mine in by_query.items()
+    ]
+    queries.sort(key=lambda query: (-len(query.missed), query.recall, query.row))
+    record = run.record
+    both = None
+    if overlay is not None:
+        key = CorrectedDataset(dataset, corrected(judged, overlay, dataset))
+        both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
+    return Analysis(
+        run=run.path.resolve().name,
+        system=record["retriever"]["name"],
+        dataset=at.scores.summary["dataset"],
+        k=k,
+        depth=at.depth,
+        scored=int(at.scored.sum()),
+        left_out=at.left_out,
+        pieces={
+            str(ability): n
+            for ability in Ability
+            if (n := int(counts[dataset.abilities == str(ability)].sum()))
+        },
+        cells={
+            name: {m: cell for m, cell in part.items() if m in (f"recall@{k}", f"hit@{k}")}
+            for name, part in cells(at.scores).items()
+        },
+        queries=tuple(queries),
+        similarity=None if embed is None else LOW_SIMILARITY,
+        errata=both,
+    )
 
 
 class ScoredAt:
-    """What is known of a run at k. Nothing is written into its folder.
+    """A run scored at k by the protocol `memory`; nothing is written into its folder.
 
     `recall` has shape (queries,), NaN where a query is not scored; `scored` says where it is.
-    `ranked` and `resolved` are as `harness score` sees them. `texts`: the system returns texts of
-    its own.
+    `ranked` and `resolved` are the rankings as `harness score` sees them. `texts`: the system
+    returns texts of its own.
     """
 
     def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
@@ -94,11 +158,6 @@ class ScoredAt:
         """How many of the queries that were asked are not scored, by reason."""
         reasons = self.scores.left_out[PROTOCOL].items()
         return {name: len(ids) for name, ids in reasons if not name.startswith("not asked")}
-
-
-# --------------------
-# The record of every missed piece: its cause, its place, and what stands above it.
-# --------------------
 
 
 def explain(
@@ -200,72 +259,3 @@ def _above(
             above.append(Above(place + 1, row, names.get(row, ""), relation))
         found.append(tuple(above))
     return found
-
-
-def analyze(
-    folder: str | Path,
-    dataset: Dataset,
-    k: int = 10,
-    *,
-    errata: str | Path | None = None,
-    embed: Embed | None = None,
-) -> Analysis:
-    """Say of every piece of evidence that is not in the top k why it is not (see causes.py).
-
-    `folder` is a run folder, `dataset` what it was run on; nothing is written. `errata` is a file
-    that corrects the answer key (see errata.py). `embed` gives texts vectors of length 1, for the
-    rule of low similarity, whose threshold is meant for `minilm.unit_vectors`.
-
-    Raises UsageError for what is no run folder, rankings that are shorter than k, and an errata
-    file that does not fit the dataset.
-    """
-    run = RunFolder(Path(folder))
-    at = ScoredAt(run, dataset, k)
-    overlay = None if errata is None else read_errata(Path(errata), dataset)
-    judged = dataset.judgements()
-    found = pieces(dataset, judged, at.ranked, at.scored, k)
-    missed = found.take(np.flatnonzero(found.rank > k))
-    records = explain(at, missed, overlay, embed)
-    by_query: dict[int, list[int]] = {}
-    for piece, query in enumerate(missed.query.tolist()):
-        by_query.setdefault(query, []).append(piece)
-    counts = np.bincount(found.query, minlength=dataset.n_queries)
-    queries = [
-        QueryMisses(
-            dataset.query_ids[query],
-            query,
-            str(dataset.abilities[query]),
-            str(dataset.categories[query]),
-            int(counts[query]),
-            float(at.recall[query]),
-            tuple(records[piece] for piece in mine),
-        )
-        for query, mine in by_query.items()
-    ]
-    queries.sort(key=lambda query: (-len(query.missed), query.recall, query.row))
-    record = run.record
-    both = None
-    if overlay is not None:
-        key = CorrectedDataset(dataset, corrected(judged, overlay, dataset))
-        both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
-    return Analysis(
-        run=run.path.resolve().name,
-        system=record["retriever"]["name"],
-        dataset=at.scores.summary["dataset"],
-        k=k,
-        depth=at.depth,
-        scored=int(at.scored.sum()),
-        left_out=at.left_out,
-        pieces={
-            str(ability): n
-            for ability in Ability
-            if (n := int(counts[dataset.abilities == str(ability)].sum()))
-        },
-        cells={
-            name: {m: cell for m, cell in part.items() if m in (f"recall@{k}", f"hit@{k}")}
-            for name, part in cells(at.scores).items()
-        },
-        queries=tuple(queries),
-        similarity=None if embed is None else LOW_SIMILARITY,
-        errata=both,
-    )

@@ -1,13 +1,14 @@
-"""Errata of an answer key: files that correct evidence beside the key, and never in it.
+"""Errata of an answer key, and a run scored by the key as it is and as errata correct it.
 
-One line, or one element of a JSON list, a faulty question:
+Errata are files beside the key, which itself is never changed. One line, or one element of a JSON
+list, a faulty question:
 
     {"query": "q7", "kind": "wrong citation", "evidence": ["d3"], "note": "d2 only greets"}
 
 `evidence` lists the documents that are evidence (ids of the dataset, at the granularity of the
 run); null says that nobody knows them: the question is left out of the corrected number. `kind` and
-`note` are free text and may be missing. A public audit of LoCoMo is read as it stands, too (see
-locomo_audit).
+`note` are free text and may be missing. The public audit of LoCoMo's answer key
+(dial481/locomo-audit, errors.json) is read as it stands, too.
 """
 
 from __future__ import annotations
@@ -27,55 +28,6 @@ from harness.errors import UsageError
 from harness.files import digest
 from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature
-
-# --------------------
-# Reads the public audit of LoCoMo's answer key (dial481/locomo-audit, errors.json) as it stands.
-#
-# It lists faults of categories 1 to 4: wrong answers and wrong citations, each with the turns
-# that the auditors take for the evidence. Where they give none, the question cannot be mended.
-# --------------------
-
-_QUESTION = re.compile(r"locomo_(\d+)_qa(\d+)")
-_TURN = re.compile(r"D(\d+):\d+")
-
-
-def is_audit(records: Sequence[Any]) -> bool:
-    """Whether records are the audit's, by their fields."""
-    fields = {"question_id", "question", "error_type", "correct_evidence"}
-    return all(isinstance(record, dict) and fields <= record.keys() for record in records)
-
-
-def from_audit(records: Sequence[Any], dataset: Dataset, path: Path) -> list[Erratum]:
-    """The audit's entries, with the ids of this dataset.
-
-    `locomo_{conversation}_qa{index}` counts conversations and their questions from 0 in the order
-    of the file; that the question is the same is checked by its text. Sessions and their summaries
-    are named by the session of a turn. Raises UsageError for another dataset, a question that is
-    not the audit's, and observations, which turns do not name.
-    """
-    unit = dataset.manifest.granularity
-    if dataset.name != "locomo" or unit == "observation":
-        raise UsageError(
-            f"{path}: is an audit of LoCoMo's turns, which says nothing of {dataset.name} by {unit}"
-        )
-    texts = dict(zip(dataset.query_ids, dataset.query_table["text"].to_pylist(), strict=True))
-    found = []
-    for number, record in enumerate(records, 1):
-        named = _QUESTION.fullmatch(record["question_id"])
-        at = int(named[1]) if named else len(dataset.haystack_ids)
-        inside = at < len(dataset.haystack_ids)
-        query = f"{dataset.haystack_ids[at]}_qa{named[2]}" if named and inside else ""
-        if texts.get(query) != record["question"]:
-            raise UsageError(
-                f"{path}, entry {number}: {record['question_id']!r} is not a question of this "
-                "file of LoCoMo; use the original one"
-            )
-        turns = record["correct_evidence"]
-        if unit != "turn":
-            turns = dict.fromkeys(_TURN.sub(r"S\1", turn) for turn in turns)
-        kind = record["error_type"].lower().replace("_", " ")
-        found.append(Erratum(query, kind, tuple(turns) or None, record.get("reasoning", "")))
-    return found
 
 
 @dataclass(frozen=True)
@@ -107,10 +59,9 @@ def read_errata(path: Path, dataset: Dataset) -> Errata:
     Raises UsageError, naming the entry, for what is not of this form, a query or a document that
     the dataset does not have there, and a query that stands twice.
     """
-
     records = _records(path)
-    if is_audit(records):
-        read = from_audit(records, dataset, path)
+    if _is_audit(records):
+        read = _from_audit(records, dataset, path)
     else:
         read = [_erratum(record, f"{path}, entry {n}") for n, record in enumerate(records, 1)]
     query_of = {name: row for row, name in enumerate(dataset.query_ids)}
@@ -179,9 +130,52 @@ def _texts(values: Any) -> bool:
     return isinstance(values, list) and all(isinstance(value, str) for value in values)
 
 
-# --------------------
-# A run scored by the answer key as it is, and by the key as errata correct it.
-# --------------------
+_QUESTION = re.compile(r"locomo_(\d+)_qa(\d+)")
+_TURN = re.compile(r"D(\d+):\d+")
+
+
+def _is_audit(records: Sequence[Any]) -> bool:
+    """Whether records are the audit's, by their fields."""
+    fields = {"question_id", "question", "error_type", "correct_evidence"}
+    return all(isinstance(record, dict) and fields <= record.keys() for record in records)
+
+
+def _from_audit(records: Sequence[Any], dataset: Dataset, path: Path) -> list[Erratum]:
+    """The audit's entries, with the ids of this dataset.
+
+    It lists faults of categories 1 to 4: wrong answers and wrong citations, each with the turns
+    that the auditors take for the evidence. Where they give none, nobody knows the evidence.
+    `locomo_{conversation}_qa{index}` counts conversations and their questions from 0 in the order
+    of the file; that the question is the same is checked by its text. Sessions and their summaries
+    are named by the session of a turn. Raises UsageError for another dataset, a question that is
+    not the audit's, and observations, which turns do not name.
+    """
+    unit = dataset.manifest.granularity
+    if dataset.name != "locomo" or unit == "observation":
+        raise UsageError(
+            f"{path}: is an audit of LoCoMo's turns, which says nothing of {dataset.name} by {unit}"
+        )
+    texts = dict(zip(dataset.query_ids, dataset.query_table["text"].to_pylist(), strict=True))
+    found = []
+    for number, record in enumerate(records, 1):
+        named = _QUESTION.fullmatch(record["question_id"])
+        at = int(named[1]) if named else len(dataset.haystack_ids)
+        inside = at < len(dataset.haystack_ids)
+        query = f"{dataset.haystack_ids[at]}_qa{named[2]}" if named and inside else ""
+        if texts.get(query) != record["question"]:
+            raise UsageError(
+                f"{path}, entry {number}: {record['question_id']!r} is not a question of this "
+                "file of LoCoMo; use the original one"
+            )
+        turns = record["correct_evidence"]
+        if unit != "turn":
+            turns = dict.fromkeys(_TURN.sub(r"S\1", turn) for turn in turns)
+        kind = record["error_type"].lower().replace("_", " ")
+        found.append(Erratum(query, kind, tuple(turns) or None, record.get("reasoning", "")))
+    return found
+
+
+# -- A run scored by the answer key as it is, and as errata correct it -----------------------------
 
 Cells = dict[str, dict[str, Any]]
 """Cells of a score (value, n, interval, signature, ...) by slice and metric."""

@@ -1,4 +1,7 @@
-"""The words that queries and missed evidence share, as the lexical retrievers see them."""
+"""How alike queries and the evidence they missed are: words that they share, and cosines.
+
+Words are those of the lexical retrievers; cosines are of an embedding model's vectors.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, Judgements
 from harness.retrievers.words import Words
-from harness.verdicts.analyze.pieces import EMPTY, Pieces
+from harness.verdicts.analyze.causes import Flags
+from harness.verdicts.analyze.pieces import EMPTY, Pieces, Rows
 
-Flags = npt.NDArray[np.bool_]
 Terms = npt.NDArray[np.int32]
-Rows = npt.NDArray[np.int32]
+Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
 
 
 class SharedWords:
@@ -96,13 +99,6 @@ class SharedWords:
             terms = {name: self._words.terms(name) for name in names.to_pylist()}
             self._names[haystack] = {name: of for name, of in terms.items() if len(of)}
         return self._names[haystack]
-
-
-# --------------------
-# How near in meaning queries and missed evidence are: cosines of MiniLM's vectors.
-# --------------------
-
-Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
 
 
 def similarities(dataset: Dataset, missed: Pieces, embed: Embed) -> npt.NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""The pieces of evidence of scored queries, and where each stands in its ranking."""
+"""Pieces of evidence of scored queries: where each stands in its ranking, and what is above it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,15 @@ from harness.scoring.arrays import Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
 from harness.scoring.rollup import haystack_sizes
+from harness.verdicts.analyze.causes import Flags
 
-Flags = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int32]
+
+EMPTY = -2
+"""A place in which nothing was returned."""
+
+UNKNOWN = -1
+"""A place with a text, or an id, that no document of the haystack was found for."""
 
 
 @dataclass(frozen=True)
@@ -101,16 +108,7 @@ def _held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[
     return held
 
 
-# --------------------
-# What stands in the k places that missed evidence did not get.
-# --------------------
-
-Rows = npt.NDArray[np.int32]
-
-EMPTY = -2
-"""A place in which nothing was returned."""
-UNKNOWN = -1
-"""A place with a text, or an id, that no document of the haystack was found for."""
+# -- What stands in the k places -------------------------------------------------------------------
 
 
 def top(resolved: Resolved, queries: int, k: int) -> Rows:
@@ -122,7 +120,12 @@ def top(resolved: Resolved, queries: int, k: int) -> Rows:
 
 
 class Taken:
-    """The places above each missed piece, and whose they are; arrays of shape (pieces, k)."""
+    """The k places that each missed piece did not get, and whose they are.
+
+    Arrays of shape (pieces, k): `rows`, the documents in them (EMPTY and UNKNOWN as in `top`);
+    `of_session` and `of_others`, which of them are of the piece's session, and which are of another
+    speaker than it.
+    """
 
     def __init__(self, dataset: Dataset, missed: Pieces, places: Rows) -> None:
         self._dataset, self._missed = dataset, missed
@@ -130,7 +133,7 @@ class Taken:
         there = self.rows >= 0
         own = np.maximum(missed.document, 0)
         known = (missed.document >= 0)[:, None]
-        sessions, speakers = dataset.session_codes, speaker_codes(dataset)
+        sessions, speakers = dataset.session_codes, _speaker_codes(dataset)
         self._session = np.where(there, sessions[self.rows], -1)
         self.of_session: Flags = (self._session == sessions[own][:, None]) & known
         self.of_session &= self._session >= 0
@@ -175,15 +178,13 @@ class Taken:
         return np.asarray((near & self.of_session).any(axis=1))
 
 
-def speaker_codes(dataset: Dataset) -> Rows:
+def _speaker_codes(dataset: Dataset) -> Rows:
     """A number for each document's speaker; -1 without one."""
     column = dataset.documents.column("speaker").combine_chunks().dictionary_encode()
     return np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
 
-# --------------------
-# Knowledge update: which statements of the fact stand in the top k, older or newer ones.
-# --------------------
+# -- Knowledge update: older and newer versions of a fact ------------------------------------------
 
 
 class Versions:

@@ -1,4 +1,4 @@
-"""An analysis as text for a terminal. No number is computed here but sums of its records."""
+"""An analysis as text for a terminal and as JSON; nothing is computed but sums of its records."""
 
 from __future__ import annotations
 
@@ -15,16 +15,21 @@ from harness.verdicts.analyze.analysis import Above, Analysis, MissedPiece, Quer
 from harness.verdicts.analyze.causes import Cause, Place
 from harness.verdicts.analyze.errata import BothKeys
 
-# --------------------
-# Texts for the records of an analysis: what is left out where they are to be shared.
-# --------------------
+WORST = 10
+"""Queries in the table of the worst ones."""
+
+_SHOWN_ABOVE = 3
+_WIDTH = 100
 
 LONGEST = 500
 """Characters of a text that are given; the dataset has the rest."""
 
 
 class Texts:
-    """Texts of queries, of missed evidence, and of what a run returned."""
+    """Texts of queries, of missed evidence, and of what a run returned.
+
+    An analysis itself holds none, so that it can be shared where the dataset's texts cannot.
+    """
 
     def __init__(self, run: RunFolder, dataset: Dataset, depth: int) -> None:
         self._dataset = dataset
@@ -69,11 +74,6 @@ def as_dict(analysis: Analysis, texts: Texts | None) -> dict[str, Any]:
 
 def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
-
-
-WORST = 10
-_SHOWN_ABOVE = 3
-_WIDTH = 100
 
 
 def render(analysis: Analysis, texts: Texts | None, examples: int) -> str:

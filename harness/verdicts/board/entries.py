@@ -11,22 +11,6 @@ from harness.scoring.score import SCORE_VERSION
 from harness.scoring.signature import Signature, digest
 from harness.verdicts.compare.scored import ScoredRun
 
-# --------------------
-# What a system reports of its costs, found wherever it stands in the report.
-# --------------------
-
-
-def embedders(reported: Any) -> list[dict[str, Any]]:
-    """What embedders say of themselves, at any depth: a retriever may stand inside another."""
-    if isinstance(reported, dict):
-        if "texts_asked" in reported:
-            return [reported]
-        reported = list(reported.values())
-    if not isinstance(reported, list):
-        return []
-    return [found for one in reported for found in embedders(one)]
-
-
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 """What a board shows; a dataset's own categories stay in scores.json."""
 
@@ -45,6 +29,20 @@ def read_entry(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{folder}: scores.json or run.json is not of this version of the harness ({error}); "
             "`harness score` the folder again, or remove it"
         ) from None
+
+
+def embedders(reported: Any) -> list[dict[str, Any]]:
+    """What embedders report of their costs (`texts_asked` and so on), at any depth of a report.
+
+    A retriever's report holds those of the retrievers inside it.
+    """
+    if isinstance(reported, dict):
+        if "texts_asked" in reported:
+            return [reported]
+        reported = list(reported.values())
+    if not isinstance(reported, list):
+        return []
+    return [found for one in reported for found in embedders(one)]
 
 
 def _head(run: ScoredRun) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 Its form is `leaderboard.schema.json` beside this file. Runs that do not compare (another dataset,
 fingerprint, granularity, text, split, depth, set of queries, version) stand on boards of their own.
+A system has a range of ranks, not one rank, where intervals cannot tell it from others.
 """
 
 from __future__ import annotations
@@ -14,26 +15,6 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.verdicts.board.entries import read_entry
-
-# --------------------
-# Ranks as ranges, where intervals cannot tell systems apart.
-# --------------------
-
-
-def rank_ranges(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
-    """The best and the worst rank of each system, from 1, by (low, high) intervals of its value.
-
-    The best is one below the systems whose whole interval lies above its own, the worst is as many
-    places from the end as systems lie wholly below it. Where intervals overlap, the order is open;
-    a paired comparison of two runs can often tell more (`harness compare`).
-    """
-    low = np.array([interval[0] for interval in intervals], float)
-    high = np.array([interval[1] for interval in intervals], float)
-    above = (low[None, :] > high[:, None]).sum(axis=1)
-    below = (high[None, :] < low[:, None]).sum(axis=1)
-    n = len(intervals)
-    return [(int(a) + 1, n - int(b)) for a, b in zip(above, below, strict=True)]
-
 
 SCHEMA_VERSION = 2
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
@@ -80,6 +61,21 @@ def unscored(results: Path) -> list[str]:
     return [folder.name for folder in _runs(results) if not (folder / "scores.json").is_file()]
 
 
+def rank_ranges(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
+    """The best and the worst rank of each system, from 1, by (low, high) intervals of its value.
+
+    The best is one below the systems whose whole interval lies above its own, the worst is as many
+    places from the end as systems lie wholly below it. Where intervals overlap, the order is open;
+    a paired comparison of two runs can often tell more (`harness compare`).
+    """
+    low = np.array([interval[0] for interval in intervals], float)
+    high = np.array([interval[1] for interval in intervals], float)
+    above = (low[None, :] > high[:, None]).sum(axis=1)
+    below = (high[None, :] < low[:, None]).sum(axis=1)
+    n = len(intervals)
+    return [(int(a) + 1, n - int(b)) for a, b in zip(above, below, strict=True)]
+
+
 def _runs(results: Path) -> list[Path]:
     """Run folders, by name; hidden ones are not finished."""
     found = (path.parent for path in results.glob("*/run.json"))
@@ -96,8 +92,8 @@ def _order(head: dict[str, Any]) -> tuple[str, ...]:
 def _rank(entries: list[dict[str, Any]]) -> None:
     """Give every cell its `rank`, [best, worst], among the cells that it compares with.
 
-    Systems that were shown the answer key have no rank, nor have cells without an interval, nor
-    such of fewer queries than others: who fails on the hard ones must not rise by it.
+    Systems that were shown the answer key have no rank. Nor have cells without an interval, nor
+    those over fewer queries than others: to fail on hard queries must not raise a rank.
     """
     cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for entry in entries:

@@ -168,7 +168,7 @@ def _as_lines(hits: Path, out: Path) -> Path:
 def _asked(folder: Path) -> Path | None:
     """queries.parquet, which says what was asked. Raises UsageError where a query failed.
 
-    A failed query is in no mean: to take one's word for it would be to let the hard ones go.
+    A failed query is in no mean, so who fails on hard queries would look better than they are.
     """
     import pyarrow.parquet as pq
 

@@ -1,4 +1,9 @@
-"""Compares scored runs, paired by query; refuses those whose numbers do not compare."""
+"""Compares scored runs, paired by query; refuses those whose numbers do not compare.
+
+Two runs on different queries, as split traffic leaves them, have nothing to pair and are compared
+by unpaired tests. Those are weaker than a paired comparison of as many queries: where both runs
+answered the same ones, pair them.
+"""
 
 from __future__ import annotations
 
@@ -136,12 +141,7 @@ def _check(options: Options) -> None:
         )
 
 
-# --------------------
-# Two runs on different queries, as split traffic leaves them: nothing to pair, so unpaired tests.
-#
-# Weaker than a paired comparison of as many queries; where both answered the same ones, pair
-# them.
-# --------------------
+# -- Runs on different queries, as split traffic leaves them ---------------------------------------
 
 _PROPORTIONS = ("hit", "recall_all", "exact_match", "success")
 WHY = "the runs scored different queries, so there is nothing to pair"
@@ -161,10 +161,10 @@ class Row:
 def compare_split(
     folders: tuple[Path, Path], metrics: Sequence[str], protocol: str = "", seed: int = 0
 ) -> list[Row]:
-    """Compare two runs query group against query group, under the first protocol in common.
+    """Compare the queries of one run with those of the other, under the first protocol in common.
 
-    Raises UsageError for runs that differ in more than their queries, that scored a query both, and
-    for metrics that one lacks. Queries that share one of several haystacks are one unit.
+    Raises UsageError for runs that differ in more than their queries, for queries that both scored,
+    and for metrics that one lacks. Queries that share one of several haystacks are one unit.
     """
     runs = [ScoredRun.read(folder) for folder in folders]
     blocks = shared_blocks(runs, [protocol] if protocol else [])

@@ -1,4 +1,4 @@
-"""A run folder that has been scored, as columns by protocol."""
+"""A scored run folder, as columns by protocol; and what must agree for two of them to compare."""
 
 from __future__ import annotations
 
@@ -106,9 +106,7 @@ class BlockRows:
         return names
 
 
-# --------------------
-# What must be the same for two numbers to compare, and what merely differs between two runs.
-# --------------------
+# -- What must agree for runs to compare, and what differs between them ----------------------------
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Single queries of two runs: the evidence, and both rankings beside each other."""
+"""Two runs query by query: which queries each won, and both rankings beside the evidence."""
 
 from __future__ import annotations
 
@@ -16,10 +16,6 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.statistics.paired import outcomes
 from harness.verdicts.compare.scored import Block, ScoredRun
 
-# --------------------
-# Which queries one run won, lost or tied against another, and by how much.
-# --------------------
-
 
 @dataclass(frozen=True)
 class QueryDifference:
@@ -35,8 +31,10 @@ class QueryDifference:
 
 @dataclass(frozen=True)
 class WonLostTied:
-    """Queries that run `a` won (largest difference first), lost (largest loss first) and tied;
-    `unpaired` are the ids that only one of the two has a value for."""
+    """Queries that run `a` won (largest difference first), lost (largest loss first) and tied.
+
+    `unpaired` are the ids that only one of the two has a value for.
+    """
 
     won: tuple[QueryDifference, ...]
     lost: tuple[QueryDifference, ...]

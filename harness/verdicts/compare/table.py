@@ -20,10 +20,9 @@ from harness.statistics.paired import (
     wilcoxon,
 )
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
-from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun
+from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values
 
 Flags = npt.NDArray[np.bool_]
-Values = npt.NDArray[np.float64]
 Places = tuple[int, int]
 
 

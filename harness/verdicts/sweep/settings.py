@@ -1,4 +1,4 @@
-"""Settings to try: a grid, or a list."""
+"""Settings to try, from `--grid`; and a retriever that keeps its indexes from one to the next."""
 
 from __future__ import annotations
 
@@ -61,11 +61,9 @@ def said(setting: Setting) -> str:
     return " ".join(f"{name}={value}" for name, value in setting.items()) or "defaults"
 
 
-# --------------------
-# A retriever whose indexes are kept while parameters change that they do not depend on.
-# --------------------
+# -- A retriever that keeps its indexes from one setting to the next -------------------------------
 
-MOST = 64
+_MOST_KEPT = 64
 """Haystacks whose indexes are kept in memory."""
 
 
@@ -76,7 +74,11 @@ def tunable(spec: RetrieverSpec) -> set[str]:
 
 
 class Keeping:
-    """One index a haystack for several settings; each setting's run is given this with its own."""
+    """A retriever that indexes each haystack once for several settings.
+
+    `retune` sets the parameters of the next run, which must be ones that the retriever can change
+    without indexing again. `indexed` counts the indexes that were made.
+    """
 
     batch_size: int
 
@@ -88,7 +90,7 @@ class Keeping:
         self.retune({})
 
     def retune(self, setting: Setting) -> Keeping:
-        """From now on with this setting; the rest are the spec's parameters."""
+        """Search with this setting from now on; other parameters are as in the spec."""
         self._setting = {**self._spec.params, **setting}
         known = tunable(self._spec)
         self._tuned = {name: value for name, value in self._setting.items() if name in known}
@@ -102,7 +104,7 @@ class Keeping:
         """Take the kept index of this very corpus, or make it."""
         key = corpus.key
         if key not in self._indexed:
-            if len(self._indexed) >= MOST:
+            if len(self._indexed) >= _MOST_KEPT:
                 self._indexed.clear()
             spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
             self._indexed[key] = spec.build(self._seed)

@@ -1,4 +1,7 @@
-"""What a person reads in the terminal: the window by ability, drift, feedback, alarms."""
+"""A monitor in a terminal: its numbers as a table, its alarms, and a log followed until Ctrl-C.
+
+The table has the window by ability, drift, feedback, tests of change, and the alarms that stand.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,11 @@ from harness.live.monitor.alerts import RATES, TIMES, Alert
 from harness.live.monitor.follow import Follower
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
+_LONGEST = 30  # seconds that a command may take with an alarm
+_POLL = 0.5  # seconds between two looks at the log
+_DRAW = 2.0  # between two tables
+_SAY = 60.0  # between two lines, where there is no terminal
+_SAVE = 5.0  # between two states that are written
 
 
 def table(snapshot: dict[str, Any]) -> str:
@@ -164,18 +172,14 @@ def _moment(time: float) -> str:
         return "no time that a calendar has"
 
 
-# --------------------
-# Tells of an alarm: on the terminal, and to a command of the user's.
-# --------------------
-
-_SECONDS = 30
+# -- Alarms as they are told -----------------------------------------------------------------------
 
 
 def teller(command: str | None, *, quiet: bool) -> Callable[[Alert], None]:
     """What is called with each alarm: prints it to stderr, and hands it to `command` as JSON.
 
-    Raises UsageError for a command that cannot be taken apart. One that fails is said, and no
-    reason to stop.
+    Raises UsageError for a command that cannot be taken apart. Where one fails, that is said, and
+    the monitor goes on.
     """
     try:
         words = shlex.split(command) if command is not None else []
@@ -198,7 +202,7 @@ def _hand(words: list[str], alert: Alert) -> None:
 
     try:
         done = subprocess.run(
-            words, input=orjson.dumps(alert), timeout=_SECONDS, capture_output=True
+            words, input=orjson.dumps(alert), timeout=_LONGEST, capture_output=True
         )
         said = ""
         if done.returncode:
@@ -206,21 +210,14 @@ def _hand(words: list[str], alert: Alert) -> None:
             why = f": {lines[-1]}" if lines else ""
             said = f"ended with status {done.returncode}{why}"
     except subprocess.TimeoutExpired:
-        said = f"took longer than {_SECONDS} s and was stopped"
+        said = f"took longer than {_LONGEST} s and was stopped"
     except OSError as error:
         said = f"could not be started ({error.strerror})"
     if said:
         print(f"warning: --on-alert {words[0]} {said}", file=sys.stderr, flush=True)
 
 
-# --------------------
-# Follows a log until it is stopped, with a table that is drawn again and a server beside it.
-# --------------------
-
-_POLL = 0.5  # seconds between two looks at the log
-_DRAW = 2.0  # between two tables
-_SAY = 60.0  # between two lines, where there is no terminal
-_SAVE = 5.0
+# -- Following a log -------------------------------------------------------------------------------
 
 
 def follow(
@@ -231,7 +228,10 @@ def follow(
     quiet: bool = False,
     json: bool = False,
 ) -> None:
-    """Read on, draw and save until Ctrl-C or SIGTERM; then save once more."""
+    """Read on, draw and save until Ctrl-C or SIGTERM; then save once more.
+
+    `serving` answers requests meanwhile; without a terminal a line is printed now and then.
+    """
     stop = Event()
     before = {
         number: signal.signal(number, lambda *_: stop.set())
