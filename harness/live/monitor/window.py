@@ -235,9 +235,8 @@ class Requests:
     def __init__(self, window: Window) -> None:
         self._window = window
         self._serial: dict[int, int] = {}  # a hash of the request -> number of its recall
-        self.shown: npt.NDArray[np.uint32] | None = (
-            None  # (window, _SHOWN), once there is a request
-        )
+        # Of shape (window, _SHOWN), once there is a request.
+        self.shown: npt.NDArray[np.uint32] | None = None
 
     def forget(self, n: int) -> None:
         """Drop the names of the recalls whose slots the next n take."""
