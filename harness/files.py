@@ -1,4 +1,4 @@
-"""Files that are whole or absent: write aside, fsync, rename."""
+"""Files that are whole or absent (write aside, fsync, rename); JSON and TOML files, checked."""
 
 from __future__ import annotations
 
@@ -68,8 +68,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:
-    """Read a TOML file. Raises UsageError that names it, after `option`, when it is missing or
-    broken."""
+    """Read a TOML file.
+
+    Raises UsageError that names it, after `option`, when it is missing or broken.
+    """
     import tomllib
 
     where = f"{option} {path}".strip()
@@ -152,9 +154,7 @@ def _is_of(folder: Path, error: OSError) -> bool:
     return near and (error.errno in _NOT_WRITABLE or not folder.is_dir())
 
 
-# --------------------
-# Lists of tables in a TOML file (`[[at_least]]`) as dataclasses.
-# --------------------
+# -- Lists of tables in a TOML file, such as [[at_least]], as dataclasses --------------------------
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
