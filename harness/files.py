@@ -177,6 +177,8 @@ def tables(path: Path, values: Mapping[str, Any], name: str) -> list[dict[str, A
 def fields_of(path: Path, kind: Any, row: Mapping[str, Any], **given: Any) -> dict[str, Any]:
     """The fields of a dataclass `kind` from its table, with those `given`, which no table may set.
 
+    By hand: no dependency of ours makes dataclasses of TOML, with errors that name file and key.
+
     Raises UsageError, naming the file, for unknown keys, values of the wrong kind, and fields
     without a default that the table lacks.
     """
