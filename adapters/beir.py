@@ -1,5 +1,6 @@
 """BEIR: 18 retrieval benchmarks in one format (Thakur et al. 2021, arXiv:2104.08663).
 
+The format is corpus.jsonl, queries.jsonl and qrels/<split>.tsv, in a folder or a zip archive.
 Sizes and md5 of the archives are those that BEIR's wiki publishes ("Datasets available") and that
 ir_datasets 0.6.3 checks (etc/downloads.json). Titles and texts are kept apart, as BEIR keeps them;
 `Document.content` joins them by a space. A document whose id is the query's is left out of a
@@ -11,7 +12,6 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -26,37 +26,6 @@ from harness.schema import Ability
 
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
-
-
-# --------------------
-# BEIR's format: corpus.jsonl, queries.jsonl, and qrels/<split>.tsv (see trec.qrels).
-# --------------------
-
-_title = methodcaller("get", "title")
-
-
-def documents_of(file: TextFile) -> Iterator[Documents]:
-    """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
-    for lines, records in batches(file):
-        titles = list(map(_title, records))
-        if set(map(type, titles)) - {str, type(None)}:
-            titles = [
-                optional_string(file, line, record, "title")
-                for line, record in zip(lines, records, strict=True)
-            ]
-        yield Documents(
-            lines,
-            strings(file, lines, records, "_id"),
-            strings(file, lines, records, "text"),
-            titles,
-        )
-
-
-def queries_of(file: TextFile) -> Iterator[tuple[int, str, str]]:
-    """Line, id and text of each query. Raises UsageError for one without `_id` or `text`."""
-    for lines, records in batches(file):
-        for line, record in zip(lines, records, strict=True):
-            yield line, string(file, line, record, "_id"), string(file, line, record, "text")
 
 
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
@@ -193,11 +162,38 @@ class Beir:
 def write_beir(
     files: Mapping[str, TextFile], split: str, out: DatasetWriter, ability: Ability, *, quiet: bool
 ) -> None:
-    """Write a dataset in BEIR's format. Raises UsageError for whatever is wrong in its files."""
+    """Write a dataset in BEIR's format, from its three files by name.
+
+    Raises UsageError for whatever is wrong in them.
+    """
     corpus, queries, qrels = (files[name] for name in _names(split))
     key = judged(trec.qrels(qrels), qrels, out)
     write_judged_queries(queries_of(queries), queries, key, qrels, out, ability)
     write_documents(documents_of(corpus), corpus, out, again=documents_of(corpus), quiet=quiet)
+
+
+def documents_of(file: TextFile) -> Iterator[Documents]:
+    """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
+    for lines, records in batches(file):
+        titles = [record.get("title") for record in records]
+        if set(map(type, titles)) - {str, type(None)}:
+            titles = [
+                optional_string(file, line, record, "title")
+                for line, record in zip(lines, records, strict=True)
+            ]
+        yield Documents(
+            lines,
+            strings(file, lines, records, "_id"),
+            strings(file, lines, records, "text"),
+            titles,
+        )
+
+
+def queries_of(file: TextFile) -> Iterator[tuple[int, str, str]]:
+    """Line, id and text of each query. Raises UsageError for one without `_id` or `text`."""
+    for lines, records in batches(file):
+        for line, record in zip(lines, records, strict=True):
+            yield line, string(file, line, record, "_id"), string(file, line, record, "text")
 
 
 def _names(split: str) -> tuple[str, ...]:

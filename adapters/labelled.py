@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
 from harness.dataset.adapters import labelled_files
-from harness.dataset.adapters import labelled_files as fields
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile, integer
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
@@ -172,7 +171,7 @@ def _write_queries(
         lines[id_] = line
         if id_ not in judged and splits and record.get("split") not in (None, "", *splits):
             continue
-        ability = fields.ability(file, line, record)
+        ability = labelled_files.ability(file, line, record)
         if id_ not in judged and ability is not Ability.ABSTENTION:
             if splits:
                 out.repair("queries without a judgement in the split: left out", id_)
@@ -185,8 +184,8 @@ def _write_queries(
             haystacks[id_] or HAYSTACK,
             ability=ability,
             category=optional_string(file, line, record, "category") or "",
-            timestamp=fields.timestamp(file, line, record.get("timestamp")),
-            answers=fields.answers(file, line, record),
+            timestamp=labelled_files.timestamp(file, line, record.get("timestamp")),
+            answers=labelled_files.answers(file, line, record),
         )
     if not lines:
         raise UsageError(f"{file}: holds no queries")
@@ -210,9 +209,9 @@ def _write_documents(
     with progress(quiet=quiet) as bar:
         for line, record in labelled_files.records("documents", path):
             id_ = string(file, line, record, "id")
-            haystacks = fields.haystacks(file, line, record)
+            haystacks = labelled_files.haystacks(file, line, record)
             repeated.add((name, id_) for name in haystacks or (HAYSTACK,))
-            stamp = fields.timestamp(file, line, record.get("timestamp"))
+            stamp = labelled_files.timestamp(file, line, record.get("timestamp"))
             position = record.get("position")
             row = out.document(
                 id_,
@@ -292,5 +291,5 @@ def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, tuple[str, str]]]:
     """What must be unique of every document: its haystack (one of them) and its id."""
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
-        for name in fields.haystacks(file, line, record) or (HAYSTACK,):
+        for name in labelled_files.haystacks(file, line, record) or (HAYSTACK,):
             yield line, (name, id_)

@@ -1,6 +1,6 @@
-"""The files of a user's own labelled set: which are accepted, and how each becomes records.
+"""The files of a user's own labelled set: which are accepted, their records, and their fields.
 
-Records of every format have the same field names, so that what they mean is said once:
+Records have the same field names whatever the format of their file:
 
 * documents: id, text; title, timestamp, session, speaker, position, haystack
 * queries: id, text; haystack, ability, category, timestamp, answers, split
@@ -165,9 +165,7 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     return {f"judgements/{name}": there[name] for name in wanted}
 
 
-# --------------------
-# The fields of a user's records that are more than a string: what each may look like.
-# --------------------
+# -- Fields that are more than a string ------------------------------------------------------------
 
 
 def haystacks(

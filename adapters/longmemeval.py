@@ -176,9 +176,10 @@ def _question(
 
 
 def _official_gold(evidence: list[Evidence], sessions: bool) -> Iterator[int]:
-    """Gold of run_retrieval.py: ids with `answer` in them, of what a USER turn's has_answer marks.
+    """Gold as run_retrieval.py has it: in sessions with `answer` in their id, what is marked.
 
-    The script renames the rest (answer -> noans); it never reads `answer_session_ids`.
+    A turn is marked by its has_answer, a session by one of its turns; only the user's turns count.
+    The script renames what is not marked (answer -> noans) and never reads `answer_session_ids`.
     """
     for found in evidence:
         if "answer" in found.session:

@@ -1,4 +1,4 @@
-"""What adapters share whose queries are all answered from one corpus."""
+"""Writing and checking one corpus: for adapters whose queries are all answered from it."""
 
 from __future__ import annotations
 

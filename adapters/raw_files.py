@@ -1,4 +1,7 @@
-"""Finding raw files and reading the fields of their records, with errors that people can act on."""
+"""What adapters of JSON files share: the raw file, its records' fields, the `dated` text form.
+
+The `dated` form of a conversation says with every text when it was said and by whom.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +48,6 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
     if not isinstance(value, kind):
         raise UsageError(f"{where}: the field {name!r} must be {_KINDS[kind]}, not {value!r:.60}")
     return value
-
-
-# --------------------
-# The `dated` text form of conversations: what was said, with when and by whom.
-# --------------------
 
 
 def date(timestamp: int) -> str:

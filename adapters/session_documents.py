@@ -24,8 +24,8 @@ class Slot:
 class SessionDocuments:
     """Writes each session's documents once, however many haystacks hold it.
 
-    A session is the same when its id, its texts and (in the `dated` text) its date are; kept by a
-    64-bit hash of the text, beside the id, so that a large file's texts need not stay in memory.
+    Two sessions are the same when their ids, their texts and (in the `dated` text) their dates are.
+    Texts are compared by a 64-bit hash, so that those of a large file need not stay in memory.
     """
 
     def __init__(self, view: View, out: DatasetWriter) -> None:

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: write aside, fsync, rename."""
+"""Files that are whole or absent (write aside, fsync, rename); JSON and TOML files, checked."""
 
 from __future__ import annotations
 
@@ -68,8 +68,10 @@ def read_json(path: Path) -> Any:
 
 
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:
-    """Read a TOML file. Raises UsageError that names it, after `option`, when it is missing or
-    broken."""
+    """Read a TOML file.
+
+    Raises UsageError that names it, after `option`, when it is missing or broken.
+    """
     import tomllib
 
     where = f"{option} {path}".strip()
@@ -152,9 +154,7 @@ def _is_of(folder: Path, error: OSError) -> bool:
     return near and (error.errno in _NOT_WRITABLE or not folder.is_dir())
 
 
-# --------------------
-# Lists of tables in a TOML file (`[[at_least]]`) as dataclasses.
-# --------------------
+# -- Lists of tables in a TOML file, such as [[at_least]], as dataclasses --------------------------
 
 _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
@@ -176,6 +176,8 @@ def tables(path: Path, values: Mapping[str, Any], name: str) -> list[dict[str, A
 
 def fields_of(path: Path, kind: Any, row: Mapping[str, Any], **given: Any) -> dict[str, Any]:
     """The fields of a dataclass `kind` from its table, with those `given`, which no table may set.
+
+    By hand: no dependency of ours makes dataclasses of TOML, with errors that name file and key.
 
     Raises UsageError, naming the file, for unknown keys, values of the wrong kind, and fields
     without a default that the table lacks.

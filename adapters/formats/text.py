@@ -1,4 +1,4 @@
-"""Text files as numbered lines: plain, gzip-compressed, or a member of a zip archive."""
+"""Text files as numbered lines (plain, gzip, or inside a zip), and the documents read from them."""
 
 from __future__ import annotations
 
@@ -86,24 +86,22 @@ class TextFile:
         return stack.enter_context(open(self.path, "rb"))
 
 
+@dataclass(frozen=True)
+class Documents:
+    """A batch of plain documents as columns of equal length: how large corpora are handed on.
+
+    `lines` says where in the file each document stands.
+    """
+
+    lines: Sequence[int]
+    ids: list[str]
+    texts: list[str]
+    titles: list[str | None] | None = None
+
+
 def integer(file: TextFile, line: int, value: str, what: str) -> int:
     """`value` as an integer. Raises UsageError that says what it should have been."""
     try:
         return int(value)
     except ValueError:
         raise file.error(line, f"{what} {value!r} is not an integer; mend the line") from None
-
-
-# --------------------
-# A batch of plain documents, as columns: how the readers of large corpora hand them on.
-# --------------------
-
-
-@dataclass(frozen=True)
-class Documents:
-    """Columns of equal length; `lines` says where in the file each document stands."""
-
-    lines: Sequence[int]
-    ids: list[str]
-    texts: list[str]
-    titles: list[str | None] | None = None

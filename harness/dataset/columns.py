@@ -1,8 +1,9 @@
-"""The Arrow columns of a dataset on disk, and how their content is fingerprinted."""
+"""The Arrow tables of a dataset on disk: their columns, their fingerprint, and writing one."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -56,6 +57,8 @@ FILES = {
     "judgements.arrow": JUDGEMENTS,
     "haystacks.arrow": HAYSTACKS,
 }
+
+_GATHERED_BYTES = 1 << 24
 
 
 class ContentHash:
@@ -115,15 +118,14 @@ class ContentHash:
         return whole.hexdigest()
 
 
-# --------------------
-# One Arrow file that is being written, with the hash of its content.
-# --------------------
-
-_GATHERED_BYTES = 1 << 24
+def fingerprint(contents: Mapping[str, ContentHash]) -> str:
+    """sha256 over the hashes of all tables, by file name: equal content, equal fingerprint."""
+    parts = "".join(f"{name}:{content.hexdigest()}\n" for name, content in contents.items())
+    return hashlib.sha256(parts.encode()).hexdigest()
 
 
 class TableFile:
-    """Writes record batches in order, in constant memory.
+    """Writes record batches to one Arrow file in order, in constant memory, and hashes its content.
 
     Small batches are gathered to a few MB, and then hashed and written by a thread, since both let
     go of the interpreter lock while the caller parses on. At most one gathered batch is under way.

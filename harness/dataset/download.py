@@ -1,4 +1,4 @@
-"""Downloads of raw files: pinned by revision and hash, resumable, into the cache."""
+"""Downloads of raw files into the cache, pinned and resumable, from anywhere or from the hub."""
 
 from __future__ import annotations
 
@@ -13,79 +13,7 @@ from harness.dataset.transfer import Source, transfer
 from harness.errors import RunError
 from harness.files import digest, fsync_path
 
-# --------------------
-# Files on the Hugging Face hub: their address, the token for it, and the hub's own cache.
-#
-# The bytes are fetched by `transfer`, since `hf_hub_download` forgets a part when its process
-# ends.
-# --------------------
-
-_URL = re.compile(r"hf://datasets/(?P<repo>[^@]+)@(?P<revision>[^/]+)/(?P<path>.+)")
-
-
-@dataclass(frozen=True)
-class HubFile:
-    """One file of a dataset repository, at a revision."""
-
-    repo: str
-    revision: str
-    path: str
-
-    @classmethod
-    def parse(cls, url: str) -> HubFile:
-        """Read `hf://datasets/OWNER/NAME@REVISION/PATH`; a slash in a revision is written %2F."""
-        match = _URL.fullmatch(url)
-        if match is None:
-            raise ValueError(f"{url!r} is not hf://datasets/OWNER/NAME@REVISION/PATH")
-        return cls(match["repo"], unquote(match["revision"]), match["path"])
-
-    @property
-    def url(self) -> str:
-        """Where it is downloaded from: the hub, or the mirror that HF_ENDPOINT names."""
-        from huggingface_hub import hf_hub_url
-
-        return hf_hub_url(
-            self.repo,
-            self.path,
-            repo_type="dataset",
-            revision=self.revision,
-            endpoint=_endpoint(),
-        )
-
-    @property
-    def page(self) -> str:
-        """The page on which people accept its terms."""
-        return f"{_endpoint()}/datasets/{self.repo}"
-
-    def headers(self) -> dict[str, str]:
-        """The authorization, with HF_TOKEN or after `hf auth login`; empty without a token."""
-        from huggingface_hub import constants, get_token
-
-        token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
-        return {"Authorization": f"Bearer {token}"} if token else {}
-
-    def cached(self) -> Path | None:
-        """Its place in the Hugging Face cache, if it was ever downloaded there."""
-        from huggingface_hub import try_to_load_from_cache
-
-        found = try_to_load_from_cache(
-            self.repo, self.path, repo_type="dataset", revision=self.revision
-        )
-        return Path(found) if isinstance(found, str) else None
-
-
-def offline() -> bool:
-    """True when the environment forbids the network, as the hub's own library reads it."""
-    value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
-    return value.upper() in {"1", "ON", "YES", "TRUE"}
-
-
-def _endpoint() -> str:
-    from huggingface_hub import constants
-
-    return (os.environ.get("HF_ENDPOINT") or str(constants.ENDPOINT)).rstrip("/")
-
-
+_HUB_URL = re.compile(r"hf://datasets/(?P<repo>[^@]+)@(?P<revision>[^/]+)/(?P<path>.+)")
 _MOVED = (
     "the publisher has moved it: find it elsewhere and give your copy with --source PATH (its "
     "hash is checked)"
@@ -131,6 +59,66 @@ def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
     os.replace(part, target)
     fsync_path(target.parent)
     return target
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file of a dataset repository on the Hugging Face hub, at a revision.
+
+    `transfer` fetches its bytes: `hf_hub_download` loses what it has when its process ends.
+    """
+
+    repo: str
+    revision: str
+    path: str
+
+    @classmethod
+    def parse(cls, url: str) -> HubFile:
+        """Read `hf://datasets/OWNER/NAME@REVISION/PATH`; a slash in a revision is written %2F."""
+        match = _HUB_URL.fullmatch(url)
+        if match is None:
+            raise ValueError(f"{url!r} is not hf://datasets/OWNER/NAME@REVISION/PATH")
+        return cls(match["repo"], unquote(match["revision"]), match["path"])
+
+    @property
+    def url(self) -> str:
+        """Where it is downloaded from: the hub, or the mirror that HF_ENDPOINT names."""
+        from huggingface_hub import hf_hub_url
+
+        return hf_hub_url(
+            self.repo,
+            self.path,
+            repo_type="dataset",
+            revision=self.revision,
+            endpoint=_endpoint(),
+        )
+
+    @property
+    def page(self) -> str:
+        """The page on which people accept its terms."""
+        return f"{_endpoint()}/datasets/{self.repo}"
+
+    def headers(self) -> dict[str, str]:
+        """The authorization, with HF_TOKEN or after `hf auth login`; empty without a token."""
+        from huggingface_hub import constants, get_token
+
+        token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    def cached(self) -> Path | None:
+        """Its place in the Hugging Face cache, if it was ever downloaded there."""
+        from huggingface_hub import try_to_load_from_cache
+
+        found = try_to_load_from_cache(
+            self.repo, self.path, repo_type="dataset", revision=self.revision
+        )
+        return Path(found) if isinstance(found, str) else None
+
+
+def offline() -> bool:
+    """True when the environment forbids the network, as the hub's own library reads it."""
+    value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
+    return value.upper() in {"1", "ON", "YES", "TRUE"}
 
 
 def _source(file: RemoteFile, hub: HubFile | None) -> Source:
@@ -199,3 +187,9 @@ def _link(cached: Path, target: Path) -> Path:
         os.symlink(cached.resolve(), aside)
     os.replace(aside, target)
     return target
+
+
+def _endpoint() -> str:
+    from huggingface_hub import constants
+
+    return (os.environ.get("HF_ENDPOINT") or str(constants.ENDPOINT)).rstrip("/")

@@ -1,4 +1,7 @@
-"""Judgements name documents by id or by row; on disk they carry both."""
+"""What a dataset's writer looks up and checks: rows and ids of judgements, values that repeat.
+
+Judgements name documents by id or by row; on disk they carry both.
+"""
 
 from __future__ import annotations
 
@@ -63,13 +66,11 @@ def _refuse_repeated(table: pa.Table) -> None:
         )
 
 
-# --------------------
-# Finds values that stand more than once in a long stream, at eight bytes a value.
-# --------------------
-
-
 class Repeated:
-    """Keeps hashes only; equal hashes make candidates, to be told apart by who has the values."""
+    """Finds values that stand more than once in a long stream, at eight bytes a value.
+
+    Only hashes are kept. Equal hashes make candidates; the caller, who has the values, checks them.
+    """
 
     def __init__(self) -> None:
         self._hashes = array("q")

@@ -14,7 +14,7 @@ from harness.dataset.columns import FILES
 from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.files import digest, disk_errors, folder_aside
+from harness.files import digest, disk_errors, folder_aside, replace_folder
 
 
 def home() -> Path:
@@ -250,17 +250,12 @@ def _build(
         manifest.write(folder)
     if path is not None and not raw.variant.needs_source:
         if manifest.official:
-            return _promote(building, view_folder(name, view, None))
+            # With the published hashes a local copy is the official dataset: kept under that name.
+            official = view_folder(name, view, None)
+            replace_folder(building, official)
+            return official
         _warn_unknown(manifest)
     return building
-
-
-def _promote(folder: Path, official: Path) -> Path:
-    """A local copy with the published hashes is the official dataset: keep it under that name."""
-    from harness.files import replace_folder
-
-    replace_folder(folder, official)
-    return official
 
 
 def _raw_records(raw: Raw) -> list[RawFile]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.columns import FILES, ContentHash
+from harness.dataset.columns import FILES, ContentHash, fingerprint
 from harness.dataset.reader import Dataset
 from harness.files import digest
 
@@ -44,12 +43,10 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
 
 
 def _fingerprint(folder: Path) -> str:
-    parts = []
-    for name, schema in FILES.items():
-        content = ContentHash(schema)
+    contents = {name: ContentHash(schema) for name, schema in FILES.items()}
+    for name, content in contents.items():
         with pa.memory_map(str(folder / name)) as source:
             reader = pa.ipc.open_file(source)
             for i in range(reader.num_record_batches):
                 content.update(reader.get_batch(i))
-        parts.append(f"{name}:{content.hexdigest()}\n")
-    return hashlib.sha256("".join(parts).encode()).hexdigest()
+    return fingerprint(contents)

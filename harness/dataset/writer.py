@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.columns import DOCUMENTS, FILES, HAYSTACKS, JUDGEMENTS, QUERIES, TableFile
+from harness.dataset.columns import (
+    DOCUMENTS,
+    FILES,
+    HAYSTACKS,
+    JUDGEMENTS,
+    QUERIES,
+    TableFile,
+    fingerprint,
+)
 from harness.dataset.judged_rows import Repeated, with_rows_and_ids
 from harness.dataset.manifest import Repair
 from harness.errors import UsageError
@@ -50,12 +57,7 @@ class DatasetWriter:
     def __enter__(self) -> DatasetWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         for table in self._tables.values():
             if error is None:
                 table.close()
@@ -227,10 +229,7 @@ class DatasetWriter:
     @property
     def fingerprint(self) -> str:
         """sha256 over the content of all four tables: equal content, equal fingerprint."""
-        import hashlib
-
-        parts = "".join(f"{n}:{t.content.hexdigest()}\n" for n, t in self._tables.items())
-        return hashlib.sha256(parts.encode()).hexdigest()
+        return fingerprint({name: table.content for name, table in self._tables.items()})
 
     def _flush_documents(self) -> None:
         if self._documents["id"]:

@@ -15,13 +15,13 @@ from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import as_datetime
-from harness.scoring.arrays import Ints, Values
+from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.budget import token_counts
 from harness.scoring.matching.hits import Hit, read_hits
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.slices import Answered, Flags, slices
+from harness.scoring.slices import Answered, slices
 from harness.verdicts.compare.scored import Block, ScoredRun
 
 LONGEST = 700

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from harness.errors import UsageError
+from harness.rankings.jsonl import read_lines
 
 T = TypeVar("T")
 
@@ -187,9 +188,7 @@ def _folded(data: bytes) -> bytes:
 
 def nan_line(path: Path) -> int:
     """The first line of a run file, counted from 1, whose score is NaN."""
-    with pa.input_stream(str(path), compression="detect") as stream:
-        lines = stream.read().split(b"\n")
-    scores = (line.split()[4:5] for line in lines)
+    scores = (line.split()[4:5] for line in read_lines(path))
     return next(
         n for n, score in enumerate(scores, 1) if score and float(score[0]) != float(score[0])
     )
@@ -197,9 +196,7 @@ def nan_line(path: Path) -> int:
 
 def _broken_line(path: Path, fields: int, error: str) -> str:
     """Which line of a run file cannot be read, and why; found by reading it line by line."""
-    with pa.input_stream(str(path), compression="detect") as stream:
-        lines = stream.read().split(b"\n")
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(read_lines(path), 1):
         values = line.split()
         # What follows the tag is ignored, but a file without tags may not have them here and there.
         if values and (len(values) < fields or len(values) > fields == 5):

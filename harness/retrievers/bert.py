@@ -1,5 +1,7 @@
 """BERT's encoder in NumPy (Devlin et al., 2019): the vectors of a sentence-transformers model.
 
+Here too are what any such encoder needs beside its layers: tokenizer, batches and pooling.
+
 Texts of a batch stand one behind the other, without padding; only attention looks at each alone.
 Batches are small, so that a layer's values stay in the processor's cache, and run in threads.
 
@@ -25,136 +27,16 @@ from harness.files import read_json
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.models import Model
 
-# --------------------
-# What stands around an encoder: tokens before it, batches, and pooling behind it.
-# --------------------
-
 TOKENS_A_BATCH = 512
 
 Pool = Callable[[Vectors, npt.NDArray[np.int64], npt.NDArray[np.int64]], Vectors]
 """From the tokens' vectors, with where each text starts and its length, to one vector a text."""
-
-
-def _mean(x: Vectors, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Vectors:
-    sums: Vectors = np.add.reduceat(x, starts)
-    sums /= lengths[:, None].astype(np.float32)
-    return sums
-
-
-def _first(x: Vectors, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Vectors:
-    return x[starts]
-
-
-def head(model: Model) -> tuple[Pool, bool]:
-    """Pooling, and whether vectors are scaled to length 1, by the model's own modules.
-
-    Raises UsageError for modules that are not known here.
-    """
-    path = model.folder / "modules.json"
-    modules = read_json(path) if path.is_file() else []
-    kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-    if kinds not in ([], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
-        raise UsageError(
-            f"{model.name}: this encoder does not know its modules ({', '.join(kinds)}); use "
-            "--retriever dense"
-        )
-    config = model.config(f"{modules[1]['path']}/config.json") if modules else {}
-    # Newer configurations name the ways, older ones have a flag a way; without any it is the mean.
-    ways = config.get("pooling_mode") or [
-        name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
-        for name, on in config.items()
-        if name.startswith("pooling_mode_") and on
-    ]
-    way = ways if isinstance(ways, str) else "+".join(ways) or "mean"
-    known: dict[str, Pool] = {"mean": _mean, "cls": _first}
-    if way not in known or not config.get("include_prompt", True):
-        raise UsageError(
-            f"{model.name}: this encoder pools by mean or cls over prompt and text, not by "
-            f"{config}; use --retriever dense"
-        )
-    return known[way], "Normalize" in kinds
-
-
-def batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Texts in the order of their length, longest first, in batches of about as many tokens."""
-    batch: list[int] = []
-    tokens = 0
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and tokens + lengths[i] > TOKENS_A_BATCH:
-            yield batch
-            batch, tokens = [], 0
-        batch.append(i)
-        tokens += lengths[i]
-    if batch:
-        yield batch
-
-
-def model_file(model: Model, name: str) -> Path:
-    """One of the model's files. Raises UsageError where it has none."""
-    path = model.folder / name
-    if not path.is_file():
-        raise UsageError(f"{path}: not there, and this encoder reads nothing else")
-    return path
-
-
-def tokenizer(model: Model) -> Any:
-    """The model's tokenizer, which cuts texts at the model's own length."""
-    from tokenizers import Tokenizer
-
-    found = Tokenizer.from_file(str(model_file(model, "tokenizer.json")))
-    found.no_padding()
-    longest = model.config("sentence_bert_config.json").get("max_seq_length")
-    found.enable_truncation(int(longest or model.config("config.json")["max_position_embeddings"]))
-    return found
-
 
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: for x >= 0 and
 # t = 1 / (1 + p x), erfc(x) = (a1 t + ... + a5 t^5) exp(-x^2) to 1.5e-7. NumPy has no erf, and with
 # SciPy's GELU takes 1.5 times as long and is off by as much in float32 (4.4e-7; this way 3.3e-7).
 _ERFC_P = np.float32(0.3275911)
 _ERFC_A = np.array([1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592], "f4")
-
-
-@dataclass(frozen=True)
-class _Linear:
-    """y = x W + b; `weight` has shape (in, out)."""
-
-    weight: Vectors
-    bias: Vectors
-
-    def __call__(self, x: Vectors) -> Vectors:
-        y: Vectors = x @ self.weight
-        y += self.bias
-        return y
-
-
-@dataclass(frozen=True)
-class _Norm:
-    """Layer normalisation over the last axis, in place."""
-
-    weight: Vectors
-    bias: Vectors
-    epsilon: float
-
-    def __call__(self, x: Vectors) -> Vectors:
-        x -= x.mean(axis=1, keepdims=True)
-        variance = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1])
-        x *= (1 / np.sqrt(variance + np.float32(self.epsilon)))[:, None]
-        x *= self.weight
-        x += self.bias
-        return x
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """One layer; `query_key_value` yields all three, the query scaled by 1 / sqrt(head size)."""
-
-    query_key_value: _Linear
-    attended: _Linear
-    attended_norm: _Norm
-    wide: _Linear
-    narrow: _Linear
-    narrow_norm: _Norm
 
 
 class Bert:
@@ -276,6 +158,121 @@ class Bert:
             found /= scores.sum(axis=-2, keepdims=True)
             out[rows] = found.transpose(0, 3, 1, 2).reshape(n * length, width)
         return out
+
+
+def head(model: Model) -> tuple[Pool, bool]:
+    """Pooling, and whether vectors are scaled to length 1, by the model's own modules.
+
+    Raises UsageError for modules that are not known here.
+    """
+    path = model.folder / "modules.json"
+    modules = read_json(path) if path.is_file() else []
+    kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
+    if kinds not in ([], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
+        raise UsageError(
+            f"{model.name}: this encoder does not know its modules ({', '.join(kinds)}); use "
+            "--retriever dense"
+        )
+    config = model.config(f"{modules[1]['path']}/config.json") if modules else {}
+    # Newer configurations name the ways, older ones have a flag a way; without any it is the mean.
+    ways = config.get("pooling_mode") or [
+        name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
+        for name, on in config.items()
+        if name.startswith("pooling_mode_") and on
+    ]
+    way = ways if isinstance(ways, str) else "+".join(ways) or "mean"
+    known: dict[str, Pool] = {"mean": _mean, "cls": _first}
+    if way not in known or not config.get("include_prompt", True):
+        raise UsageError(
+            f"{model.name}: this encoder pools by mean or cls over prompt and text, not by "
+            f"{config}; use --retriever dense"
+        )
+    return known[way], "Normalize" in kinds
+
+
+def batches(lengths: list[int]) -> Iterator[list[int]]:
+    """Texts in the order of their length, longest first, in batches of about as many tokens."""
+    batch: list[int] = []
+    tokens = 0
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batch and tokens + lengths[i] > TOKENS_A_BATCH:
+            yield batch
+            batch, tokens = [], 0
+        batch.append(i)
+        tokens += lengths[i]
+    if batch:
+        yield batch
+
+
+def model_file(model: Model, name: str) -> Path:
+    """One of the model's files. Raises UsageError where it has none."""
+    path = model.folder / name
+    if not path.is_file():
+        raise UsageError(f"{path}: not there, and this encoder reads nothing else")
+    return path
+
+
+def tokenizer(model: Model) -> Any:
+    """The model's tokenizer, which cuts texts at the model's own length."""
+    from tokenizers import Tokenizer
+
+    found = Tokenizer.from_file(str(model_file(model, "tokenizer.json")))
+    found.no_padding()
+    longest = model.config("sentence_bert_config.json").get("max_seq_length")
+    found.enable_truncation(int(longest or model.config("config.json")["max_position_embeddings"]))
+    return found
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """y = x W + b; `weight` has shape (in, out)."""
+
+    weight: Vectors
+    bias: Vectors
+
+    def __call__(self, x: Vectors) -> Vectors:
+        y: Vectors = x @ self.weight
+        y += self.bias
+        return y
+
+
+@dataclass(frozen=True)
+class _Norm:
+    """Layer normalisation over the last axis, in place."""
+
+    weight: Vectors
+    bias: Vectors
+    epsilon: float
+
+    def __call__(self, x: Vectors) -> Vectors:
+        x -= x.mean(axis=1, keepdims=True)
+        variance = np.einsum("ij,ij->i", x, x) / np.float32(x.shape[1])
+        x *= (1 / np.sqrt(variance + np.float32(self.epsilon)))[:, None]
+        x *= self.weight
+        x += self.bias
+        return x
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One layer; `query_key_value` yields all three, the query scaled by 1 / sqrt(head size)."""
+
+    query_key_value: _Linear
+    attended: _Linear
+    attended_norm: _Norm
+    wide: _Linear
+    narrow: _Linear
+    narrow_norm: _Norm
+
+
+def _mean(x: Vectors, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Vectors:
+    sums: Vectors = np.add.reduceat(x, starts)
+    sums /= lengths[:, None].astype(np.float32)
+    return sums
+
+
+def _first(x: Vectors, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]) -> Vectors:
+    return x[starts]
 
 
 def _gelu(x: Vectors) -> Vectors:

@@ -1,4 +1,4 @@
-"""Texts to vectors: from the cache where they are kept, else from the model."""
+"""Texts to vectors, from the cache where they are kept, else from the model; ranking by them."""
 
 from __future__ import annotations
 
@@ -122,30 +122,6 @@ class Embedder:
         self._embedded += len(portion)
 
 
-def _progress(total: int, model: str) -> Any:
-    """Rate and time left where it takes a while: a bar, or in a log a line now and then.
-
-    TQDM_DISABLE silences it.
-    """
-    from tqdm import tqdm
-
-    log = not sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        unit="text",
-        desc=f"embed with {model}",
-        disable=bool(os.environ.get("TQDM_DISABLE")),
-        delay=20 if log else 1,
-        mininterval=30 if log else 0.1,
-        leave=False,
-    )
-
-
-# --------------------
-# What every retriever on vectors shares: the cache, prompts, similarity, exact search.
-# --------------------
-
-
 class VectorRetriever:
     """Ranks documents by the similarity of their vectors to the question's, exactly."""
 
@@ -186,3 +162,22 @@ class VectorRetriever:
     def _vectors(self, texts: list[str], prompt: str) -> Vectors:
         vectors = self._embed(texts, prompt)
         return unit(vectors) if self._cosine else vectors
+
+
+def _progress(total: int, model: str) -> Any:
+    """Rate and time left where it takes a while: a bar, or in a log a line now and then.
+
+    TQDM_DISABLE silences it.
+    """
+    from tqdm import tqdm
+
+    log = not sys.stderr.isatty()
+    return tqdm(
+        total=total,
+        unit="text",
+        desc=f"embed with {model}",
+        disable=bool(os.environ.get("TQDM_DISABLE")),
+        delay=20 if log else 1,
+        mininterval=30 if log else 0.1,
+        leave=False,
+    )

@@ -1,4 +1,7 @@
-"""Exact nearest neighbours by dot product, in blocks of documents."""
+"""The k best of many scores, and exact nearest neighbours by dot product.
+
+Equal scores keep their order, in every retriever.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ import numpy.typing as npt
 from harness.retrievers.contract import Result
 from harness.retrievers.embeddings import Vectors
 
-# --------------------
-# The k best of many scores, the same way in every retriever: equal scores keep their order.
-# --------------------
+BLOCK = 65_536
+"""Documents a block: with 256 questions its scores take 64 MB."""
 
 
 def best(
@@ -31,10 +33,6 @@ def best(
             wanted = scores >= threshold
     candidates = np.flatnonzero(wanted)
     return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
-
-
-BLOCK = 65_536
-"""Documents a block: with 256 questions its scores take 64 MB."""
 
 
 def nearest(queries: Vectors, documents: Vectors, k: int) -> list[Result]:

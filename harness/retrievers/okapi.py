@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.words import postings
 
 _WORD = re.compile(r"\w+")
 
@@ -57,13 +58,11 @@ class Okapi:
         self._terms = tokens.dictionary
         self._numbers: dict[str, int] | None = None
         length = np.array([len(document) for document in documents], np.int64)
-        # One sorted number for each token, term before document: equal ones are its frequency.
         owners = np.repeat(np.arange(n), length)
-        pairs = tokens.indices.to_numpy().astype(np.int64) * max(n, 1) + owners
-        pairs, self._frequencies = np.unique(pairs, return_counts=True)
-        terms, self._owners = np.divmod(pairs, max(n, 1))
-        df = np.bincount(terms, minlength=len(self._terms))
-        self._slices = np.append(0, np.cumsum(df))
+        self._slices, self._owners, self._frequencies = postings(
+            tokens.indices.to_numpy(), owners, len(self._terms), n
+        )
+        df = np.diff(self._slices)
         mean_length = length.sum() / n if n else 0.0
         with np.errstate(invalid="ignore", divide="ignore"):
             self._norm = self._k1 * (1 - self._b + self._b * length / mean_length)

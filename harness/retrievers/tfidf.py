@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.nearest import best
-from harness.retrievers.words import Words
+from harness.retrievers.words import Words, postings
 
 
 class TfIdf:
@@ -34,13 +34,10 @@ class TfIdf:
         empty = np.zeros(0, np.int32)
         # Numbers of this corpus's own terms, so that a small haystack has a small index.
         self._own, numbers = np.unique(np.concatenate([empty, *documents]), return_inverse=True)
-        # One sorted number for each token, term before document: equal ones are its frequency.
-        pairs, counts = np.unique(numbers.astype(np.int64) * max(n, 1) + owners, return_counts=True)
-        terms, self._owners = np.divmod(pairs, max(n, 1))
-        df = np.bincount(terms, minlength=len(self._own))
-        self._slices = np.append(0, np.cumsum(df))
+        self._slices, self._owners, counts = postings(numbers, owners, len(self._own), n)
+        df = np.diff(self._slices)
         self._idf = np.log((1 + n) / (1 + df)) + 1
-        weights = self._tf(counts) * self._idf[terms]
+        weights = self._tf(counts) * np.repeat(self._idf, df)
         length = np.sqrt(np.bincount(self._owners, weights**2, minlength=n))
         self._weights = weights / length[self._owners]
 

@@ -1,14 +1,17 @@
-"""Texts as numbers of their terms: what the lexical retrievers count."""
+"""Texts as numbers of their terms, and an inverted index of them: for the lexical retrievers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import near
+
+Ints = npt.NDArray[np.int64]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")
 
@@ -46,6 +49,21 @@ class Words:
             return -1
         stem = self._stem(word) if self._stem else word
         return self._terms.setdefault(stem, len(self._terms))
+
+
+def postings(
+    terms: npt.NDArray[np.integer[Any]], documents: Ints, n_terms: int, n_documents: int
+) -> tuple[Ints, Ints, Ints]:
+    """An inverted index of tokens: for each its term, and the document that it stands in.
+
+    Returns `starts`, shape (n_terms + 1,), `documents` and `counts`: the rows from starts[t] to
+    starts[t + 1] are the documents that have term t, in their order, and how often each has it.
+    """
+    # One sorted number for each token, term before document: equal ones are its frequency.
+    n = max(n_documents, 1)
+    pairs, counts = np.unique(terms.astype(np.int64) * n + documents, return_counts=True)
+    owned, owners = np.divmod(pairs, n)
+    return np.append(0, np.cumsum(np.bincount(owned, minlength=n_terms))), owners, counts
 
 
 def _stemmer(language: str) -> Callable[[str], str] | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
 
 import orjson
 
@@ -35,12 +34,7 @@ class Journal:
             os.fsync(self._file.fileno())
             self._synced = monotonic()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
 
 
+QUERIES_A_UNIT = 512
+"""A unit is what an interrupted run repeats at worst."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
@@ -39,10 +43,6 @@ class Settings:
             if value is not None and value < least:
                 option = name.replace("_", "-")
                 raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
-
-
-QUERIES_A_UNIT = 512
-"""A unit is what an interrupted run repeats at worst."""
 
 
 def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Where a number came from: versions, machine, git state, the retriever's own version."""
+"""Where a number came from: versions, machine, memory, git state, the retriever and its command."""
 
 from __future__ import annotations
 
@@ -42,13 +42,21 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def peak_memory(*, workers: bool) -> dict[str, int] | None:
+    """Largest resident size so far, in bytes, of this process, and of the largest of its `workers`.
+
+    None where the system does not tell.
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    scale = 1 if sys.platform == "darwin" else 1024
+    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale}
+    if workers:
+        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        peak["largest_worker"] = children * scale
+    return peak
 
 
 def git_state() -> dict[str, Any] | None:
@@ -125,6 +133,15 @@ def _json(value: Any) -> str:
     return orjson.dumps(value, default=str).decode()
 
 
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
 def _files(given: Any) -> Iterator[str]:
     """Files that `file.py:name` names, also inside lists and tables: code that shapes the run."""
     if isinstance(given, Mapping):
@@ -178,20 +195,3 @@ def _version(thing: Any, code: Any) -> str | None:
         return None  # a file of somebody's own; to look through all that is installed takes 0.2 s
     packages = metadata.packages_distributions().get(top)
     return metadata.version(packages[0]) if packages else None
-
-
-def peak_memory(*, workers: bool) -> dict[str, int] | None:
-    """Largest resident size so far, in bytes, of this process, and of the largest of its `workers`.
-
-    None where the system does not tell.
-    """
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return None
-    scale = 1 if sys.platform == "darwin" else 1024
-    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale}
-    if workers:
-        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        peak["largest_worker"] = children * scale
-    return peak

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
-from harness.runs.folder.from_hits import Ranking, as_rankings
+from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
 from harness.runs.folder.run_folder import RUN_VERSION, dataset_record, write_rankings
 from harness.runs.provenance import git_state, machine, peak_memory, versions
 from harness.runs.reports import COUNTS
@@ -37,8 +37,6 @@ def write_run(
     answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
     with folder_aside(folder) as aside:
         if any(answer.hits is not None for answer in answers):
-            from harness.runs.folder.from_hits import resolve_into
-
             hits = [hit for answer in answers for hit in _hits(answer)]
             k = record["settings"]["k"]
             ranked, about = resolve_into(aside, dataset, hits, k, matching)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
@@ -23,9 +23,6 @@ from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import repeat_command, retriever_record
 from harness.runs.record import write_errors, write_run
 from harness.runs.worker import Outcome, Worker, close
-
-if TYPE_CHECKING:
-    pass
 
 
 def run(
@@ -181,8 +178,9 @@ def _resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outco
     plan = partial / "plan.json"
     if not plan.is_file():
         if not quiet:
-            said = "note: there is no interrupted run with these settings; it starts"
-            print(said, file=sys.stderr)
+            print(
+                "note: there is no interrupted run with these settings; it starts", file=sys.stderr
+            )
         return _fresh(partial, identity)
     if read_json(plan) != identity:
         raise UsageError(f"{partial}: belongs to a run with other settings; remove it")

@@ -44,7 +44,7 @@ class Answer:
     cut: int = 0  # documents beyond k that were left out
     repeated: int = 0  # documents that stood in the answer before
     reordered: bool = False  # scores rose, so the answer was sorted by them
-    hits: list[dict[str, Any]] | None = None  # texts of the system's own: see _hits
+    hits: list[dict[str, Any]] | None = None  # texts of the system's own: see _hit
     error: str | None = None
 
 

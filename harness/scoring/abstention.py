@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.arrays import Values, mean
+from harness.scoring.arrays import Flags, Values, mean
 
 FOLDS = 5
 _HAYSTACKS = 10
-
-Flags = npt.NDArray[np.bool_]
 
 
 def abstention(

@@ -1,7 +1,13 @@
-"""What was returned, against the reference answers: `success@k` and the metrics of answer_text.py.
+"""Returned texts against the reference answers: the metrics of answer evaluation, and `success@k`.
 
 A block of scores like a protocol's, but of texts instead of documents: it says whether a reader of
 the top k could have answered, not whether the evidence was found.
+
+The metrics are on 0 to 1 and pure functions of two texts; of several references the best counts. A
+query without references (abstention) has no value: NaN. So has a reference of which nothing is left
+as a metric reads it (`the` once articles are gone; a Chinese answer in ROUGE's ASCII words): a text
+cannot be measured against nothing, so it is left out, and where none remains the value is NaN. The
+tests hold the metrics against rouge_score and sacrebleu, which are no dependencies of ours.
 """
 
 from __future__ import annotations
@@ -17,64 +23,42 @@ import numpy as np
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.scoring.arrays import Values
-from harness.scoring.cells import Column, Flags
+from harness.scoring.arrays import Flags, Values
+from harness.scoring.cells import Column
 from harness.scoring.protocols import Protocol
 from harness.scoring.resolve import Resolved
 
-# --------------------
-# Texts against reference answers, by the metrics that answer evaluation uses.
-#
-# All are on 0 to 1 and pure functions of two texts; of several references the best counts. A
-# query without references (abstention) has no value: NaN. So has a reference of which nothing is
-# left as a metric reads it (`the` once articles are gone; a Chinese answer in ROUGE's ASCII
-# words): a text cannot be measured against nothing, so it is left out, and where none remains the
-# value is NaN.
-#
-# exact_match, token_f1
-#     SQuAD's (Rajpurkar et al. 2016, evaluate-v1.1.py): lower case, without ASCII punctuation and
-#     the
-#     articles a, an, the; equal, or the harmonic mean of precision and recall of the words (a
-#     bag).
-# containment
-#     1 where the words of the answer, normalised so, stand in the text one behind the other.
-# rouge_l
-#     F-measure of the longest common subsequence of words (Lin 2004) as the package rouge_score
-#     has
-#     it: runs of ASCII letters and digits in lower case, no stemming, sentences not split.
-# bleu
-#     Sentence BLEU as sacrebleu's `sentence_bleu` (Post 2018) has it, over 100: 13a tokens, case
-#     kept, geometric mean of the clipped precisions of one to four words times the brevity
-#     penalty;
-#     the i-th precision of zero counts 1 / (2^i candidates) (exp); orders longer than the text
-#     are
-#     left out.
-# bleu1
-#     Clipped precision of single words times the brevity penalty, 13a tokens in lower case: what
-#     papers on LoCoMo print as BLEU-1 (they cut words with NLTK, which differs in a few marks).
-# --------------------
+ANSWERS = Protocol(
+    name="answers",
+    version=1,
+    about="returned texts against the reference answers, best of the top k; queries that have none "
+    "are not scored",
+    metrics=(),
+    ks=(1, 5, 10),
+)
+"""Not in the list of protocols: it is asked for, or of systems that return texts."""
+
+SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII_WORD = re.compile(r"[a-z0-9]+")
-
-
-def normalised(text: str) -> list[str]:
-    """Words as SQuAD's script compares them."""
-    return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
-
-
-def ascii_words(text: str) -> list[str]:
-    """Words as rouge_score cuts them."""
-    return _ASCII_WORD.findall(text.lower())
-
-
 _BEFORE_13A = (("<skipped>", ""), ("-\n", ""), ("\n", " "))
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))
 _MARK = re.compile(r"([!-&(-+:-@\[-`{-~/ ])")
 _POINT_AFTER_OTHER = re.compile(r"([^0-9])([.,])")
 _POINT_BEFORE_OTHER = re.compile(r"([.,])([^0-9])")
 _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
+
+
+def normalised(text: str) -> list[str]:
+    """Words as SQuAD's script compares them: lower case, no ASCII punctuation, no a, an, the."""
+    return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
+
+
+def ascii_words(text: str) -> list[str]:
+    """Words as rouge_score cuts them."""
+    return _ASCII_WORD.findall(text.lower())
 
 
 def tokens_13a(text: str) -> list[str]:
@@ -126,10 +110,12 @@ class Text:
 
 
 def _exact_match(text: Text, answer: Text) -> float:
+    """SQuAD's (Rajpurkar et al. 2016, evaluate-v1.1.py): 1 where the normalised words are equal."""
     return float(text.normalised == answer.normalised) if answer.normalised else math.nan
 
 
 def _token_f1(text: Text, answer: Text) -> float:
+    """SQuAD's: harmonic mean of precision and recall of the normalised words, as a bag."""
     if not answer.normalised:
         return math.nan
     same = sum(min(n, text.bag[word]) for word, n in answer.bag.items())
@@ -137,10 +123,15 @@ def _token_f1(text: Text, answer: Text) -> float:
 
 
 def _containment(text: Text, answer: Text) -> float:
+    """1 where the answer's normalised words stand in the text one behind the other."""
     return float(answer.run in text.run) if answer.normalised else math.nan
 
 
 def _rouge_l(text: Text, answer: Text) -> float:
+    """F-measure of the longest common subsequence of words (Lin 2004), as rouge_score has it.
+
+    Words are runs of ASCII letters and digits in lower case; no stemming, sentences not split.
+    """
     if not answer.ascii_words:
         return math.nan
     common = common_subsequence(answer.ascii_words, text.ascii_words)
@@ -166,10 +157,20 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _bleu(text: Text, answer: Text) -> float:
+    """Sentence BLEU as sacrebleu's `sentence_bleu` (Post 2018) has it, over 100.
+
+    13a tokens, case kept: geometric mean of the clipped precisions of one to four words times the
+    brevity penalty. The i-th precision of zero counts 1 / (2^i candidates) (sacrebleu's `exp`);
+    orders longer than the text are left out.
+    """
     return _sentence_bleu(text.tokens, answer.tokens, 4)
 
 
 def _bleu1(text: Text, answer: Text) -> float:
+    """Clipped precision of single words times the brevity penalty, 13a tokens in lower case.
+
+    What papers on LoCoMo print as BLEU-1 (they cut words with NLTK, which differs in a few marks).
+    """
     return _sentence_bleu(text.lower_tokens, answer.lower_tokens, 1)
 
 
@@ -248,30 +249,6 @@ def answers_in_top(
     }
 
 
-def _best(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
-    values = [value for answer in answers if not math.isnan(value := metric(text, answer))]
-    return max(values, default=math.nan)
-
-
-def _known(metrics: Sequence[str]) -> None:
-    for name in metrics:
-        if name not in METRICS:
-            raise UsageError(f"unknown answer metric {name!r}{near(name, list(METRICS))}")
-
-
-ANSWERS = Protocol(
-    name="answers",
-    version=1,
-    about="returned texts against the reference answers, best of the top k; queries that have none "
-    "are not scored",
-    metrics=(),
-    ks=(1, 5, 10),
-)
-"""Not in the list of protocols: it is asked for, or of systems that return texts."""
-
-SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
-
-
 def answer_columns(
     dataset: Dataset, texts: Sequence[Sequence[str]], counted: Flags, depth: float
 ) -> list[Column]:
@@ -291,3 +268,14 @@ def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
     for query, text in zip(resolved.query[top].tolist(), texts, strict=True):
         by_query[query].append(text)
     return by_query
+
+
+def _best(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
+    values = [value for answer in answers if not math.isnan(value := metric(text, answer))]
+    return max(values, default=math.nan)
+
+
+def _known(metrics: Sequence[str]) -> None:
+    for name in metrics:
+        if name not in METRICS:
+            raise UsageError(f"unknown answer metric {name!r}{near(name, list(METRICS))}")

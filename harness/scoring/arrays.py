@@ -1,4 +1,4 @@
-"""Sums and ratios by query, on columns."""
+"""Types of columns, sums and ratios by query, and vectors of length 1."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import numpy.typing as npt
 
 Values = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+SAME_COSINE = 1e-6
+"""Cosines closer than this are equal: those of equal texts may differ in the last bits."""
 
 
 def sum_by(query: npt.NDArray[Any], values: npt.NDArray[Any], n: int) -> Values:
@@ -31,3 +35,10 @@ def ratio(part: npt.NDArray[Any], whole: npt.NDArray[Any], empty: float = np.nan
 def mean(values: Values) -> float | None:
     """The mean, or None over an empty set: no mean is taken of nothing."""
     return float(values.mean()) if len(values) else None
+
+
+def unit(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Rows of length 1; a row of zeros stays so."""
+    length = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit_: npt.NDArray[Any] = vectors / np.where(length > 0, length, 1)
+    return unit_

@@ -1,4 +1,4 @@
-"""Recall at equal prompt cost: what is found within a budget of retrieved tokens."""
+"""Recall at equal prompt cost: what is found within a budget of tokens, and their count."""
 
 from __future__ import annotations
 
@@ -15,6 +15,23 @@ from harness.scoring.ranks import Ranked
 from harness.scoring.resolve import Resolved
 
 BUDGETS = (500, 1000, 2000, 5000)
+
+TOKENIZER = "words+marks"
+r"""How tokens are counted, so that anyone can repeat it.
+
+A token is a run of ASCII letters, digits, underscores and non-ASCII bytes of the UTF-8 text, or a
+single other visible character: `[\w\x80-\xff]+|[!-~]` on bytes. It needs no vocabulary file and no
+model; model tokenizers give more tokens for rare words, so budgets here compare systems with each
+other, not with a price list.
+"""
+
+_OTHER, _WORD, _MARK = 0, 1, 2
+_CLASS = np.full(256, _MARK, np.uint8)
+_CLASS[:33] = _OTHER
+_CLASS[127] = _OTHER
+_CLASS[[ord(c) for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"]] = _WORD
+_CLASS[128:] = _WORD
+_BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
 
 
 class TokenBudget:
@@ -52,26 +69,6 @@ def token_summary(tokens: Ints) -> dict[str, float | None]:
     p50, p95 = np.percentile(tokens, [50, 95])
     found = mean(tokens.astype(float))
     return {"n": len(tokens), "mean": found, "p50": float(p50), "p95": float(p95)}
-
-
-# --------------------
-# How many tokens a retrieved document costs, by a tokenizer that anyone can repeat.
-#
-# `words+marks`: a token is a run of ASCII letters, digits, underscores and non-ASCII bytes of the
-# UTF-8 text, or a single other visible character: `[\w\x80-\xff]+|[!-~]` on bytes. It needs no
-# vocabulary file and no model; model tokenizers give more tokens for rare words, so budgets here
-# compare systems with each other, not with a price list.
-# --------------------
-
-TOKENIZER = "words+marks"
-
-_OTHER, _WORD, _MARK = 0, 1, 2
-_CLASS = np.full(256, _MARK, np.uint8)
-_CLASS[:33] = _OTHER
-_CLASS[127] = _OTHER
-_CLASS[[ord(c) for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"]] = _WORD
-_CLASS[128:] = _WORD
-_BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
 
 
 def token_counts(dataset: Dataset, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

@@ -1,4 +1,7 @@
-"""One protocol applied to one run: per-query values, and a cell for every slice and metric."""
+"""One protocol applied to one run: values by query, a cell for every slice and metric, cautions.
+
+A caution names metrics that cannot tell systems apart, or not be known, on this dataset and run.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
-from harness.scoring.arrays import Ints, Values, mean
+from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.chance import ceiling, chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
@@ -20,7 +22,8 @@ from harness.scoring.ranks import Ranked
 from harness.scoring.rollup import SessionLevel
 from harness.scoring.ties import TieOrders
 
-Flags = npt.NDArray[np.bool_]
+SATURATED = 0.005
+"""A mean this close to its ceiling leaves no room for a better system."""
 
 
 @dataclass(frozen=True)
@@ -106,12 +109,6 @@ def document_columns(
     return columns
 
 
-def _finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
-    """Gives queries with nothing relevant the protocol's value, and unscored ones NaN."""
-    empty = protocol.empty.get(metric.name, 0.0)
-    return lambda values: np.where(scored, np.where(np.isnan(values), empty, values), np.nan)
-
-
 def session_columns(
     protocol: Protocol,
     ks: Sequence[int],
@@ -129,15 +126,7 @@ def session_columns(
             finish = _finisher(protocol, metric, scored)
             # The best ranking brings a session of evidence with every turn: its own cut-off is k.
             values, best = metric(by_session, cut), ceiling(metric, by_session, present)
-            columns.append(
-                Column(
-                    metric,
-                    finish(values),
-                    measurable,
-                    None,
-                    finish(best),
-                )
-            )
+            columns.append(Column(metric, finish(values), measurable, None, finish(best)))
     return columns
 
 
@@ -159,14 +148,6 @@ def query_table(
         known = np.where(column.measurable, column.values, np.nan)[rows]
         table[str(column.metric)] = pa.array(known, from_pandas=True)
     return pa.table(table)
-
-
-# --------------------
-# What a reader should know before trusting a number: where a metric cannot tell systems apart.
-# --------------------
-
-SATURATED = 0.005
-"""A mean this close to its ceiling leaves no room for a better system."""
 
 
 class Cautions:
@@ -207,3 +188,9 @@ class Cautions:
             + sentences[kind].format(names=", ".join(names), close=SATURATED, depth=self._depth)
             for (kind, unit), names in self._found.items()
         ]
+
+
+def _finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
+    """Gives queries with nothing relevant the protocol's value, and unscored ones NaN."""
+    empty = protocol.empty.get(metric.name, 0.0)
+    return lambda values: np.where(scored, np.where(np.isnan(values), empty, values), np.nan)

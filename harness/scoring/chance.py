@@ -17,76 +17,25 @@ from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
-# --------------------
-# Chance levels where several documents carry the same piece of evidence, or one several pieces.
-#
-# A piece is found when any of its documents is; with c of them among the N of the haystack, a
-# random top k misses it with probability C(N - c, k) / C(N, k). All pieces together: inclusion
-# and exclusion over the different sets of documents.
-# --------------------
+_LARGEST = 1_000_000
+"""Haystacks above this size get no chance level for metrics over the whole ranking."""
 
 _MOST_SETS = 16
 """Queries whose pieces lie in more different sets of documents than this get no level."""
-
-
-def pieces_found(
-    name: str, ranked: Ranked, relevant: np.ndarray, present: np.ndarray, size: Ints, k: Ints
-) -> Values | None:
-    """Expected `recall` or `recall_all` of a random ranking; (n,), NaN without relevant documents.
-
-    None when a query has too many sets to sum over.
-    """
-    pieces: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for row in np.flatnonzero(relevant).tolist():
-        found = pieces[int(ranked.query[row])][int(ranked.unit[row])]
-        if present[row]:
-            found.add(int(ranked.document[row]))
-    values = np.full(ranked.n, np.nan)
-    for query, units in pieces.items():
-        n, cut = int(size[query]), int(k[query])
-        sets = [frozenset(documents) for documents in units.values()]
-        if name == "recall":
-            values[query] = np.mean([1 - _missed(n, len(documents), cut) for documents in sets])
-            continue
-        distinct = set(sets)
-        if len(distinct) > _MOST_SETS:
-            return None
-        values[query] = _all_units_found(distinct, n, cut)
-    return values
-
-
-def _all_units_found(sets: set[frozenset[int]], n: int, k: int) -> float:
-    if frozenset() in sets:
-        return 0.0
-    total = 0.0
-    for taken in range(len(sets) + 1):
-        for chosen in combinations(sets, taken):
-            together = len(frozenset().union(*chosen))
-            total += (-1) ** taken * _missed(n, together, k)
-    return max(0.0, total)
-
-
-def _missed(n: int, documents: int, k: int) -> float:
-    """P(none of so many documents is in the top k of n)."""
-    i = np.arange(documents)
-    return float(np.prod(np.maximum(n - k - i, 0) / np.maximum(n - i, 1)))
-
-
-_LARGEST = 1_000_000
-"""Haystacks above this size get no chance level for metrics over the whole ranking."""
 
 
 def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> Values | None:
     """Expected value of the metric for a random ranking; shape (n,), NaN without relevant ones.
 
     `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None where
-    it would take too long: whole rankings of huge haystacks, and see chance_units.
+    it would take too long: whole rankings of haystacks above _LARGEST, and queries whose evidence
+    lies in more than _MOST_SETS sets of documents.
     """
     if ranked.shares_evidence:
         if metric.name in ("recall", "recall_all"):
             cut = np.minimum(metric.k if metric.k is not None else NOT_RETRIEVED, size)
             relevant = ranked.grade >= metric.rel
-            return pieces_found(metric.name, ranked, relevant, present, size, cut)
+            return _pieces_found(metric.name, ranked, relevant, present, size, cut)
         # The others are about documents, however many pieces one carries.
         once = ranked.first_of_document
         ranked, present = _rows(ranked, once), present[once]
@@ -126,12 +75,6 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
     return np.where(total > 0, value, np.nan)
 
 
-def _rows(ranked: Ranked, rows: np.ndarray) -> Ranked:
-    """Only these judgements."""
-    columns = ("query", "grade", "unit", "document", "first_of_document", "rank", "above", "tied")
-    return replace(ranked, **{name: getattr(ranked, name)[rows] for name in columns})
-
-
 def ceiling(metric: Metric, ranked: Ranked, present: np.ndarray) -> Values:
     """The value of the best possible answer, which may be a short one; shape (n,)."""
     least = 1 if metric.name.startswith("ndcg") else metric.rel
@@ -159,6 +102,58 @@ def ideal(ranked: Ranked, present: np.ndarray, least: int = 1) -> Ranked:
     rank[order] = np.maximum(nth - start[query], 1)
     returned = count_by(query[first], ranked.n)
     return replace(ranked, rank=rank, returned=returned)
+
+
+def _pieces_found(
+    name: str, ranked: Ranked, relevant: np.ndarray, present: np.ndarray, size: Ints, k: Ints
+) -> Values | None:
+    """Expected `recall` or `recall_all` where documents share pieces of evidence, or carry several.
+
+    A piece is found when any of its documents is; with c of them among the N of the haystack, a
+    random top k misses it with probability C(N - c, k) / C(N, k). All pieces together: inclusion
+    and exclusion over the different sets of documents. Shape (n,), NaN without relevant documents;
+    None when a query has more than _MOST_SETS sets.
+    """
+    pieces: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for row in np.flatnonzero(relevant).tolist():
+        found = pieces[int(ranked.query[row])][int(ranked.unit[row])]
+        if present[row]:
+            found.add(int(ranked.document[row]))
+    values = np.full(ranked.n, np.nan)
+    for query, units in pieces.items():
+        n, cut = int(size[query]), int(k[query])
+        sets = [frozenset(documents) for documents in units.values()]
+        if name == "recall":
+            values[query] = np.mean([1 - _missed(n, len(documents), cut) for documents in sets])
+            continue
+        distinct = set(sets)
+        if len(distinct) > _MOST_SETS:
+            return None
+        values[query] = _all_units_found(distinct, n, cut)
+    return values
+
+
+def _all_units_found(sets: set[frozenset[int]], n: int, k: int) -> float:
+    if frozenset() in sets:
+        return 0.0
+    total = 0.0
+    for taken in range(len(sets) + 1):
+        for chosen in combinations(sets, taken):
+            together = len(frozenset().union(*chosen))
+            total += (-1) ** taken * _missed(n, together, k)
+    return max(0.0, total)
+
+
+def _missed(n: int, documents: int, k: int) -> float:
+    """P(none of so many documents is in the top k of n)."""
+    i = np.arange(documents)
+    return float(np.prod(np.maximum(n - k - i, 0) / np.maximum(n - i, 1)))
+
+
+def _rows(ranked: Ranked, rows: np.ndarray) -> Ranked:
+    """Only these judgements."""
+    columns = ("query", "grade", "unit", "document", "first_of_document", "rank", "above", "tied")
+    return replace(ranked, **{name: getattr(ranked, name)[rows] for name in columns})
 
 
 def _occurrence(codes: np.ndarray) -> Ints:

@@ -1,4 +1,6 @@
-"""Named protocols: each says which queries count, by which key, order and metrics. Data, not code.
+"""Named protocols, as data, and what a scoring is asked for and gives.
+
+A protocol says which queries count, by which answer key, order and metrics.
 
 Two numbers compare only when they come from the same protocol. `version` is raised whenever a
 protocol would give another number for the same rankings.
@@ -160,11 +162,6 @@ def fitting(
                 f"have; these fit: {fit}"
             )
     return chosen or known
-
-
-# --------------------
-# How to score, and what comes of it.
-# --------------------
 
 
 @dataclass(frozen=True)

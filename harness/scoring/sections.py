@@ -6,80 +6,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, Judgements
 from harness.rankings.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
-from harness.scoring.arrays import Ints, Values, mean
+from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, token_counts, token_summary
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
 from harness.scoring.slices import Answered
 
-# --------------------
-# Knowledge update: is the newest statement of a fact found, and above the older ones?
-# --------------------
-
-
-def freshness(
-    dataset: Dataset, judged: Judgements, ranked: Ranked, scored: np.ndarray, ks: tuple[int, ...]
-) -> dict[str, Any] | None:
-    """Over knowledge-update queries whose gold documents have different dates.
-
-    newest_found@k: a gold document of the latest date is in the top k. only_stale_found@k: an older
-    gold document is, and none of the latest date. newest_above_all_older: the first gold document
-    of the latest date was returned and stands above every older one. None without such queries.
-    """
-    update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
-    gold = (ranked.grade >= 1) & (judged.document >= 0) & (update & scored)[ranked.query]
-    stamps = _timestamps(dataset, judged, gold)
-    dated = gold & ~np.isnan(stamps)
-    latest = np.full(ranked.n, -np.inf)
-    np.maximum.at(latest, ranked.query[dated], stamps[dated])
-    newest = dated & (stamps == latest[ranked.query])
-    older = dated & ~newest
-    queries = np.unique(ranked.query[older])
-    if len(queries) == 0:
-        return None
-    first_new, first_old = (_first(ranked, rows)[queries] for rows in (newest, older))
-    result: dict[str, Any] = {
-        "n": len(queries),
-        "newest_above_all_older": mean(
-            ((first_new != NOT_RETRIEVED) & (first_new < first_old)).astype(float)
-        ),
-    }
-    for k in ks:
-        result[f"newest_found@{k}"] = mean((first_new <= k).astype(float))
-        result[f"only_stale_found@{k}"] = mean(((first_new > k) & (first_old <= k)).astype(float))
-    return result
-
-
-def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:
-    first = np.full(ranked.n, NOT_RETRIEVED)
-    np.minimum.at(first, ranked.query[rows], ranked.rank[rows])
-    return first
-
-
-def _timestamps(dataset: Dataset, judged: Judgements, wanted: np.ndarray) -> np.ndarray:
-    """When each judged document was said in its query's haystack; NaN where nobody knows."""
-    stamps = np.full(len(judged.query), np.nan)
-    haystack = dataset.query_haystack[judged.query]
-    for one in np.unique(haystack[wanted]):
-        rows = dataset.haystack_rows(int(one))
-        dates = dataset.haystack_timestamps(int(one)).to_numpy(zero_copy_only=False).astype(float)
-        order = np.argsort(rows, kind="stable")
-        mine = np.flatnonzero(wanted & (haystack == one))
-        at = order[
-            np.searchsorted(rows, judged.document[mine], sorter=order).clip(max=len(rows) - 1)
-        ]
-        stamps[mine] = np.where(rows[at] == judged.document[mine], dates[at], np.nan)
-    return stamps
-
-
-Flags = npt.NDArray[np.bool_]
 Sign = Callable[[str, str, str, str, int], str]
 """The signature of a number: of its metric, protocol, unit, slice and n."""
 
@@ -96,7 +34,7 @@ class Sections:
         self._evidence = np.bincount(relevant, minlength=ranked.n) > 0
 
     def updates(self, ks: tuple[int, ...]) -> dict[str, Any] | None:
-        """See freshness.py; None where no query is one."""
+        """See `freshness`; None where no query is one."""
         dataset = self._dataset
         found = freshness(dataset, dataset.judgements(), self._ranked, self._counted, ks)
         if found is not None:
@@ -199,3 +137,59 @@ class Sections:
         n = int(mask.sum())
         signature = self._sign(f"recall_in_tokens@{tokens}", "tokens/1", self._unit, slice_, n)
         return {"recall": mean(values[mask]), "n": n, "signature": signature}
+
+
+def freshness(
+    dataset: Dataset, judged: Judgements, ranked: Ranked, scored: np.ndarray, ks: tuple[int, ...]
+) -> dict[str, Any] | None:
+    """Knowledge update: is the newest statement of a fact found, and above the older ones?
+
+    Over knowledge-update queries whose gold documents have different dates.
+    newest_found@k: a gold document of the latest date is in the top k. only_stale_found@k: an older
+    gold document is, and none of the latest date. newest_above_all_older: the first gold document
+    of the latest date was returned and stands above every older one. None without such queries.
+    """
+    update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
+    gold = (ranked.grade >= 1) & (judged.document >= 0) & (update & scored)[ranked.query]
+    stamps = _timestamps(dataset, judged, gold)
+    dated = gold & ~np.isnan(stamps)
+    latest = np.full(ranked.n, -np.inf)
+    np.maximum.at(latest, ranked.query[dated], stamps[dated])
+    newest = dated & (stamps == latest[ranked.query])
+    older = dated & ~newest
+    queries = np.unique(ranked.query[older])
+    if len(queries) == 0:
+        return None
+    first_new, first_old = (_first(ranked, rows)[queries] for rows in (newest, older))
+    result: dict[str, Any] = {
+        "n": len(queries),
+        "newest_above_all_older": mean(
+            ((first_new != NOT_RETRIEVED) & (first_new < first_old)).astype(float)
+        ),
+    }
+    for k in ks:
+        result[f"newest_found@{k}"] = mean((first_new <= k).astype(float))
+        result[f"only_stale_found@{k}"] = mean(((first_new > k) & (first_old <= k)).astype(float))
+    return result
+
+
+def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:
+    first = np.full(ranked.n, NOT_RETRIEVED)
+    np.minimum.at(first, ranked.query[rows], ranked.rank[rows])
+    return first
+
+
+def _timestamps(dataset: Dataset, judged: Judgements, wanted: np.ndarray) -> np.ndarray:
+    """When each judged document was said in its query's haystack; NaN where nobody knows."""
+    stamps = np.full(len(judged.query), np.nan)
+    haystack = dataset.query_haystack[judged.query]
+    for one in np.unique(haystack[wanted]):
+        rows = dataset.haystack_rows(int(one))
+        dates = dataset.haystack_timestamps(int(one)).to_numpy(zero_copy_only=False).astype(float)
+        order = np.argsort(rows, kind="stable")
+        mine = np.flatnonzero(wanted & (haystack == one))
+        at = order[
+            np.searchsorted(rows, judged.document[mine], sorter=order).clip(max=len(rows) - 1)
+        ]
+        stamps[mine] = np.where(rows[at] == judged.document[mine], dates[at], np.nan)
+    return stamps

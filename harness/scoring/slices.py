@@ -1,17 +1,14 @@
-"""The parts of a dataset that means are taken over."""
+"""Which queries a mean is over: the slices of a dataset, and what became of each query in a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.schema import Ability
-from harness.scoring.arrays import Ints, Values
-
-Flags = npt.NDArray[np.bool_]
+from harness.scoring.arrays import Flags, Ints, Values
 
 
 def slices(dataset: Dataset) -> dict[str, Flags]:
@@ -35,14 +32,9 @@ def slices(dataset: Dataset) -> dict[str, Flags]:
     return masks
 
 
-# --------------------
-# What is known of a run beside its rankings.
-# --------------------
-
-
 @dataclass(frozen=True)
 class Answered:
-    """What became of each query; every array has shape (queries,).
+    """What is known of a run beside its rankings; every array has shape (queries,).
 
     `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
     nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
@@ -51,8 +43,8 @@ class Answered:
 
     Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
     resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
-    `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document,
-    `match`, how texts were resolved, for the signature, `texts`, those of each query, best first.
+    `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document;
+    `match`, how texts were resolved, for the signature; `texts`, those of each query, best first.
     """
 
     asked: Flags

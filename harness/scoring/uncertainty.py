@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
-from harness.scoring.cells import Column, Flags
+from harness.scoring.arrays import Flags
+from harness.scoring.cells import Column
 from harness.statistics.intervals import mean_intervals
 
 LEVEL = 0.95

@@ -25,7 +25,7 @@ from tabulate import tabulate
 from harness import open_dataset
 from harness.scoring.matching import Match, Matcher, Matching, Way
 from tests.benchmarks.measure import median, timed
-from tests.matching.rewrites import KINDS, REPHRASED, Talk, Turn, words
+from tests.scoring.matching.rewrites import KINDS, REPHRASED, Talk, Turn, words
 
 SAMPLES = 60  # turns of a conversation that each kind is tried on
 FACTS = "facts by a language model"

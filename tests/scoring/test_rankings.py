@@ -27,7 +27,7 @@ from harness.rankings.rankings import (
 from harness.scoring.qrels import from_dict, read_qrels
 
 GOOD = b"q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.8 t\n"
-ZIPPED = gzip.compress(GOOD * 9000)
+ZIPPED = gzip.compress(GOOD * 9000, mtime=0)
 JSON_FORM = 'expected {"query": id, "document": id, "score": number}'
 
 

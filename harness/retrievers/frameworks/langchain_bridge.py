@@ -10,7 +10,7 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import Builder, falling, hit, metadata
-from harness.retrievers.minilm import PACKAGED, LightEncoder, need_minilm
+from harness.retrievers.minilm import packaged_embedder
 
 
 class LangChain:
@@ -28,8 +28,7 @@ class LangChain:
         self._build = Builder(build, options, ("embedding", "embeddings"))
         self._embedder: Embedder | None = None
         if self._build.wants_embeddings:
-            need_minilm(f"build={build!r}, which takes embeddings,")
-            self._embedder = Embedder(LightEncoder(PACKAGED))
+            self._embedder = packaged_embedder(f"build={build!r}, which takes embeddings,")
         self._found: Any = None
 
     def index(self, corpus: Corpus) -> None:

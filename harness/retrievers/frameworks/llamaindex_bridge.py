@@ -10,7 +10,7 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import HANDLE, Builder, falling, hit, metadata
-from harness.retrievers.minilm import PACKAGED, LightEncoder, need_minilm
+from harness.retrievers.minilm import packaged_embedder
 
 
 class LlamaIndex:
@@ -32,8 +32,7 @@ class LlamaIndex:
         self._build = Builder(build, options, ("embed_model",))
         self._embedder: Embedder | None = None
         if self._build.wants_embeddings:
-            need_minilm(f"build={build!r}, which takes embed_model,")
-            self._embedder = Embedder(LightEncoder(PACKAGED))
+            self._embedder = packaged_embedder(f"build={build!r}, which takes embed_model,")
 
     def index(self, corpus: Corpus) -> None:
         """Build from the corpus. Metadata stand beside the text, and are not embedded with it."""

@@ -1,4 +1,4 @@
-"""The graph in LadybugDB, which runs in this process; the living fork of Kuzu."""
+"""Where the graph is: in LadybugDB, in this process, or on a server that speaks Bolt."""
 
 from __future__ import annotations
 
@@ -22,10 +22,13 @@ _SCHEMA = (
     "create rel table MENTIONS(from Turn to Entity, weight double)",
     "create rel table NEXT(from Turn to Turn)",
 )
+_BOLT = "retriever 'graph'"
+_AT_ONCE = 5_000
+"""Rows a statement writes or deletes on a server."""
 
 
 class Embedded:
-    """A database in memory, made anew for each corpus."""
+    """LadybugDB, the living fork of Kuzu: a database in memory, made anew for each corpus."""
 
     turn, entity = "Turn", "Entity"
 
@@ -67,17 +70,10 @@ class Embedded:
             self._connection.execute(f"copy {table} from $rows", {"rows": pa.table(columns)})
 
 
-# --------------------
-# The graph on a server that speaks Bolt: Neo4j, and others that Neo4j's driver can talk to.
-# --------------------
-
-WHAT = "retriever 'graph'"
-_AT_ONCE = 5_000
-"""Rows a statement writes or deletes."""
-
-
 class Bolt:
-    """Nodes with labels of their own in a database of the server; nothing else there is touched.
+    """Neo4j, and other servers that Neo4j's driver can talk to.
+
+    Nodes have labels of their own in a database of the server; nothing else there is touched.
 
     The address is NEO4J_URI; NEO4J_USER (neo4j if empty), NEO4J_PASSWORD and NEO4J_DATABASE (the
     server's default if empty) are optional. Nodes and their indexes are removed when the next
@@ -89,8 +85,8 @@ class Bolt:
         from neo4j import GraphDatabase
 
         if not (url := os.environ.get("NEO4J_URI")):
-            raise UsageError(f"{WHAT} on neo4j: set NEO4J_URI, like bolt://localhost:7687")
-        check_address(WHAT, url)
+            raise UsageError(f"{_BOLT} on neo4j: set NEO4J_URI, like bolt://localhost:7687")
+        check_address(_BOLT, url)
         password = secret("NEO4J_PASSWORD")
         user = os.environ.get("NEO4J_USER") or "neo4j"
         self._driver = GraphDatabase.driver(
@@ -99,7 +95,7 @@ class Bolt:
         # Made first, this is called last: after what was made is removed.
         weakref.finalize(self, self._driver.close)
         self._database = os.environ.get("NEO4J_DATABASE") or None
-        reach(WHAT, url, self._driver.verify_connectivity)
+        reach(_BOLT, url, self._driver.verify_connectivity)
         name = uuid4().hex
         self.turn, self.entity = f"HarnessTurn_{name}", f"HarnessEntity_{name}"
         self._indexes = {f"harness_turn_{name}": f"(n:{self.turn}) on (n.position)"}

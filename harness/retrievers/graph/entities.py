@@ -1,4 +1,4 @@
-"""Which entities a text mentions, by rules; no model is needed.
+"""Which entities a text mentions, by rules without a model, and a corpus as a graph of them.
 
 * A *word* is a run of letters of two or more, in lower case and stemmed, unless it is a function
   word ("the", "what"). One that is written with a capital letter is a *name*, except where a
@@ -38,6 +38,9 @@ _DATES = [
 ]
 
 Stem = Callable[[str], str]
+
+K1, B = 1.2, 0.75
+"""BM25's usual constants: how soon further mentions count less, and how much length counts."""
 
 
 def entities(text: str, stem: Stem, words: bool = True) -> list[str]:
@@ -112,12 +115,7 @@ def _function_words() -> frozenset[str]:
     return frozenset(STOPWORDS_EN_PLUS)
 
 
-# --------------------
-# A corpus as the nodes and edges of a graph, in columns.
-# --------------------
-
-K1, B = 1.2, 0.75
-"""BM25's usual constants: how soon further mentions count less, and how much length counts."""
+# -- A corpus as the nodes and edges of a graph, in columns ----------------------------------------
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.graph.engines import Bolt, Embedded
 from harness.retrievers.graph.entities import Columns, columns, entities
 from harness.retrievers.nearest import best
 
@@ -144,11 +145,7 @@ class Graph:
 
 def _database(backend: str) -> Database:
     if backend == "neo4j":
-        from harness.retrievers.graph.engines import Bolt
-
         need("retriever 'graph' on neo4j", "neo4j")
         return Bolt()
-    from harness.retrievers.graph.engines import Embedded
-
     need("retriever 'graph'", "ladybug")
     return Embedded()

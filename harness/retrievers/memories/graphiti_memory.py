@@ -14,7 +14,7 @@ from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.memories.told import Batch, batches, check_batch, line
-from harness.retrievers.minilm import PACKAGED, LightEncoder, need_minilm
+from harness.retrievers.minilm import packaged_embedder
 
 MINILM = "minilm"
 _BEFORE = 10
@@ -51,8 +51,7 @@ class Graphiti:
         self._embedding_model = embedder
         self._embedder: Embedder | None = None
         if embedder == MINILM:
-            need_minilm("retriever 'graphiti' with embedder=minilm")
-            self._embedder = Embedder(LightEncoder(PACKAGED))
+            self._embedder = packaged_embedder("retriever 'graphiti' with embedder=minilm")
         self._told = self._facts = 0
         self._runner = asyncio.Runner()
         self._driver: Any = None

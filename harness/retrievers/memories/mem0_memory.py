@@ -16,7 +16,7 @@ from harness.retrievers.extras import need, there
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.memories.mem0_parts import Embedding, Extractor, say_once
 from harness.retrievers.memories.told import Batch, batches, check_batch, line, role
-from harness.retrievers.minilm import PACKAGED, LightEncoder, need_minilm
+from harness.retrievers.minilm import packaged_embedder
 
 MINILM = "minilm"
 _SCOPE = {"user_id": "haystack"}
@@ -53,8 +53,7 @@ class Mem0:
         self._embedding_model = embedder
         self._embedder: Embedder | None = None
         if embedder == MINILM:
-            need_minilm("retriever 'mem0' with embedder=minilm")
-            self._embedder = Embedder(LightEncoder(PACKAGED))
+            self._embedder = packaged_embedder("retriever 'mem0' with embedder=minilm")
         self._batch, self._infer, self._threshold = batch, infer, threshold
         self._told = self._kept = 0
         self._client: Any = None

@@ -7,12 +7,11 @@ from functools import partial
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
-from harness.retrievers.stores.vector_store import Found, VectorStore
+from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
 
 # The inner product serves for the cosine too: then all vectors have length 1 (one of zeros, whose
 # cosine DuckDB calls NaN, stays zero). Equal scores: the smaller position first.
@@ -56,12 +55,12 @@ class Duck(VectorStore):
         return partial(self._database.execute, "drop table documents")
 
     def _put(self, vectors: Vectors) -> None:
-        self._database.register("rows", _table("position", vectors))
+        self._database.register("rows", numbered_rows(vectors))
         self._database.execute("insert into documents select * from rows")
         self._database.unregister("rows")
 
     def _search(self, vectors: Vectors, k: int) -> list[Found]:
-        self._database.register("asked", _table("number", vectors))
+        self._database.register("asked", numbered_rows(vectors, "number"))
         found = self._database.sql(_SEARCH.format(k=k)).to_arrow_table()
         self._database.unregister("asked")
         best = found["best"].combine_chunks()
@@ -69,13 +68,3 @@ class Duck(VectorStore):
         positions = -best.values.field("before").to_numpy().astype(np.int64)
         cuts = best.offsets.to_numpy()[1:-1]
         return list(zip(np.split(positions, cuts), np.split(scores, cuts), strict=True))
-
-
-def _table(number: str, vectors: Vectors) -> pa.Table:
-    """Vectors of shape (n, d) as rows, numbered from 0."""
-    flat = pa.array(np.ascontiguousarray(vectors).ravel())
-    columns = {
-        number: pa.array(np.arange(len(vectors), dtype=np.int32)),
-        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
-    }
-    return pa.table(columns)

@@ -15,7 +15,7 @@ from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.server import check_address, secret
-from harness.retrievers.stores.vector_store import Found, VectorStore
+from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
 
 INDEXES = ("none", "ivf_flat", "ivf_pq", "ivf_hnsw_sq")
 LEAST_ROWS = 256
@@ -72,12 +72,7 @@ class Lance(VectorStore):
         return partial(self._database.drop_table, name)
 
     def _put(self, vectors: Vectors) -> None:
-        flat = pa.array(np.ascontiguousarray(vectors).ravel())
-        columns = {
-            "position": pa.array(np.arange(len(vectors), dtype=np.int32)),
-            "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
-        }
-        self._table.add(pa.table(columns))
+        self._table.add(numbered_rows(vectors))
         if self._index != "none" and len(vectors) >= LEAST_ROWS:
             self._table.create_index("vector", config=self._config())
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.dense import Dense
@@ -109,6 +110,16 @@ class VectorStore:
     def _search(self, vectors: Vectors, k: int) -> list[Found]:
         """The k most similar documents of each question, in any order."""
         raise NotImplementedError
+
+
+def numbered_rows(vectors: Vectors, number: str = "position") -> pa.Table:
+    """Vectors of shape (n, d) as rows, numbered from 0 in the column `number`."""
+    flat = pa.array(np.ascontiguousarray(vectors).ravel())
+    columns = {
+        number: pa.array(np.arange(len(vectors), dtype=np.int32)),
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
+    return pa.table(columns)
 
 
 def _best_first(positions: Positions, scores: Scores) -> Result:

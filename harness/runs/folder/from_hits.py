@@ -1,4 +1,4 @@
-"""Hits that are texts, resolved and written into a run's folder."""
+"""From hits that are texts, and rows of the document table, to the rankings in a run's folder."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ from harness.scoring.matching.hits import (
 )
 from harness.scoring.matching.matcher import resolve_hits
 
-# --------------------
-# Rankings with the dataset's ids, from rows of its document table.
-# --------------------
-
 
 @dataclass(frozen=True)
 class Ranking:
-    """One query's ranking, best first; a row of -1 is a place in which nothing is known."""
+    """One query's ranking as rows of the document table, best first.
+
+    A row of -1 is a place whose document is not known.
+    """
 
     query: int
     rows: npt.NDArray[np.int32]
@@ -44,7 +43,7 @@ class Ranking:
 
 
 def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
-    """The rankings as columns.
+    """The rankings as columns, with the dataset's ids.
 
     Where some came with scores and others without, all are kept by order alone.
     """
@@ -60,20 +59,6 @@ def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
         _ids(dataset, rows, np.array(sizes, np.int64)),
         score,
     )
-
-
-def _ids(
-    dataset: Dataset, rows: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
-) -> pa.ChunkedArray:
-    document: Any = dataset.documents.column("id", np.maximum(rows, 0))
-    if (rows < 0).any():
-        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        place = np.arange(len(rows)) - starts + 1
-        names = document.to_pylist()
-        for at in np.flatnonzero(rows < 0):
-            names[at] = f"{UNRESOLVED}{place[at]}"
-        document = pa.array(names, pa.string())
-    return pa.chunked_array([document]) if isinstance(document, pa.Array) else document
 
 
 def resolve_into(
@@ -142,3 +127,17 @@ def write_queries(
     nothing = np.zeros(0, np.int32)
     all_ = [ranked.get(row[q], Ranking(row[q], nothing, np.zeros(0))) for q in queries]
     write_rankings(as_rankings(dataset, all_), folder, system)
+
+
+def _ids(
+    dataset: Dataset, rows: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
+) -> pa.ChunkedArray:
+    document: Any = dataset.documents.column("id", np.maximum(rows, 0))
+    if (rows < 0).any():
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place = np.arange(len(rows)) - starts + 1
+        names = document.to_pylist()
+        for at in np.flatnonzero(rows < 0):
+            names[at] = f"{UNRESOLVED}{place[at]}"
+        document = pa.array(names, pa.string())
+    return pa.chunked_array([document]) if isinstance(document, pa.Array) else document

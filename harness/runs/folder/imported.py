@@ -1,4 +1,4 @@
-"""Rankings that another system wrote, as a run folder."""
+"""Rankings or hits that another system wrote, as a run folder."""
 
 from __future__ import annotations
 
@@ -23,70 +23,6 @@ from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
 
-# --------------------
-# Hits of a system that ran elsewhere: lines of {"query": id, "hits": [{text, sources}, ...]}.
-#
-# A hit may have `id`, `sources` (ids of the dataset), `text` and `score`.
-# --------------------
-
-
-@dataclass(frozen=True)
-class HitsFile:
-    """The hits of a file, the queries of the dataset that it answers, and those it lacks."""
-
-    hits: list[Hit]
-    queries: dict[str, None]
-    unknown: dict[str, None]
-
-
-def is_hits_file(path: Path) -> bool:
-    """Whether a file is of this kind, by its name and its first line."""
-    if not path.name.endswith((".jsonl", ".jsonl.gz")):
-        return False
-    with pa.input_stream(str(path), compression="detect") as stream:
-        return b'"hits"' in stream.read(1 << 16).partition(b"\n")[0]
-
-
-def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
-    """Read one. Raises UsageError, naming file and line, for a line that is not as it must be."""
-    import orjson
-
-    known = {name: row for row, name in enumerate(dataset.query_ids)}
-    places: dict[int, dict[str, int]] = {}
-    file = HitsFile([], {}, {})
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            record = orjson.loads(line)
-            query = known.get(record["query"])
-            if query is None:
-                file.unknown[str(record["query"])] = None
-                continue
-            file.queries[record["query"]] = None
-            haystack = int(dataset.query_haystack[query])
-            if haystack not in places:
-                places[haystack] = dataset.rows_by_id(haystack)
-            for place, one in enumerate(record["hits"], 1):
-                file.hits.append(_hit(query, place, one, places[haystack]))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(
-                f'{path}, line {number}: expected {{"query": id, "hits": [{{"text": ..., '
-                f'"sources": [id, ...], "score": number}}, ...]}} ({error})'
-            ) from None
-    return file
-
-
-def _hit(query: int, place: int, one: dict[str, Any], rows: dict[str, int]) -> Hit:
-    named = [*([one["id"]] if "id" in one else []), *one.get("sources", [])]
-    score = one.get("score")
-    sources = list(dict.fromkeys(rows[name] for name in named if name in rows))
-    unknown = sum(name not in rows for name in named)
-    text = one.get("text", "")
-    if not isinstance(text, str):
-        raise TypeError("a text must be a text")
-    return Hit(query, place, text, sources, None if score is None else float(score), unknown)
-
 
 def import_rankings(
     source: Path,
@@ -100,7 +36,7 @@ def import_rankings(
 ) -> Path:
     """Make a run folder of rankings that another system wrote; says what is odd about them.
 
-    Texts of its own (see hits_file) are resolved to documents by `matching`.
+    Texts of its own (see HitsFile) are resolved to documents by `matching`.
 
     Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
     when `strict`, for repeated documents and unknown queries.
@@ -158,6 +94,89 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
     return rankings, notes
 
 
+def say(source: Path, notes: list[str], strict: bool) -> None:
+    """Warn of what is odd about a file; raises UsageError instead when `strict`."""
+    if strict and notes:
+        raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
+    for note in notes:
+        print(f"warning: {source}: {note}", file=sys.stderr)
+
+
+def import_record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
+    """run.json of rankings from elsewhere; `source` says where they are from."""
+    return {
+        "run_version": RUN_VERSION,
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "dataset": dataset_record(dataset),
+        "retriever": {"name": name, "rankings_from": source},
+        "settings": {"k": k},
+        "queries": {"asked": dataset.n_queries, "failed": 0},
+        "versions": {"harness": harness.__version__},
+    }
+
+
+@dataclass(frozen=True)
+class HitsFile:
+    """Hits of a system that ran elsewhere: lines of {"query": id, "hits": [{text, sources}, ...]}.
+
+    A hit may have `id`, `sources` (ids of the dataset), `text` and `score`. `queries` are those of
+    the dataset that the file answers, `unknown` those of the file that the dataset lacks.
+    """
+
+    hits: list[Hit]
+    queries: dict[str, None]
+    unknown: dict[str, None]
+
+
+def is_hits_file(path: Path) -> bool:
+    """Whether a file holds hits, by its name and its first line."""
+    if not path.name.endswith((".jsonl", ".jsonl.gz")):
+        return False
+    with pa.input_stream(str(path), compression="detect") as stream:
+        return b'"hits"' in stream.read(1 << 16).partition(b"\n")[0]
+
+
+def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
+    """Read hits. Raises UsageError, naming file and line, for a line that is not as it must be."""
+    import orjson
+
+    known = {name: row for row, name in enumerate(dataset.query_ids)}
+    places: dict[int, dict[str, int]] = {}
+    file = HitsFile([], {}, {})
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            record = orjson.loads(line)
+            query = known.get(record["query"])
+            if query is None:
+                file.unknown[str(record["query"])] = None
+                continue
+            file.queries[record["query"]] = None
+            haystack = int(dataset.query_haystack[query])
+            if haystack not in places:
+                places[haystack] = dataset.rows_by_id(haystack)
+            for place, one in enumerate(record["hits"], 1):
+                file.hits.append(_hit(query, place, one, places[haystack]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(
+                f'{path}, line {number}: expected {{"query": id, "hits": [{{"text": ..., '
+                f'"sources": [id, ...], "score": number}}, ...]}} ({error})'
+            ) from None
+    return file
+
+
+def _hit(query: int, place: int, one: dict[str, Any], rows: dict[str, int]) -> Hit:
+    named = [*([one["id"]] if "id" in one else []), *one.get("sources", [])]
+    score = one.get("score")
+    sources = list(dict.fromkeys(rows[name] for name in named if name in rows))
+    unknown = sum(name not in rows for name in named)
+    text = one.get("text", "")
+    if not isinstance(text, str):
+        raise TypeError("a text must be a text")
+    return Hit(query, place, text, sources, None if score is None else float(score), unknown)
+
+
 def _import_hits(
     source: Path,
     dataset: Dataset,
@@ -191,14 +210,6 @@ def _import_hits(
     return folder
 
 
-def say(source: Path, notes: list[str], strict: bool) -> None:
-    """Warn of what is odd about a file; raises UsageError instead when `strict`."""
-    if strict and notes:
-        raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
-    for note in notes:
-        print(f"warning: {source}: {note}", file=sys.stderr)
-
-
 def _write(
     out: Path,
     dataset: Dataset,
@@ -215,16 +226,3 @@ def _write(
         write_rankings(rankings, aside, name)
         write_json(aside / "run.json", import_record(dataset, name, k, source))
     return folder
-
-
-def import_record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
-    """run.json of rankings from elsewhere; `source` says where they are from."""
-    return {
-        "run_version": RUN_VERSION,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dataset": dataset_record(dataset),
-        "retriever": {"name": name, "rankings_from": source},
-        "settings": {"k": k},
-        "queries": {"asked": dataset.n_queries, "failed": 0},
-        "versions": {"harness": harness.__version__},
-    }

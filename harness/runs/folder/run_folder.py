@@ -1,4 +1,6 @@
-"""The folder of a run, whoever made its rankings. Scoring, boards and pages need nothing else.
+"""The folder of a run, whoever made its rankings, and the dataset that it was made on.
+
+Scoring, boards and pages need nothing else.
 
 | file | what |
 |---|---|
@@ -115,11 +117,6 @@ def dataset_record(dataset: Dataset) -> dict[str, Any]:
     }
 
 
-# --------------------
-# The dataset of a run folder, found again: the one with the content that the run was made on.
-# --------------------
-
-
 def dataset_of_run(
     folder: Path,
     *,
@@ -132,6 +129,8 @@ def dataset_of_run(
     quiet: bool = True,
 ) -> Dataset:
     """Open the dataset that a run folder names: prepared already, from `source`, or downloaded.
+
+    It is the one with the content that the run was made on.
 
     Raises UsageError for what is no run folder, a `name` that is another dataset's, raw files that
     are not the published ones and not named, and content that is not what the run was made on.

@@ -29,6 +29,7 @@ from harness.scoring.semantic.accuracy import (
     SemanticAccuracy,
     check_threshold,
     measured,
+    one_haystack,
     sample_of,
 )
 from harness.scoring.semantic.section import BY_ID, PROTOCOL, section
@@ -69,9 +70,9 @@ def semantic_accuracy(
     `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
     should be found; a query without any is left out. `embed` gives vectors of shape (texts,
     dimension), and `model` says whose they are; by default MiniLM's. Chance is what random texts of
-    `haystack` score, by default of everything that was retrieved for any query. Metrics are in
-    similarity.py. It is no substitute for recall by ids. Raises UsageError for other shapes and for
-    a threshold that is not above 0 and at most 1.
+    `haystack` score, by default of everything that was retrieved for any query. The metrics are
+    those of harness/scoring/semantic/similarity.py. It is no substitute for recall by ids. Raises
+    UsageError for other shapes and for a threshold that is not above 0 and at most 1.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
@@ -91,10 +92,8 @@ def semantic_accuracy(
     ]
     if haystack is None:
         haystack = list(dict.fromkeys(text for texts in retrieved_texts for text in texts))
-    (rows,) = sample_of([len(haystack)], k, seed=0)
-    sample = Haystacks([[haystack[row] for row in rows]], sampled=len(rows) < len(haystack))
     used = minilm() if embed is None else Model(model or "a model of your own", "", embed)
-    return measured(asked, sample, (k,), threshold, used)
+    return measured(asked, one_haystack(haystack, k), (k,), threshold, used)
 
 
 def semantic_of_run(

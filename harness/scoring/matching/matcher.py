@@ -1,4 +1,4 @@
-"""From the texts of hits to the documents of their haystack."""
+"""From hits to the documents of their haystack: by the sources a system names, else by the text."""
 
 from __future__ import annotations
 
@@ -11,66 +11,17 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.scoring.arrays import SAME_COSINE, Values, unit
 from harness.scoring.matching.containment import Containment
 from harness.scoring.matching.found import Match, Matching, Way
 from harness.scoring.matching.hits import Hit
 from harness.scoring.matching.words import Chunk, Prefixes, Vocabulary, cut
 
-# --------------------
-# How many words a text and each document share: an inverted index, and token F1 from it.
-# --------------------
-
 Int64 = npt.NDArray[np.int64]
-Values = npt.NDArray[np.float64]
-
-
-class Overlap:
-    """For each word the documents that have it, end to end in one array."""
-
-    def __init__(self, documents: Sequence[Int64], words: int) -> None:
-        """`documents` are the word numbers of each, below `words`; repetitions do not count."""
-        sets = [np.unique(document) for document in documents]
-        self._sizes: Int64 = np.array([len(s) for s in sets], np.int64)
-        word = np.concatenate([np.zeros(0, np.int64), *sets])
-        document = np.repeat(np.arange(len(sets)), self._sizes)
-        self._documents = document[np.argsort(word, kind="stable")]
-        frequency = np.bincount(word, minlength=words)
-        self._starts = np.append(0, np.cumsum(frequency))
-        self._rarity: Values = np.log1p(len(sets) / np.maximum(frequency, 1))
-        self._weights = np.bincount(document, self._rarity[word], minlength=len(sets))
-
-    def f1(self, chunk: Chunk) -> Values:
-        """Token F1 of a text with every document, shape (documents,).
-
-        2 |A and B| / (|A| + |B|) of the sets of words: the harmonic mean of the shares of each that
-        the other has. 0 where both are empty.
-        """
-        shared = np.bincount(self._having(chunk)[0], minlength=len(self._sizes))
-        return 2 * shared / np.maximum(self._sizes + chunk.size, 1)
-
-    def rare_f1(self, chunk: Chunk) -> Values:
-        """The same with every word counted by its rarity, log(1 + documents / documents with it).
-
-        It tells which of several documents with many common words is meant: `pottery` says more
-        than `and it was so`. Words that no document has count as if one had them.
-        """
-        having, lengths = self._having(chunk)
-        rarity = self._rarity[chunk.known]
-        shared = np.bincount(having, np.repeat(rarity, lengths), minlength=len(self._sizes))
-        unknown = (chunk.size - len(chunk.known)) * np.log1p(len(self._sizes))
-        values: Values = 2 * shared / np.maximum(self._weights + rarity.sum() + unknown, 1)
-        return values
-
-    def _having(self, chunk: Chunk) -> tuple[Int64, list[int]]:
-        """The documents that have each word of the text, end to end, and how many have it."""
-        bounds = zip(self._starts[chunk.known], self._starts[chunk.known + 1], strict=True)
-        lists = [self._documents[low:high] for low, high in bounds]
-        return np.concatenate([np.zeros(0, np.int64), *lists]), [*map(len, lists)]
-
-
 Vectors = npt.NDArray[np.floating[Any]]
+Embed = Callable[[Sequence[str]], Vectors]
+
 _NOWHERE = np.zeros(0, np.int64)
-_SAME = 1e-6  # of a cosine: equal texts may differ in the last bits of a product
 
 
 class Matcher:
@@ -86,7 +37,7 @@ class Matcher:
         self,
         texts: Sequence[str],
         settings: Matching | None = None,
-        embed: Callable[[Sequence[str]], Vectors] | None = None,
+        embed: Embed | None = None,
         speakers: Sequence[str] = (),
     ) -> None:
         """`texts` are the documents', in the haystack's order; `speakers` the names that may stand
@@ -134,29 +85,15 @@ class Matcher:
     def _by_meaning(self, texts: list[str]) -> list[npt.NDArray[np.int64]]:
         """The most similar documents of each text, where they are similar enough."""
         assert self._embed is not None and self._settings.semantic is not None
-        cosines = _unit(self._embed(texts)) @ self._document_vectors.T
+        cosines = unit(self._embed(texts)) @ self._document_vectors.T
         best = cosines.max(axis=1, keepdims=True)
-        near = (cosines >= best - _SAME) & (best >= self._settings.semantic)
+        near = (cosines >= best - SAME_COSINE) & (best >= self._settings.semantic)
         return [np.flatnonzero(row) for row in near]
 
     @cached_property
     def _document_vectors(self) -> Vectors:
         assert self._embed is not None
-        return _unit(self._embed(self._texts))
-
-
-def _unit(vectors: Vectors) -> Vectors:
-    """Rows of length 1; a row of zeros stays so."""
-    vectors = np.asarray(vectors)
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.where(length > 0, length, 1)
-
-
-# --------------------
-# From hits to documents: by the sources a system names, else by the text.
-# --------------------
-
-Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
+        return unit(self._embed(self._texts))
 
 
 def resolve_hits(
@@ -184,3 +121,50 @@ def resolve_hits(
             match = found[hit.text]
             hit.documents = rows[match.positions].tolist()
             hit.way, hit.f1 = match.way, match.f1
+
+
+class Overlap:
+    """How many words a text and each document share: token F1 from an inverted index.
+
+    For each word the documents that have it stand end to end in one array.
+    """
+
+    def __init__(self, documents: Sequence[Int64], words: int) -> None:
+        """`documents` are the word numbers of each, below `words`; repetitions do not count."""
+        sets = [np.unique(document) for document in documents]
+        self._sizes: Int64 = np.array([len(s) for s in sets], np.int64)
+        word = np.concatenate([np.zeros(0, np.int64), *sets])
+        document = np.repeat(np.arange(len(sets)), self._sizes)
+        self._documents = document[np.argsort(word, kind="stable")]
+        frequency = np.bincount(word, minlength=words)
+        self._starts = np.append(0, np.cumsum(frequency))
+        self._rarity: Values = np.log1p(len(sets) / np.maximum(frequency, 1))
+        self._weights = np.bincount(document, self._rarity[word], minlength=len(sets))
+
+    def f1(self, chunk: Chunk) -> Values:
+        """Token F1 of a text with every document, shape (documents,).
+
+        2 |A and B| / (|A| + |B|) of the sets of words: the harmonic mean of the shares of each that
+        the other has. 0 where both are empty.
+        """
+        shared = np.bincount(self._having(chunk)[0], minlength=len(self._sizes))
+        return 2 * shared / np.maximum(self._sizes + chunk.size, 1)
+
+    def rare_f1(self, chunk: Chunk) -> Values:
+        """The same with every word counted by its rarity, log(1 + documents / documents with it).
+
+        It tells which of several documents with many common words is meant: `pottery` says more
+        than `and it was so`. Words that no document has count as if one had them.
+        """
+        having, lengths = self._having(chunk)
+        rarity = self._rarity[chunk.known]
+        shared = np.bincount(having, np.repeat(rarity, lengths), minlength=len(self._sizes))
+        unknown = (chunk.size - len(chunk.known)) * np.log1p(len(self._sizes))
+        values: Values = 2 * shared / np.maximum(self._weights + rarity.sum() + unknown, 1)
+        return values
+
+    def _having(self, chunk: Chunk) -> tuple[Int64, list[int]]:
+        """The documents that have each word of the text, end to end, and how many have it."""
+        bounds = zip(self._starts[chunk.known], self._starts[chunk.known + 1], strict=True)
+        lists = [self._documents[low:high] for low, high in bounds]
+        return np.concatenate([np.zeros(0, np.int64), *lists]), [*map(len, lists)]

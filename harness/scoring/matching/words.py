@@ -1,4 +1,6 @@
-"""A text as the numbers of its words, so that case, marks and spaces make no difference.
+"""A text as lines and the numbers of their words, so that case, marks and spaces do not matter.
+
+Dates, roles and names in front of what was said are taken off a line, and kept beside it.
 
 A word is a run of letters and digits, with apostrophes inside it; scripts that are written without
 spaces give a word a character. Words are compared in Unicode's compatibility form (NFKC), lower
@@ -18,15 +20,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
-
-# --------------------
-# Dates, roles and names in front of what was said: taken off a line, and kept beside it.
-#
-# Only what is known to be no content is taken off: a date that stands apart (in brackets, after
-# `Date:` or the like, or before a colon or dash), a role of a chat, and a speaker whom the caller
-# names. Any other word before a colon stays (`My favourite: pizza`), and so does everything
-# behind it (`Note: user: hello`).
-# --------------------
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 _WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?"
@@ -49,6 +42,11 @@ _BRACKETED = rf"(?i:[\[(]\s*{_MOMENT}\s*[\])])"
 _LABEL = r"(?:session[\s_]+)?(?:date(?:[\s_-]*time)?|time|timestamp|when)"
 _ROLE = r"(?:user|assistant|system|human|ai|bot|agent|chatbot|model|speaker)"
 
+# Kana, ideographs with their extensions; Hangul is written with spaces.
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
+_ESCAPES = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))+')
+
 
 class Line(NamedTuple):
     """A line without what stood in front of it, and that."""
@@ -60,6 +58,10 @@ class Line(NamedTuple):
 class Prefixes:
     """What may stand in front of a line: dates, roles, and the given speakers' names.
 
+    Only what is known to be no content is taken off: a date that stands apart (in brackets, after
+    `Date:` or the like, or before a colon or dash), a role of a chat, and a speaker whom the caller
+    names. Any other word before a colon stays (`My favourite: pizza`), and so does everything
+    behind it (`Note: user: hello`).
     Speakers are told by case (`Will:` is one, `will:` is not), roles are not.
     """
 
@@ -95,12 +97,6 @@ class Prefixes:
                 elif prefix.strip():
                     above = prefix
         return lines or [Line("", text.strip())]
-
-
-# Kana, ideographs with their extensions; Hangul is written with spaces.
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
-_ESCAPES = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))+')
 
 
 @lru_cache(1 << 16)

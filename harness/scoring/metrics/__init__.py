@@ -89,7 +89,7 @@ class Metric:
     def __call__(self, ranked: Ranked, cut: Ints | None = None) -> Values:
         """One value a query; NaN where the query has nothing relevant.
 
-        `cut`, shape (n,), replaces the cut-off k by one of each query's own (see rollup, budget).
+        `cut`, shape (n,), replaces the cut-off k by one of each query's own.
         """
         if cut is None:
             cut = np.full(ranked.n, self.k if self.k is not None else NOT_RETRIEVED - 1)

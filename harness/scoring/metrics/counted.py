@@ -1,8 +1,10 @@
-"""Recall, hit and recall_all: how much, whether any, and whether all of the evidence was found.
+"""Metrics that count what stands in the top k: of the evidence, of relevant and judged documents.
 
-The three are quoted under one name in the field ("R@k") and differ by tens of points; here each has
-its own. All count *pieces of evidence*: a relevant document is its own piece, unless the judgements
-name units (schema.Judgement); a piece is found when any document that carries it is.
+Recall, hit and recall_all (how much, whether any, and whether all of the evidence was found) are
+quoted under one name in the field ("R@k") and differ by tens of points; here each has its own. They
+count *pieces of evidence*: a relevant document is its own piece, unless the judgements name units
+(schema.Judgement); a piece is found when any document that carries it is. The others count
+documents: precision over k and over what was returned, F1, R-precision, the judged share.
 """
 
 from __future__ import annotations
@@ -30,23 +32,6 @@ def recall_all(ranked: Ranked, cut: Ints) -> Values:
     """1 when every piece of evidence is in the top k, else 0 (LongMemEval recall_all)."""
     found, pieces = _pieces(ranked, cut)
     return np.where(pieces > 0, (found == pieces).astype(float), np.nan)
-
-
-def _pieces(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:
-    """Pieces found in the top k, and pieces there are; each (n,)."""
-    relevant = ranked.grade >= 1
-    query, unit, rank = ranked.query[relevant], ranked.unit[relevant], ranked.rank[relevant]
-    found = rank <= cut[query]
-    units, first, of = np.unique(unit, return_index=True, return_inverse=True)
-    if len(units) < len(unit):
-        found = np.bincount(of, weights=found) > 0
-        query = query[first]
-    return sum_by(query, found, ranked.n), count_by(query, ranked.n)
-
-
-# --------------------
-# Precision over k and over what was returned, F1, R-precision, and the judged share.
-# --------------------
 
 
 def precision(ranked: Ranked, cut: Ints) -> Values:
@@ -90,6 +75,18 @@ def judged(ranked: Ranked, cut: Ints) -> Values:
     any_judged = count_by(ranked.query, ranked.n) > 0
     value = ratio(seen, shown, 0.0)
     return np.where(any_judged, value, np.nan)
+
+
+def _pieces(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:
+    """Pieces found in the top k, and pieces there are; each (n,)."""
+    relevant = ranked.grade >= 1
+    query, unit, rank = ranked.query[relevant], ranked.unit[relevant], ranked.rank[relevant]
+    found = rank <= cut[query]
+    units, first, of = np.unique(unit, return_index=True, return_inverse=True)
+    if len(units) < len(unit):
+        found = np.bincount(of, weights=found) > 0
+        query = query[first]
+    return sum_by(query, found, ranked.n), count_by(query, ranked.n)
 
 
 def _counts(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:

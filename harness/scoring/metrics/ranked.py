@@ -1,5 +1,9 @@
-"""nDCG in its three honest forms. The ideal is always over all relevant documents of the query,
-never over what was retrieved (which would score one of three found as 1)."""
+"""Metrics that weigh the ranks of relevant documents: nDCG, average precision, reciprocal rank.
+
+The means of the latter two over queries are MAP and MRR. nDCG comes in its three honest forms. The
+ideal is always over all relevant documents of the query, never over what was retrieved (which would
+score one of three found as 1).
+"""
 
 from __future__ import annotations
 
@@ -27,6 +31,32 @@ def ndcg_b2(ranked: Ranked, cut: Ints) -> Values:
     Jarvelin and Kekalainen (TOIS 2002) with b = 2; LongMemEval's ndcg_any.
     """
     return _normalised(ranked, cut, _linear, _log2_own)
+
+
+def average_precision(ranked: Ranked, cut: Ints) -> Values:
+    """Sum over relevant documents in the top k of precision at their rank, / relevant documents.
+
+    trec_eval's map, and map_cut_k with a cut-off (the divisor stays the number of relevant ones).
+    """
+    order = ranked.best_first
+    once = ranked.first_of_document[order] & (ranked.grade[order] >= 1)
+    query, rank = ranked.query[order][once], ranked.rank[order][once]
+    relevant = count_by(query, ranked.n)
+    first = np.cumsum(relevant) - relevant
+    nth = np.arange(len(query)) - first[query] + 1
+    inside = rank <= cut[query]
+    at_rank = np.divide(nth, rank, out=np.zeros(len(rank)), where=inside)
+    return ratio(sum_by(query, at_rank, ranked.n), relevant)
+
+
+def reciprocal_rank(ranked: Ranked, cut: Ints) -> Values:
+    """1 / rank of the first relevant document, 0 when it is below k (trec_eval's recip_rank)."""
+    relevant = ranked.grade >= 1
+    best = np.full(ranked.n, NOT_RETRIEVED)
+    np.minimum.at(best, ranked.query[relevant], ranked.rank[relevant])
+    found = best <= cut
+    value = np.divide(1.0, best, out=np.zeros(ranked.n), where=found)
+    return np.where(count_by(ranked.query[relevant], ranked.n) > 0, value, np.nan)
 
 
 def _linear(grade: Values) -> Values:
@@ -64,39 +94,3 @@ def _normalised(
     ideal = np.where(place <= cut[query], gains[ideal_order] / discount(place), 0.0)
     best = sum_by(query[ideal_order], ideal, ranked.n)
     return ratio(sum_by(query, dcg, ranked.n), best)
-
-
-# --------------------
-# Average precision; its mean over queries is MAP.
-# --------------------
-
-
-def average_precision(ranked: Ranked, cut: Ints) -> Values:
-    """Sum over relevant documents in the top k of precision at their rank, / relevant documents.
-
-    trec_eval's map, and map_cut_k with a cut-off (the divisor stays the number of relevant ones).
-    """
-    order = ranked.best_first
-    once = ranked.first_of_document[order] & (ranked.grade[order] >= 1)
-    query, rank = ranked.query[order][once], ranked.rank[order][once]
-    relevant = count_by(query, ranked.n)
-    first = np.cumsum(relevant) - relevant
-    nth = np.arange(len(query)) - first[query] + 1
-    inside = rank <= cut[query]
-    at_rank = np.divide(nth, rank, out=np.zeros(len(rank)), where=inside)
-    return ratio(sum_by(query, at_rank, ranked.n), relevant)
-
-
-# --------------------
-# Reciprocal rank; its mean over queries is MRR.
-# --------------------
-
-
-def reciprocal_rank(ranked: Ranked, cut: Ints) -> Values:
-    """1 / rank of the first relevant document, 0 when it is below k (trec_eval's recip_rank)."""
-    relevant = ranked.grade >= 1
-    best = np.full(ranked.n, NOT_RETRIEVED)
-    np.minimum.at(best, ranked.query[relevant], ranked.rank[relevant])
-    found = best <= cut
-    value = np.divide(1.0, best, out=np.zeros(ranked.n), where=found)
-    return np.where(count_by(ranked.query[relevant], ranked.n) > 0, value, np.nan)

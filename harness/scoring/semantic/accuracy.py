@@ -63,9 +63,13 @@ class Haystacks:
 
 @dataclass(frozen=True)
 class SemanticAccuracy:
-    """Values by metric (`semantic_recall@10`), each of shape (queries,), NaN for a query without a
-    gold text; `chance` alike, what random texts of the haystack score. `sampled`: chance is from a
-    seeded sample of the haystacks, not from all of their texts; `texts`: from how many."""
+    """The semantic metrics of many queries.
+
+    `per_query` holds values by metric (`semantic_recall@10`), each of shape (queries,), NaN for a
+    query without a gold text; `chance` alike, what random texts of the haystack score. `sampled`:
+    chance is from a seeded sample of the haystacks, not from all of their texts; `texts`: from how
+    many.
+    """
 
     ks: tuple[int, ...]
     threshold: float
@@ -153,6 +157,12 @@ def sample_of(sizes: Sequence[int], k: int, seed: int) -> list[Ints]:
         else np.sort(generator.choice(size, most, replace=False).astype(np.int64))
         for size in sizes
     ]
+
+
+def one_haystack(texts: Sequence[str], k: int) -> Haystacks:
+    """These texts, or a sample of them for rankings of k, as the haystack of every query."""
+    (rows,) = sample_of([len(texts)], k, seed=0)
+    return Haystacks([[texts[row] for row in rows]], sampled=len(rows) < len(texts))
 
 
 def check_threshold(threshold: float) -> None:

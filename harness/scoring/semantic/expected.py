@@ -18,7 +18,7 @@ import harness
 from harness.errors import UsageError
 from harness.files import digest
 from harness.rankings.jsonl import read_lines
-from harness.scoring.semantic.accuracy import Asked, Haystacks, measured, sample_of
+from harness.scoring.semantic.accuracy import Asked, measured, one_haystack
 from harness.scoring.semantic.section import PROTOCOL, section
 from harness.scoring.semantic.similarity import Model
 from harness.scoring.signature import Signature
@@ -33,8 +33,11 @@ class Expected:
 
 
 def read_expected(path: Path) -> dict[str, Expected]:
-    """By query. Raises UsageError, naming file and line, for lines of another shape, a query that
-    stands twice, and a file without a text."""
+    """What is expected, by query.
+
+    Raises UsageError, naming file and line, for lines of another shape, a query that stands twice,
+    and a file without a text.
+    """
     found: dict[str, Expected] = {}
     for number, record in _records(path, '{"query": id, "texts": [text, ...]}'):
         ability = record.get("ability") or ""
@@ -100,9 +103,7 @@ def semantic_of_files(
         gold = [] if query in skipped else one.texts
         asked.append(Asked(found.get(query, [])[: max(ks)], gold, range(len(gold)), len(gold)))
     haystack = list(dict.fromkeys(text for texts in found.values() for text in texts))
-    (rows,) = sample_of([len(haystack)], max(ks), seed=0)
-    sample = Haystacks([[haystack[row] for row in rows]], sampled=len(rows) < len(haystack))
-    accuracy = measured(asked, sample, ks, threshold, model)
+    accuracy = measured(asked, one_haystack(haystack, max(ks)), ks, threshold, model)
     n = len(asked)
     abilities = np.array([one.ability for one in wanted.values()], dtype=str)
     masks = {"all": np.ones(n, bool)}

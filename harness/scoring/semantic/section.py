@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.arrays import Values
+from harness.scoring.arrays import Flags, Values
 from harness.scoring.cells import Column
 from harness.scoring.semantic.accuracy import SemanticAccuracy
 from harness.scoring.semantic.similarity import METRICS
@@ -29,7 +29,6 @@ NO_SUBSTITUTE = (
 )
 UNCHECKED = "not checked against ids, as there are none: it counts similar texts, not evidence"
 
-Flags = npt.NDArray[np.bool_]
 Clusters = npt.NDArray[np.int32] | None
 
 
@@ -85,8 +84,7 @@ def section(
 def _beside(
     found: SemanticAccuracy, by_id: Mapping[str, Values], clusters: Clusters
 ) -> dict[str, Any]:
-    """By metric: both means over the queries that have both, their difference, and how they go
-    together over queries."""
+    """By metric: both means over the queries that have both, their difference and correlation."""
     beside: dict[str, Any] = {}
     for k in found.ks:
         for metric in METRICS:

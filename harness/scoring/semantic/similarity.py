@@ -1,4 +1,4 @@
-"""Semantic precision and recall of one query, from the cosines of its texts. Pure functions."""
+"""Semantic precision and recall of one query from cosines of texts, and the texts' vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.scoring.arrays import SAME_COSINE, Ints, Values, unit
 
-Values = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+Vectors = npt.NDArray[np.float32]
+Embed = Callable[[Sequence[str]], npt.NDArray[Any]]
 
 METRICS = (
     "semantic_recall",
@@ -21,7 +22,6 @@ METRICS = (
     "soft_recall",
     "soft_precision",
 )
-_SAME = 1e-6  # of a cosine: equal texts may differ in the last bits of a product
 
 
 def accuracy(
@@ -48,10 +48,10 @@ def accuracy(
     for k in ks:
         n = min(k, len(matrix))
         best = best_of_text[:n]
-        similar = int((best >= threshold - _SAME).sum())
+        similar = int((best >= threshold - SAME_COSINE).sum())
         found_best = so_far[n - 1] if n else np.zeros(pieces)
         found |= {
-            f"semantic_recall@{k}": float((found_best >= threshold - _SAME).mean()),
+            f"semantic_recall@{k}": float((found_best >= threshold - SAME_COSINE).mean()),
             f"semantic_precision@{k}": similar / k,
             f"semantic_precision_returned@{k}": similar / n if n else 0.0,
             f"soft_recall@{k}": float(found_best.mean()),
@@ -72,9 +72,9 @@ def chance(
     matrix = np.asarray(cosines, np.float64)
     size = len(matrix)
     best = matrix.max(axis=1, initial=-1.0)
-    share = float((best >= threshold - _SAME).mean())
+    share = float((best >= threshold - SAME_COSINE).mean())
     pieces_of = by_piece(matrix, piece, pieces)
-    similar = (pieces_of >= threshold - _SAME).sum(axis=0)
+    similar = (pieces_of >= threshold - SAME_COSINE).sum(axis=0)
     ordered = -np.sort(-pieces_of, axis=0)
     found: dict[str, float] = {}
     for k in ks:
@@ -89,6 +89,46 @@ def chance(
             f"soft_precision@{k}": float(best.mean()),
         }
     return found
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model: `embed` gives vectors of shape (texts, dimension), of any length."""
+
+    name: str
+    revision: str
+    embed: Embed
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.revision}" if self.revision else self.name
+
+
+class TextVectors:
+    """Unit vectors of texts, each distinct one embedded once. A blank text is like no other."""
+
+    def __init__(self, texts: Iterable[str], embed: Embed) -> None:
+        """Raises UsageError where the model gives no matrix of numbers with a row for each text."""
+        blank: dict[str, None] = {}
+        self._row: dict[str, int] = {}
+        for text in texts:
+            if text.strip():
+                self._row.setdefault(text, len(self._row))
+            else:
+                blank[text] = None
+        vectors = np.zeros((0, 1), np.float32)
+        if self._row:
+            vectors = np.asarray(embed(list(self._row)), np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(self._row) or not np.isfinite(vectors).all():
+            raise UsageError(
+                f"the embedding of {len(self._row)} texts must be a matrix of so many rows of "
+                f"numbers, not of shape {vectors.shape}"
+            )
+        nothing = np.zeros((1, vectors.shape[1]))
+        self._vectors = np.concatenate([unit(vectors), nothing]).astype(np.float32)
+        self._row |= dict.fromkeys(blank, len(self._row))
+
+    def __getitem__(self, texts: Sequence[str]) -> Vectors:
+        return self._vectors[[self._row[text] for text in texts]]
 
 
 def by_piece(cosines: Values, piece: Ints, pieces: int) -> Values:
@@ -110,54 +150,3 @@ def _of_the_highest(size: int, k: int) -> Values:
     i = np.arange(1, size)
     ratios = np.maximum(size - i - k + 1, 0) / (size - i)
     return np.concatenate([[1.0], np.cumprod(ratios)]) * k / size
-
-
-# --------------------
-# Texts to unit vectors: the model that semantic accuracy is measured by.
-# --------------------
-
-Vectors = npt.NDArray[np.float32]
-Embed = Callable[[Sequence[str]], npt.NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class Model:
-    """A model: `embed` gives vectors of shape (texts, dimension), of any length."""
-
-    name: str
-    revision: str
-    embed: Embed
-
-    def __str__(self) -> str:
-        return f"{self.name}@{self.revision}" if self.revision else self.name
-
-
-class TextVectors:
-    """Unit vectors of texts, each distinct one embedded once. A blank text is like no other."""
-
-    def __init__(self, texts: Iterable[str], embed: Embed) -> None:
-        """Raises UsageError where the model gives no matrix of numbers, or another number of rows
-        than texts."""
-        blank: dict[str, None] = {}
-        self._row: dict[str, int] = {}
-        for text in texts:
-            if text.strip():
-                self._row.setdefault(text, len(self._row))
-            else:
-                blank[text] = None
-        vectors = np.zeros((0, 1), np.float32)
-        if self._row:
-            vectors = np.asarray(embed(list(self._row)), np.float32)
-        if vectors.ndim != 2 or len(vectors) != len(self._row) or not np.isfinite(vectors).all():
-            raise UsageError(
-                f"the embedding of {len(self._row)} texts must be a matrix of so many rows of "
-                f"numbers, not of shape {vectors.shape}"
-            )
-        length = np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._vectors = np.concatenate(
-            [vectors / np.where(length > 0, length, 1), np.zeros((1, vectors.shape[1]))]
-        ).astype(np.float32)
-        self._row |= dict.fromkeys(blank, len(self._row))
-
-    def __getitem__(self, texts: Sequence[str]) -> Vectors:
-        return self._vectors[[self._row[text] for text in texts]]

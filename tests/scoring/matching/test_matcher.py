@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -153,9 +153,9 @@ def test_meaning_is_asked_only_for_what_words_do_not_find() -> None:
 
 
 def test_settings_that_cannot_be_are_refused() -> None:
-    for settings in ({"f1": 0.0}, {"f1": 1.1}, {"semantic": 2.0}):
+    for wrong in ({"f1": 0.0}, {"f1": 1.1}, {"semantic": 2.0}):
         with pytest.raises(UsageError, match="a match is"):
-            Matching(**settings)
+            Matching(**wrong)
     with pytest.raises(UsageError, match="needs an embedding model"):
         Matcher(TALK, Matching(semantic=0.5))
 
@@ -181,6 +181,7 @@ words = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(words, min_size=1, max_size=8), words)
 def test_a_run_is_found_wherever_it_stands_and_f1_is_the_formulas(
     documents: list[list[str]], text: list[str]
@@ -200,6 +201,7 @@ def test_a_run_is_found_wherever_it_stands_and_f1_is_the_formulas(
         assert set(match.positions.tolist()) == holding
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(), max_size=6), st.lists(st.text(), max_size=4))
 def test_no_text_is_too_odd(documents: list[str], texts: list[str]) -> None:
     matches = Matcher(documents, speakers=["", "A|b("]).find(texts + documents)
