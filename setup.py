@@ -1,8 +1,9 @@
 """What is installed: `harness`, with the folders that the repository keeps beside it inside.
 
 Nothing else takes a name in site-packages: `adapters`, `configs` and `examples` are those of other
-people's packages too. In a checkout `harness/dataset/adapters` is a symbolic link, for type checkers
-and for runs without an installation. A build leaves it aside: not every archive or system has links.
+people's packages too. In a checkout `harness/dataset/adapters` is a symbolic link, for type
+checkers and for runs without an installation. A build leaves it aside: not every archive or system
+has links.
 """
 
 from setuptools import find_namespace_packages, setup

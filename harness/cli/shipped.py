@@ -1,5 +1,7 @@
-"""Configs and examples that come with the harness: installed they stand in `cli/data`, in a checkout
-at its top level."""
+"""Configs and examples that come with the harness.
+
+Installed they are in `cli/data`, in a checkout at its top level.
+"""
 
 from __future__ import annotations
 
