@@ -1,7 +1,7 @@
 """Two retrievers compared in use: readers of the sample ask its questions, each sees one system.
 
-python examples/ab_test.py                     # then: harness abtest ab-test
-python examples/ab_test.py --readers 2000
+python "$(harness examples ab_test.py)"                     # then: harness abtest ab-test
+python "$(harness examples ab_test.py)" --readers 2000
 """
 
 import argparse

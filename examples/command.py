@@ -1,6 +1,7 @@
 """A retriever as a command, in 20 lines: it counts the words that a document and a question share.
 
-harness run --dataset sample --retriever command --param run="python examples/command.py"
+cp "$(harness examples command.py)" .
+harness run --dataset sample --retriever command --param run="python command.py"
 """
 
 import json

@@ -1,6 +1,6 @@
 """A retriever as a service, in 30 lines: it counts the words that a document and a question share.
 
-python examples/http_server.py 8123
+cp "$(harness examples http_server.py)" . && python http_server.py 8123
 harness run --dataset sample --retriever http --param url=http://127.0.0.1:8123
 """
 

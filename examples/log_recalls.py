@@ -2,8 +2,8 @@
 
 The times are as if the recalls were of the last day, unless --a-second makes it work in real time.
 
-python examples/log_recalls.py recalls.jsonl                                # each question once
-python examples/log_recalls.py recalls.jsonl --asked 6000 --worse-after 3000
+python "$(harness examples log_recalls.py)" recalls.jsonl           # each question once
+python "$(harness examples log_recalls.py)" recalls.jsonl --asked 6000 --worse-after 3000
 """
 
 import argparse

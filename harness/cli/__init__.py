@@ -13,6 +13,7 @@ from harness.cli import (
     check,
     compare,
     datasets,
+    examples,
     explain,
     gate,
     label,
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb in (
         *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
-        *(label, datasets, retrievers, check, explain, cache),
+        *(label, datasets, retrievers, examples, check, explain, cache),
     ):
         verb.add(verbs)
     return top

@@ -22,9 +22,9 @@ def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> Non
     """Fill options that the command line left open from the file.
 
     Keys are the long options (`batch-size` or `batch_size`); `params` is a table. Relative paths of
-    `source`, `plugin` and a retriever's file are taken from the file's folder; `$NAME` in a source
-    is a variable of the environment. Raises UsageError for a missing or broken file, unknown keys,
-    and values of the wrong kind.
+    `source`, `plugin` and a retriever's file are taken from the file's folder; `$NAME` in them is a
+    variable of the environment, and what it holds is taken from where the command is given. Raises
+    UsageError for a missing or broken file, unknown keys, and values of the wrong kind.
     """
     apply_table(options, Path(path), read_config(Path(path)), known)
 
@@ -98,8 +98,13 @@ def _nested(file: Path, value: Any) -> Any:
 
 
 def _path(file: Path, value: str) -> str:
-    """A path as the file means it: from its own folder, variables of the environment filled in."""
+    """A path as the file means it: from its own folder, variables of the environment filled in.
+
+    What a variable at its beginning holds was written where the command is given, and is meant
+    from there.
+    """
     filled = os.path.expandvars(value)
     if "$" in filled:
         raise UsageError(f"--config {file}: set the variable of the environment in {value!r}")
-    return str(file.parent / Path(filled).expanduser())
+    place = Path(filled).expanduser()
+    return str(place if value.startswith("$") else file.parent / place)

@@ -57,17 +57,28 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
-    parser.add_argument("--config", metavar="FILE.toml", help="any of these options; lists of runs")
+    parser.add_argument(
+        "--config",
+        nargs="?",
+        const="",
+        metavar="FILE.toml",
+        help="any of these options; lists of runs; a file, or the name of a config that comes with "
+        "the harness (--config alone lists those)",
+    )
     add_output(parser)
     parser.set_defaults(call=call, params={})
 
 
 def call(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed."""
+    if options.config == "":
+        return _shipped_configs()
     if options.config:
         from harness.cli.config import apply_config
+        from harness.cli.shipped import config_file
         from harness.cli.suite import is_suite
 
+        options.config = str(config_file(options.config, options.quiet))
         known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
         if is_suite(options.config):
             return _suite(options, known)
@@ -93,6 +104,16 @@ def call(options: argparse.Namespace) -> int:
         )
         return 1
     return 1 if failed else 0
+
+
+def _shipped_configs() -> int:
+    """The list, and status 2: `--config $NAME` with NAME unset must not end a script well."""
+    from harness.cli.shipped import files, table
+
+    configs = {path.stem: path for path in files("configs").values()}
+    print(table(configs, "config"), flush=True)
+    print("harness: --config needs a name or a file; nothing was run", file=sys.stderr)
+    return 2
 
 
 def _suite(options: argparse.Namespace, known: set[str]) -> int:

@@ -1,0 +1,48 @@
+"""harness examples: where the examples are that the documentation speaks of."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness.cli.options import Verbs
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "examples",
+        help="list the examples, or print where one is",
+        description="Examples that come with the harness: services, commands, A/B tests, CI.",
+        epilog='A copy to change: cp "$(harness examples command.py)" .',
+        allow_abbrev=False,
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="print the path of this one")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Print the list, or one path alone."""
+    from harness.cli.shipped import about, files, folder, table
+    from harness.errors import UsageError, near
+
+    examples = files("examples")
+    if options.name is not None:
+        if options.name not in examples:
+            known = list(examples)
+            raise UsageError(f"unknown example {options.name!r}{near(options.name, known)}")
+        examples = {options.name: examples[options.name]}
+    if options.json:
+        import orjson
+
+        rows = [
+            {"name": name, "about": about(path), "path": str(path)}
+            for name, path in examples.items()
+        ]
+        print(orjson.dumps(rows).decode())
+    elif options.name is not None:
+        print(examples[options.name])
+    else:
+        print(table(examples, "example"))
+        print(f"\nin {folder('examples')}; `harness examples NAME` prints one's path alone")
+    return 0
