@@ -1,4 +1,4 @@
-"""The commands' reference, from the parser itself: no option can be missing, none can be made up."""
+"""The commands' reference, from the parser itself: no option is missing, none is made up."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ PARTS: dict[str, Callable[..., str]] = {
 
 _log = logging.getLogger("mkdocs.hooks.harness")
 _GENERATED = re.compile(r"^<!-- generated: ([a-z-]+)((?: [\w./-]+)*) -->$", re.M)
-_FENCED = re.compile(r"(^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$)", re.M | re.S)
+_FENCED = re.compile(
+    r"(^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$)", re.M | re.S
+)
 _COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
 _LOADED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc=["']?((?:https?:)?//[^"'\s>]+)"""
@@ -47,7 +49,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_post_build(config: Any, **_: Any) -> None:
-    """A warning, and so a failure of the strict build, for a page that would load from a network."""
+    """Warn, which the strict build takes as a failure, of what would be loaded from a network."""
     site = Path(config["site_dir"])
     for file in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
         for found in _LOADED.finditer(file.read_text("utf-8")):

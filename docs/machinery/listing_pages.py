@@ -72,8 +72,7 @@ def protocol(name: str) -> str:
             "queries with nothing relevant",
             "left out"
             if one.relevant
-            else "; ".join(f"`{m}` is {value:g}" for m, value in one.empty.items())
-            or "count 0",
+            else "; ".join(f"`{m}` is {value:g}" for m, value in one.empty.items()) or "count 0",
         ),
     ]
     if one.session_metrics:

@@ -1,0 +1,34 @@
+"""Every page does what it says: its blocks are run in order, and print what stands below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from docs_blocks import PAGES, ROOT, read
+from docs_running import PageRun
+
+ALSO: tuple[Path, ...] = ()
+"""Pages outside docs/ that are held to the same."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in (*PAGES, *ALSO) if read(path).blocks],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_the_blocks_of_a_page_run_and_print_what_it_shows(
+    path: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
+) -> None:
+    page = read(path)
+    data = request.getfixturevalue("data") if {*page.needs} - {"minilm"} else None
+    if "minilm" in page.needs:
+        request.getfixturevalue("weights")
+    with PageRun(page, tmp_path, data) as run:
+        run.run()
+    for said in run.not_run:
+        record_property("not run", said)
