@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +31,8 @@ _PORT = re.compile(r"(?<![\w.:])([1-9]\d{3,4})(?!\w)|127\.0\.0\.1:(\d+)")
 # Its file here is not the published one, so a test names it where a reader need not.
 _OTHER_FILES = {"longmemeval/s": "longmemeval/longmemeval_s_sample.json"}
 _PREPARED = {"locomo": "locomo/locomo10.json", "beir/scifact": "beir/scifact"}
-NEEDS = ("locomo", "scifact", "longmemeval", "minilm")
+NEEDS = ("runs", "locomo", "scifact", "longmemeval", "minilm")
+_RUNS = ("bm25", "tfidf")
 
 _SESSION = """
 import json, sys, traceback
@@ -111,6 +116,8 @@ class PageRun:
         for need in self.page.needs:
             if need not in NEEDS:
                 raise PageError(f"{self.page.path.name}: needs {need!r}; known: {', '.join(NEEDS)}")
+        if "runs" in self.page.needs:
+            shutil.copytree(_sample_runs(), self.folder / "results")
         for name, file in _PREPARED.items():
             if name.rpartition("/")[2] in self.page.needs:
                 command = f"harness datasets prepare {name} --quiet --source '{self.data}/{file}'"
@@ -279,6 +286,18 @@ class PageRun:
                 return text
             said.append(line)
         raise PageError(f"{block}: the interpreter ended\n{''.join(said)}")
+
+
+@cache
+def _sample_runs() -> Path:
+    """Run folders that pages begin with; made once a process."""
+    folder = Path(tempfile.mkdtemp(prefix="harness-docs-"))
+    atexit.register(shutil.rmtree, folder)
+    env = {**os.environ, "HARNESS_HOME": str(folder / "home")}
+    for name in _RUNS:
+        command = f"run --dataset sample --retriever {name} --quiet --out results".split()
+        subprocess.run([sys.executable, "-m", "harness", *command], cwd=folder, env=env, check=True)
+    return folder / "results"
 
 
 def _answers(port: int) -> bool:

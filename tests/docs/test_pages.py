@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from docs_blocks import PAGES, ROOT, read
+from docs_checks import PageError
 from docs_running import PageRun
 
 ALSO: tuple[Path, ...] = ()
@@ -25,10 +26,21 @@ def test_the_blocks_of_a_page_run_and_print_what_it_shows(
     record_property: Callable[[str, object], None],
 ) -> None:
     page = read(path)
-    data = request.getfixturevalue("data") if {*page.needs} - {"minilm"} else None
+    data = request.getfixturevalue("data") if {*page.needs} - {"minilm", "runs"} else None
     if "minilm" in page.needs:
         request.getfixturevalue("weights")
     with PageRun(page, tmp_path, data) as run:
-        run.run()
+        wrong = _wrong(run)
+    if wrong:
+        pytest.fail(wrong, pytrace=False)
     for said in run.not_run:
         record_property("not run", said)
+
+
+def _wrong(run: PageRun) -> str:
+    """What a page says that is not so; nothing where it holds."""
+    try:
+        run.run()
+    except PageError as error:
+        return str(error)
+    return ""

@@ -1,4 +1,4 @@
-"""What must be true of the pages before the site is built: names, paths and the pages of commands."""
+"""What must be true of the pages before the site is built: names, paths, pages of commands."""
 
 from __future__ import annotations
 
