@@ -24,7 +24,7 @@ def command(name: str) -> str:
 def command_list() -> str:
     """A table of all commands: what each is for, with a link to its page."""
     said = _help(parser())
-    rows = [f"| [`harness {name}`]({name}.md) | {_text(said[name])} |" for name in verbs()]
+    rows = [f"| [`harness {name}`]({name}.md) | {text(said[name])} |" for name in verbs()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows])
 
 
@@ -57,9 +57,9 @@ def _section(one: argparse.ArgumentParser, level: int) -> Iterator[str]:
     yield "" if level == 2 else f"{'#' * (level - 1)} `{one.prog}`\n"
     yield from (f"{'#' * level} Usage", "", "```text", _usage(one, below), "```", "")
     if one.description:
-        yield from (_text(one.description), "")
+        yield from (text(one.description), "")
     if one.epilog:
-        yield from (_text(one.epilog), "")
+        yield from (text(one.epilog), "")
     if arguments:
         yield from (f"{'#' * level} Arguments and options", "")
         for action in arguments:
@@ -69,7 +69,7 @@ def _section(one: argparse.ArgumentParser, level: int) -> Iterator[str]:
         yield from (f"{'#' * level} Commands", "")
         for name, parser_below in below.items():
             anchor = parser_below.prog.replace(" ", "-")
-            yield f"- [`{parser_below.prog}`](#{anchor}): {_text(said.get(name, ''))}"
+            yield f"- [`{parser_below.prog}`](#{anchor}): {text(said.get(name, ''))}"
         yield ""
         for parser_below in below.values():
             yield from _section(parser_below, 3)
@@ -110,7 +110,7 @@ def _argument(one: argparse.ArgumentParser, action: argparse.Action) -> Iterator
     yield f"`{_written(action)}`{{ #{option_id(one.prog, action)} .option }}"
     formatter = one._get_formatter()
     said = formatter._expand_help(action) if action.help else ""
-    parts = [_text(said[:1].upper() + said[1:])] if said else []
+    parts = [text(said[:1].upper() + said[1:])] if said else []
     if action.choices is not None:
         parts.append(f"One of {', '.join(f'`{choice}`' for choice in action.choices)}.")
     if isinstance(action, argparse._AppendAction) and "repeat" not in said:
@@ -145,7 +145,7 @@ def _metavar(action: argparse.Action) -> str:
     return action.dest.upper()
 
 
-def _text(said: str) -> str:
+def text(said: str) -> str:
     """Help as Markdown: what stands between backquotes stays, elsewhere nothing is markup."""
     parts = said.replace("%%", "%").split("`")
     for i in range(0, len(parts), 2):

@@ -15,14 +15,18 @@ from typing import Any
 from api_pages import api
 from command_pages import command, command_list
 from listing_pages import datasets, protocol, retrievers
+from schema_pages import log_document_names, log_names, schema
 
 PARTS: dict[str, Callable[..., str]] = {
     "api": api,
     "command": command,
     "command-list": command_list,
     "datasets": datasets,
+    "log-document-names": log_document_names,
+    "log-names": log_names,
     "protocol": protocol,
     "retrievers": retrievers,
+    "schema": schema,
 }
 
 _log = logging.getLogger("mkdocs.hooks.harness")

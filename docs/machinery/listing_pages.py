@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from command_pages import _text as text
+from command_pages import text
 
 
 def datasets() -> str:

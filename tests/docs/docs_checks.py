@@ -17,6 +17,7 @@ class PageError(AssertionError):
 
 def check_unrun(block: Block) -> None:
     """What can be said of a block that is not run: it parses. Raises PageError."""
+    lines = block.language == "jsonl" or block.file.endswith(".jsonl")
     try:
         if block.language == "sh":
             for line in docs_commands.logical_lines(block.code):
@@ -25,11 +26,11 @@ def check_unrun(block: Block) -> None:
             compile(block.code, str(block), "exec")
         elif block.language == "toml":
             tomllib.loads(block.code)
-        elif block.language == "json":
-            json.loads(block.code)
-        elif block.language == "jsonl":
+        elif lines:
             for line in block.code.splitlines():
                 json.loads(line)
+        elif block.language == "json":
+            json.loads(block.code)
     except (SyntaxError, ValueError) as error:
         raise PageError(f"{block}: {error}") from error
 
