@@ -19,6 +19,7 @@ _NUMBER = re.compile(
     r"(?P<percent>(?: (?:to|and) \d+)? ?(?:%|per cent))?(?!\w|\.\d)"
 )
 _ANY_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?|(?<![\w.])\.\d+")
+_LEVELS = ("interval", "confidence", "power")  # 95% intervals, 80% power
 _WITHOUT_FILE = ("arithmetic", "definition", "the paper ")
 
 
@@ -40,6 +41,9 @@ def measured(text: str) -> Iterator[tuple[str, str, bool]]:
     for found in _NUMBER.finditer(plain):
         before = plain[: found.start()].rstrip()
         version = before.endswith(("Python", "version", "CPython", "section", ">=", "v"))
+        named = plain[found.end() :].lstrip().startswith(_LEVELS)
+        if named or found[0] == "95%":
+            continue
         if ("." in found["number"] or found["percent"]) and not version:
             yield found["number"].replace(",", ""), found[0], bool(found["percent"])
 

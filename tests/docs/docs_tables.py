@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from docs_blocks import read
+
 _ROW = re.compile(r"\| *(.*?) *(?<!\\)\|")
 _CODE = re.compile(r"`([^`]+)`")
 
@@ -16,8 +18,9 @@ def documented(page: Path, heading: str) -> list[str]:
 
     Raises AssertionError for a heading that the page does not have, or has no table below it.
     """
-    lines = page.read_text("utf-8").split("\n")
-    starts = [i for i, line in enumerate(lines) if line.lstrip("#").strip(" `") == heading]
+    lines = read(page).prose
+    heads = {i: line.lstrip("#").strip(" `") for i, line in enumerate(lines) if line[:1] == "#"}
+    starts = [i for i, head in heads.items() if head == heading]
     assert starts, f"{page.name} has no heading {heading!r}"
     level = len(lines[starts[0]]) - len(lines[starts[0]].lstrip("#"))
     names: list[str] = []
