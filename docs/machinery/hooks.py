@@ -14,10 +14,11 @@ from typing import Any
 
 from api_pages import api
 from command_pages import command, command_list
-from listing_pages import datasets, protocol, retrievers
+from listing_pages import aliases, datasets, protocol, retrievers
 from schema_pages import log_document_names, log_names, schema
 
 PARTS: dict[str, Callable[..., str]] = {
+    "aliases": aliases,
     "api": api,
     "command": command,
     "command-list": command_list,

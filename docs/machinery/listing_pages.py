@@ -54,6 +54,13 @@ def retrievers() -> str:
     return "\n".join(parts)
 
 
+def aliases() -> str:
+    """Names that other tools use, and ours."""
+    from harness.scoring.metrics import ALIASES
+
+    return table(("name", "is"), [(f"`{name}`", f"`{ours}`") for name, ours in ALIASES.items()])
+
+
 def protocol(name: str) -> str:
     """The data of one protocol: metrics, cut-offs, answer key, order of ties, source."""
     from harness.scoring.protocols import PROTOCOLS

@@ -10,6 +10,8 @@ from typing import Any
 
 from docs_blocks import ROOT, Page
 
+from harness.dataset.catalogue import listing
+
 _CODE = re.compile(r"`[^`]*`")
 _ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")
 _FROM = re.compile(r"<!-- from: (.*?) -->", re.S)
@@ -19,6 +21,7 @@ _NUMBER = re.compile(
     r"(?P<percent>(?: (?:to|and) \d+)? ?(?:%|per cent))?(?!\w|\.\d)"
 )
 _ANY_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?|(?<![\w.])\.\d+")
+_VERSIONED = ("Python", "version", "BY", "NC", "SA", ">=", "Apache")
 _LEVELS = ("interval", "confidence", "power")  # 95% intervals, 80% power
 _WITHOUT_FILE = ("arithmetic", "definition", "the paper ")
 
@@ -40,7 +43,7 @@ def measured(text: str) -> Iterator[tuple[str, str, bool]]:
     plain = _COMMENT.sub(" ", _CODE.sub("` `", _ADDRESS.sub("](", text)))
     for found in _NUMBER.finditer(plain):
         before = plain[: found.start()].rstrip()
-        version = before.endswith(("Python", "version", "CPython", "section", ">=", "v"))
+        version = before.endswith(_VERSIONED)
         named = plain[found.end() :].lstrip().startswith(_LEVELS)
         if named or found[0] == "95%":
             continue
@@ -78,7 +81,10 @@ def _holds(source: str, number: str, percent: bool) -> bool:
 
 
 def _values(source: str) -> list[float]:
-    """The numbers of a source: `FILE.json#key.key` or `FILE.md: words of the line`."""
+    """The numbers of a source: `FILE.json#key.key`, `FILE.md: words of the line`, sizes."""
+    if source == "harness datasets":
+        sizes = [variant.bytes for _, variant in listing() if variant.bytes]
+        return [size / unit for size in sizes for unit in (1e3, 1e6, 1e9)]
     place, _, words = source.partition(": ")
     name, _, key = place.partition("#")
     file = ROOT / name

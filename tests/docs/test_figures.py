@@ -48,6 +48,8 @@ def test_the_figures_of_locomo_are_what_runs_give(data: Path) -> None:
         ("9.6 times. <!-- from: results/README.md: from file: pytrec_eval -->", 0),
         ("9.7 times. <!-- from: results/README.md: from file: pytrec_eval -->", 1),
         ("A third is 0.33. <!-- from: arithmetic -->", 0),
+        ("It has 2.8 MB. <!-- from: harness datasets -->", 0),
+        ("It has 2.9 TB. <!-- from: harness datasets -->", 1),
         ("`k1=0.9` is a setting, Python 3.11 a version, 1,982 a count.", 0),
         ("```text\n0.12345\n```", 0),
     ],
