@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from api_pages import api
+from api_pages import api, module, package, returned, vocabulary
 from command_pages import command, command_list
 from listing_pages import aliases, datasets, protocol, retrievers
 from schema_pages import log_document_names, log_names, schema
@@ -20,6 +20,10 @@ from schema_pages import log_document_names, log_names, schema
 PARTS: dict[str, Callable[..., str]] = {
     "aliases": aliases,
     "api": api,
+    "api-module": module,
+    "api-package": package,
+    "api-returned": returned,
+    "api-vocabulary": vocabulary,
     "command": command,
     "command-list": command_list,
     "datasets": datasets,
