@@ -1,0 +1,66 @@
+"""What MkDocs calls: fills in the generated parts of pages, and looks at what was built.
+
+A page says `<!-- generated: NAME WORDS -->` where a part of it comes from the code; `PARTS` has the
+names. Other HTML comments are for those who write pages and for the tests; readers get none.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from api_pages import api, module, package, returned, vocabulary
+from command_pages import command, command_list
+from listing_pages import aliases, datasets, protocol, retrievers
+from schema_pages import log_document_names, log_names, schema
+
+PARTS: dict[str, Callable[..., str]] = {
+    "aliases": aliases,
+    "api": api,
+    "api-module": module,
+    "api-package": package,
+    "api-returned": returned,
+    "api-vocabulary": vocabulary,
+    "command": command,
+    "command-list": command_list,
+    "datasets": datasets,
+    "log-document-names": log_document_names,
+    "log-names": log_names,
+    "protocol": protocol,
+    "retrievers": retrievers,
+    "schema": schema,
+}
+
+_log = logging.getLogger("mkdocs.hooks.harness")
+_GENERATED = re.compile(r"^<!-- generated: ([a-z-]+)((?: [\w./-]+)*) -->$", re.M)
+_FENCED = re.compile(
+    r"(^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$)", re.M | re.S
+)
+_COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
+_LOADED = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc=["']?((?:https?:)?//[^"'\s>]+)"""
+    r"""|<link\b[^>]*?\bhref=["']?((?:https?:)?//[^"'\s>]+)"""
+    r"""|(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)"""
+)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Generated parts in, comments out (but not from code blocks)."""
+    filled = _GENERATED.sub(lambda found: PARTS[found[1]](*found[2].split()), markdown)
+    parts = _FENCED.split(filled)
+    # re.split gives text, then the block and its two named groups, over and over.
+    for i in range(0, len(parts), 4):
+        parts[i] = _COMMENT.sub("", parts[i])
+    return "".join(part for i, part in enumerate(parts) if i % 4 < 2)
+
+
+def on_post_build(config: Any, **_: Any) -> None:
+    """Warn, which the strict build takes as a failure, of what would be loaded from a network."""
+    site = Path(config["site_dir"])
+    for file in sorted([*site.rglob("*.html"), *site.rglob("*.css")]):
+        for found in _LOADED.finditer(file.read_text("utf-8")):
+            address = next(filter(None, found.groups()))
+            _log.warning("%s loads %s", file.relative_to(site), address)

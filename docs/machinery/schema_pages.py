@@ -1,0 +1,100 @@
+"""JSON Schemas that are installed with the package, and names that logs have, as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from command_pages import text
+from listing_pages import table
+
+import harness
+
+PACKAGE = Path(harness.__file__).parent
+
+
+def schema(name: str) -> str:
+    """A section for each kind of object in `NAME.schema.json`, a row for each of its keys."""
+    whole = json.loads(next(PACKAGE.rglob(f"{name}.schema.json")).read_text("utf-8"))
+    parts = []
+    if "properties" in whole:
+        parts += [*_object("the file", whole)]
+    for kind, one in whole.get("$defs", {}).items():
+        parts += [*_object(kind, one)]
+    return "\n".join(parts)
+
+
+def log_names() -> str:
+    """Fields of a recall and the names under which they are found in a line."""
+    fields = _module("logs/names.py").FIELDS
+    rows = [(f"`{name}`", _codes(paths)) for name, paths in fields.items()]
+    return table(("field", "names"), rows)
+
+
+def log_document_names() -> str:
+    """The same inside an object of the list of returned documents."""
+    fields = _module("logs/names.py").IN_DOCUMENT
+    rows = [(f"`{name}`", _codes(paths)) for name, paths in fields.items()]
+    return table(("what", "names"), rows)
+
+
+def _codes(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _module(place: str) -> Any:
+    """The module of the package whose file ends so, in whatever room it stands."""
+    path = next(PACKAGE.rglob(place)).relative_to(PACKAGE.parent).with_suffix("")
+    return import_module(".".join(path.parts))
+
+
+def _object(kind: str, one: dict[str, Any]) -> Iterator[str]:
+    yield f"### {kind}"
+    yield ""
+    if "description" in one:
+        yield text(one["description"])
+        yield ""
+    rows = list(_rows(one, ""))
+    if rows:
+        yield table(("key", "type", "", "what"), rows)
+        yield ""
+    elif "additionalProperties" in one:
+        yield f"Any names; each value is {_type(one['additionalProperties'])}."
+        yield ""
+
+
+def _rows(one: dict[str, Any], before: str) -> Iterator[tuple[str, str, str, str]]:
+    needed = one.get("required", ())
+    for key, value in one.get("properties", {}).items():
+        said = text(value.get("description", ""))
+        yield f"`{before}{key}`", _type(value), "needed" if key in needed else "", said
+        yield from _rows(value, f"{before}{key}.")
+        if isinstance(value.get("items"), dict):
+            yield from _rows(value["items"], f"{before}{key}[].")
+    more = one.get("additionalProperties")
+    if isinstance(more, dict) and before:
+        yield f"`{before}*`", _type(more), "", text(more.get("description", ""))
+        yield from _rows(more, f"{before}*.")
+
+
+def _type(one: Any) -> str:
+    """A word or two for what a value is, with a link where it has a section of its own."""
+    if not isinstance(one, dict):
+        return "anything"
+    if "$ref" in one:
+        name = one["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "const" in one:
+        return f"`{json.dumps(one['const'])}`"
+    if "enum" in one:
+        return ", ".join(f"`{json.dumps(value)}`" for value in one["enum"])
+    for several in ("oneOf", "anyOf"):
+        if several in one:
+            return " or ".join(_type(each) for each in one[several])
+    kinds = one.get("type", "anything")
+    if kinds == "array":
+        return f"list of {_type(one.get('items', {}))}"
+    return " or ".join(kinds) if isinstance(kinds, list) else str(kinds)

@@ -1,0 +1,78 @@
+"""A block held against what is known without running it, and against what was printed."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import tomllib
+
+import docs_commands
+from docs_blocks import ROOT, Block
+
+
+class PageError(AssertionError):
+    """A block does not do what its page says."""
+
+
+def check_unrun(block: Block) -> None:
+    """What can be said of a block that is not run: it parses. Raises PageError."""
+    lines = block.language == "jsonl" or block.file.endswith(".jsonl")
+    try:
+        if block.language == "sh":
+            for line in docs_commands.logical_lines(block.code):
+                check_line(block, line)
+        elif block.language == "python":
+            compile(block.code, str(block), "exec")
+        elif block.language == "toml":
+            tomllib.loads(block.code)
+        elif lines:
+            for line in block.code.splitlines():
+                json.loads(line)
+        elif block.language == "json":
+            json.loads(block.code)
+    except (SyntaxError, ValueError) as error:
+        raise PageError(f"{block}: {error}") from error
+
+
+def check_line(block: Block, line: str) -> bool:
+    """Whether a line of shell goes on until it is stopped. Raises PageError for unknown options."""
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for extra in docs_commands.extras(line):
+        if extra not in known:
+            raise PageError(f"{block}: there is no extra [{extra}]")
+    forever = False
+    for arguments in docs_commands.ours(line):
+        try:
+            options = docs_commands.parsed(arguments)
+        except ValueError as error:
+            raise PageError(f"{block}: {error}") from error
+        forever |= docs_commands.goes_on(arguments, options)
+    return forever
+
+
+def compare(block: Block, output: str) -> None:
+    """Raises PageError, with both texts, where the block is not what was printed.
+
+    A line `...` stands for any lines, `...` within a line for any characters.
+    """
+    expected, found = _lines(block.code), _lines(output)
+    pattern = "".join(
+        "(?:.*\n)*?" if line.strip() == "..." else _line_pattern(line) + "\n" for line in expected
+    )
+    if not re.fullmatch(pattern, "".join(f"{line}\n" for line in found)):
+        shown = difflib.unified_diff(expected, found, "the page", "printed", lineterm="", n=30)
+        raise PageError(f"{block}: is not what was printed\n" + "\n".join(shown))
+
+
+def _line_pattern(line: str) -> str:
+    return re.escape(line).replace(r"\.\.\.", ".*?")
+
+
+def _lines(text: str) -> list[str]:
+    lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n")]
+    while lines and not lines[0]:
+        del lines[0]
+    while lines and not lines[-1]:
+        del lines[-1]
+    return lines

@@ -1,0 +1,311 @@
+"""Runs the blocks of a page in order, as a reader would, in a folder of its own."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import docs_commands as commands
+from docs_blocks import ROOT, Block, Page
+from docs_checks import PageError, check_line, check_unrun, compare
+from filelock import FileLock
+
+LIMIT = 300
+"""Seconds that one block may take; far more than any should."""
+
+_SHELL = ("sh", "by hand")
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
+_PORT = re.compile(r"(?<![\w.:])([1-9]\d{3,4})(?!\w)|127\.0\.0\.1:(\d+)")
+# Its file here is not the published one, so a test names it where a reader need not.
+_OTHER_FILES = {"longmemeval/s": "longmemeval/longmemeval_s_sample.json"}
+_PREPARED = {"locomo": "locomo/locomo10.json", "beir/scifact": "beir/scifact"}
+NEEDS = ("runs", "locomo", "scifact", "longmemeval", "minilm")
+_RUNS = ("bm25", "tfidf")
+
+_SESSION = """
+import json, sys, traceback
+sys.path.insert(0, "")
+names = vars(sys.modules["__main__"])
+names_before = dict(names)
+for line in sys.stdin:
+    page, at, code = json.loads(line)
+    status = 0
+    try:
+        exec(compile("\\n" * at + code, page, "exec"), names)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stderr.flush()
+    print(f"\\n\\0{status}", flush=True)
+"""
+
+
+class PageRun:
+    """One run through a page; use it as a context, so that its servers end."""
+
+    def __init__(self, page: Page, folder: Path, data: Path | None = None) -> None:
+        self.page = page
+        self.folder = folder / "page"
+        self.folder.mkdir()
+        self.data = data
+        self.not_run: list[str] = []
+        self._home = folder / "home"
+        self._state = folder / "state.sh"
+        self._state.touch()
+        self._logs = 0
+        self._locks: dict[int, FileLock] = {}
+        self._served: list[tuple[subprocess.Popen[bytes], Path]] = []
+        self._python: subprocess.Popen[str] | None = None
+        self._written: dict[str, Block] = {}
+        self._env = self._environment()
+        for name in ("examples", "configs"):
+            (self.folder / name).symlink_to(ROOT / name)
+
+    def __enter__(self) -> PageRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._python is not None:
+            self._python.kill()
+            self._python.wait()
+        for process, _file in self._served:
+            _end_group(process, signal.SIGKILL)
+            process.wait()
+        for lock in self._locks.values():
+            lock.release()
+
+    def run(self) -> None:
+        """Every block. Raises PageError for the first that does not do what the page says."""
+        self._prepare()
+        output: str | None = None
+        for block in self.page.blocks:
+            if "not run" in block.marks:
+                self.not_run.append(f"{block}: {block.marks['not run']}")
+                check_unrun(block)
+                output = None
+            elif block.language == "text" and output is not None and not block.file:
+                if "not output" not in block.marks:
+                    compare(block, output)
+                    output = None
+            elif block.file:
+                self._write(block)
+            elif block.language in _SHELL:
+                said = self._sh(block)
+                output = said if block.language == "sh" else output
+            elif block.language == "python":
+                output = self._py(block)
+            else:
+                check_unrun(block)
+        if self._written:
+            unused = ", ".join(f"{name} ({block})" for name, block in self._written.items())
+            raise PageError(f"written and used by no later block: {unused}")
+
+    def _prepare(self) -> None:
+        for need in self.page.needs:
+            if need not in NEEDS:
+                raise PageError(f"{self.page.path.name}: needs {need!r}; known: {', '.join(NEEDS)}")
+        if "runs" in self.page.needs:
+            shutil.copytree(_sample_runs(), self.folder / "results")
+        for name, file in _PREPARED.items():
+            if name.rpartition("/")[2] in self.page.needs:
+                command = f"harness datasets prepare {name} --quiet --source '{self.data}/{file}'"
+                self._bash(Block(self.page.path, 0, "sh", command), command)
+
+    def _environment(self) -> dict[str, str]:
+        strange = ("PYTEST_", "DISPLAY", "WAYLAND_DISPLAY", "OPENAI_", "HARNESS_", "COV_")
+        env = {k: v for k, v in os.environ.items() if not k.startswith(strange)}
+        env["HARNESS_HOME"] = str(self._home)
+        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
+        return {**env, "TQDM_DISABLE": "1", "COLUMNS": "100", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+
+    def _write(self, block: Block) -> None:
+        check_unrun(block)
+        file = self.folder / block.file
+        if not file.resolve().is_relative_to(self.folder.resolve()):
+            raise PageError(f"{block}: {block.file} is not below the page's folder")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(block.code + "\n", "utf-8")
+        self._uses(block.code)
+        self._written[block.file] = block
+
+    def _uses(self, code: str) -> None:
+        """Take note of the files that a block names, or imports."""
+        for name in list(self._written):
+            path = Path(name)
+            words = [path.name] + ([path.stem] if path.suffix == ".py" else [])
+            if path.parent != Path("."):
+                words.append(path.parts[0])
+            if any(re.search(rf"(?<!\w){re.escape(word)}(?!\w)", code) for word in words):
+                del self._written[name]
+
+    # Shell
+
+    def _sh(self, block: Block) -> str:
+        """Run it, parts that go on for ever in the background. Gives what was printed."""
+        self._uses(block.code)
+        said, plain, stopped = [], [], []
+        for line in commands.logical_lines(block.code):
+            forever = check_line(block, line)
+            if commands.is_setup(line):
+                continue
+            if not forever and not line.rstrip().endswith(" &"):
+                plain.append(self._with_sources(line))
+                continue
+            said.append(self._bash(block, "\n".join(plain)))
+            plain = []
+            background = line.rstrip().endswith(" &")
+            if forever:
+                self._lock(0)
+            started = self._serve(block, self._with_sources(line.rstrip().removesuffix(" &")))
+            if not background:
+                stopped.append(started)
+        said.append(self._bash(block, "\n".join(plain), int(block.marks.get("status", 0))))
+        for process, log in stopped:
+            self._stop(block, process, log)
+            said.append(log.read_text("utf-8"))
+        return "".join(said)
+
+    def _with_sources(self, line: str) -> str:
+        if "longmemeval" not in self.page.needs or "--source" in line:
+            return line
+        for name, file in _OTHER_FILES.items():
+            place = rf"((?:--dataset[ =]|datasets \w+ )['\"]?{re.escape(name)}['\"]?)(?=\s|$)"
+            line = re.sub(place, rf"\1 --source '{self.data}/{file}'", line)
+        return line
+
+    def _bash(self, block: Block, code: str, status: int = 0) -> str:
+        """Run lines; what they set and where they go holds for later ones, as in a terminal."""
+        if not code.strip():
+            return ""
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", self._script(code, keep=True)],
+            cwd=self.folder,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=LIMIT,
+        )
+        said = done.stdout.decode("utf-8", "replace")
+        if done.returncode != status:
+            raise PageError(f"{block}: ended with status {done.returncode}, not {status}\n{said}")
+        return said
+
+    def _script(self, code: str, keep: bool = False) -> str:
+        state = f"'{self._state}'"
+        trap = f'trap \'{{ export -p; printf "cd %q\\n" "$PWD"; }} > "{self._state}"\' EXIT\n'
+        return f"set -a\n. {state}\n{trap if keep else ''}{code}\n"
+
+    def _serve(self, block: Block, line: str) -> tuple[subprocess.Popen[bytes], Path]:
+        """Start a line in the background, and wait until it answers."""
+        self._logs += 1
+        log = self.folder.parent / f"served{self._logs}.txt"
+        ports = [int(a or b) for a, b in _PORT.findall(line)]
+        for port in ports:
+            self._lock(port)
+        with log.open("wb") as out:
+            process = subprocess.Popen(
+                ["bash", "-c", self._script(line)],
+                cwd=self.folder,
+                env=self._env,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._served.append((process, log))
+        self._wait(block, process, log, ports)
+        return process, log
+
+    def _wait(
+        self, block: Block, process: subprocess.Popen[bytes], log: Path, ports: list[int]
+    ) -> None:
+        for _ in range(LIMIT * 20):
+            said = log.read_text("utf-8", "replace")
+            if process.poll():
+                raise PageError(f"{block}: ended with status {process.returncode}\n{said}")
+            known = [*ports, *(int(port) for port in _ADDRESS.findall(said))]
+            if process.returncode == 0 or any(map(_answers, known)):
+                return
+            time.sleep(0.05)
+        raise PageError(f"{block}: answers on no port that it names\n{said}")
+
+    def _stop(self, block: Block, process: subprocess.Popen[bytes], log: Path) -> None:
+        """As Ctrl-C does."""
+        _end_group(process, signal.SIGINT)
+        status = process.wait(LIMIT)
+        if status:
+            said = log.read_text("utf-8", "replace")
+            raise PageError(f"{block}: stopped with Ctrl-C, it ended with status {status}\n{said}")
+
+    def _lock(self, port: int) -> None:
+        """One page at a time uses a port of the machine; 0 stands for those of our own commands."""
+        if port not in self._locks:
+            folder = Path(os.environ.get("TMPDIR", "/tmp"))
+            self._locks[port] = FileLock(folder / f"harness-docs-port-{port}.lock")
+            self._locks[port].acquire(timeout=LIMIT)
+
+    # Python
+
+    def _py(self, block: Block) -> str:
+        """Run it in the page's session. Gives what was printed."""
+        self._uses(block.code)
+        if self._python is None:
+            self._python = subprocess.Popen(
+                [sys.executable, "-c", _SESSION],
+                cwd=self.folder,
+                env=self._env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        assert self._python.stdin is not None
+        assert self._python.stdout is not None
+        job = [str(block.page), block.line, block.code]
+        self._python.stdin.write(json.dumps(job) + "\n")
+        self._python.stdin.flush()
+        said: list[str] = []
+        for line in self._python.stdout:
+            if line.startswith("\0"):
+                text = "".join(said).removesuffix("\n")
+                if int(line[1:]) != int(block.marks.get("status", 0)):
+                    raise PageError(f"{block}:\n{text}")
+                return text
+            said.append(line)
+        raise PageError(f"{block}: the interpreter ended\n{''.join(said)}")
+
+
+@cache
+def _sample_runs() -> Path:
+    """Run folders that pages begin with; made once a process."""
+    folder = Path(tempfile.mkdtemp(prefix="harness-docs-"))
+    atexit.register(shutil.rmtree, folder)
+    env = {**os.environ, "HARNESS_HOME": str(folder / "home")}
+    for name in _RUNS:
+        command = f"run --dataset sample --retriever {name} --quiet --out results".split()
+        subprocess.run([sys.executable, "-m", "harness", *command], cwd=folder, env=env, check=True)
+    return folder / "results"
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as tried:
+        tried.settimeout(1)
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+def _end_group(process: subprocess.Popen[Any], how: signal.Signals) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, how)

@@ -1,0 +1,143 @@
+"""The pages on file formats have every key and column that is written, and no other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from docs_blocks import ROOT
+from docs_figures import load
+from docs_tables import differences, documented, paths
+
+from harness import open_dataset
+
+FORMATS = ROOT / "docs" / "reference" / "formats"
+
+_ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
+    "documents": [
+        {"id": "d1", "text": "a", "title": "b", "timestamp": "2024-03-01", "session": "s",
+         "speaker": "c", "position": 0, "haystack": ["h"]},
+        {"id": "d1", "text": "b", "haystack": ["i"]},
+    ],
+    "queries": [
+        {"id": "q1", "text": "a", "haystack": "h", "ability": "lookup", "category": "b",
+         "timestamp": "2024-03-02", "answers": ["c"]},
+        {"id": "q2", "text": "b", "haystack": "i", "ability": "abstention"},
+    ],
+    "judgements": [
+        {"query": "q1", "document": "d1", "grade": 2, "unit": "u"},
+        {"query": "q1", "document": "d2", "missing": True},
+        {"query": "q1", "document": "d1", "key": "second"},
+    ],
+}  # fmt: skip
+
+_MINE = """
+class Mine:
+    def index(self, corpus):
+        self.words = [set(document.content.lower().split()) for document in corpus]
+
+    def search(self, queries, k):
+        wanted = [set(query.text.lower().split()) for query in queries]
+        places = range(len(self.words))
+        return [sorted(places, key=lambda i: -len(w & self.words[i]))[:k] for w in wanted]
+
+
+def bad(text, k):
+    raise ValueError("no")
+"""
+
+_LIST = """
+out = "nightly"
+k = 5
+[nightly]
+max_drop = 0.02
+over = "queries"
+[[datasets]]
+dataset = "sample"
+[[retrievers]]
+name = "ours"
+retriever = "mine.py:Mine"
+[[retrievers]]
+name = "bad"
+retriever = "mine.py:bad"
+"""
+
+
+def _harness(folder: Path, *arguments: str, status: int = 0, typed: str = "") -> None:
+    command = [sys.executable, "-m", "harness", *arguments]
+    done = subprocess.run(
+        command, cwd=folder, input=typed, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == status, done.stderr
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.usefixtures("home")
+def test_prepared_datasets_have_the_columns_and_keys_of_the_page() -> None:
+    dataset, page = open_dataset("sample", quiet=True), FORMATS / "prepared-dataset.md"
+    for file in sorted(dataset.folder.glob("*.arrow")):
+        schema = pa.ipc.open_file(pa.memory_map(str(file))).schema
+        assert schema.names == documented(page, file.name)
+    written = set(load(dataset.folder / "manifest.json"))
+    assert written == set(documented(page, "manifest.json"))
+
+
+@pytest.mark.usefixtures("home")
+def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
+    tmp_path: Path,
+) -> None:
+    source, page = tmp_path / "mine", FORMATS / "labelled-data.md"
+    source.mkdir()
+    for role, records in _ALL_FIELDS.items():
+        (source / f"{role}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    export = ("datasets", "export", "labelled", "--source", "mine", "--format", "jsonl")
+    _harness(tmp_path, *export, "--out", "out")
+    # A query's split chooses what is read, and is not kept.
+    not_written = {"documents": set(), "queries": {"split"}, "judgements": set()}
+    for role in _ALL_FIELDS:
+        written = {key for record in _lines(tmp_path / "out" / f"{role}.jsonl") for key in record}
+        assert written | not_written[role] == set(documented(page, role.capitalize()))
+
+
+@pytest.mark.usefixtures("home")
+def test_nightly_lists_write_the_keys_of_the_page(tmp_path: Path) -> None:
+    page = FORMATS / "nightly.md"
+    (tmp_path / "list.toml").write_text(_LIST)
+    (tmp_path / "mine.py").write_text(_MINE)
+    (tmp_path / "list.toml").write_text(_LIST.replace("k = 5", "k = 6"))
+    _harness(tmp_path, "run", "--config", "list.toml", "--quiet", status=1)
+    (tmp_path / "list.toml").write_text(_LIST)
+    _harness(tmp_path, "run", "--config", "list.toml", "--quiet", status=1)
+    (tmp_path / "mine.py").write_text(_MINE.replace("[:k]", "[-k:]"))
+    _harness(tmp_path, "run", "--config", "list.toml", "--quiet", status=1)
+    history = [path[1:] for path in paths(_lines(tmp_path / "nightly" / "history.jsonl"))]
+    assert differences(documented(page, "history.jsonl"), history) == set()
+    summary = paths(load(tmp_path / "nightly" / "summary.json"))
+    assert differences(documented(page, "summary.json"), summary) == set()
+
+
+@pytest.mark.usefixtures("home")
+def test_labelling_projects_have_the_keys_of_the_page(tmp_path: Path) -> None:
+    page = FORMATS / "label-folder.md"
+    (tmp_path / "documents.jsonl").write_text('{"id": "d1", "text": "Ada moved to Lisbon"}\n')
+    (tmp_path / "queries.txt").write_text("where did Ada move?\n")
+    judge = ("label", "start", "documents.jsonl", "queries.txt", "--retriever", "bm25")
+    _harness(tmp_path, *judge, "--terminal", typed="2")
+    _harness(tmp_path, "label", "export", "labels")
+    folder = tmp_path / "labels"
+    settings = documented(page, "label.json")
+    assert differences(settings, paths(load(folder / "label.json"))) == set()
+    pool = {key for line in _lines(folder / "pool.jsonl") for key in line}
+    assert pool == set(documented(page, "pool.jsonl")) - {"proposed"}
+    exported = set(load(folder / "dataset" / "labelling.json"))
+    assert exported == set(documented(page, "The exported dataset"))
+    (judged,) = _lines(folder / "judgements" / "first.jsonl")
+    assert set(judged) == {"query", "document", "grade", "time"}

@@ -1,0 +1,112 @@
+"""The pages on metrics, protocols and signatures have what the code knows, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from docs_blocks import ROOT
+from docs_tables import documented
+
+from harness import Metric
+from harness.errors import UsageError
+from harness.scoring.metrics import FUNCTIONS
+from harness.scoring.protocols import PROTOCOLS
+from harness.scoring.ranks import Ties
+from harness.scoring.signature import Signature
+
+PAGES = ROOT / "docs" / "reference"
+METRICS, PROTOCOL_PAGE = PAGES / "metrics.md", PAGES / "protocols.md"
+SIGNATURES = PAGES / "signatures.md"
+OF_TEXTS = ("Of updates", "Of abstention", "Of cost", "Of texts against answers",
+            "By similarity of texts")  # fmt: skip
+
+
+def _signature(metric: str) -> str:
+    """As it is printed, with that metric."""
+    rest = "data:a#b|unit:turn|text:official|split:test|slice:all|n:1|queries:all|ties:order"
+    return f"{metric}|protocol:memory/1|{rest}|depth:1|missing:zero|v:0.1.0"
+
+
+def _known(metric: str) -> bool:
+    try:
+        return bool(Signature.parse(_signature(metric)).formula)
+    except UsageError:
+        return False
+
+
+def test_every_metric_of_documents_is_on_the_page() -> None:
+    assert set(documented(METRICS, "Of documents")) == set(FUNCTIONS)
+
+
+def test_every_other_metric_of_the_page_is_one_that_signatures_have() -> None:
+    for heading in OF_TEXTS:
+        for name in documented(METRICS, heading):
+            assert _known(name), name
+    assert not _known("no_such_metric")
+
+
+@pytest.mark.usefixtures("home", "weights")
+def test_every_metric_of_a_scored_run_is_on_the_page(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    for name, lines in {
+        "documents": '{"id": "d1", "text": "Ada moved to Lisbon", "timestamp": "2024-01-01"}\n'
+        '{"id": "d2", "text": "Ada moved to Porto", "timestamp": "2024-02-01"}\n',
+        "queries": '{"id": "q1", "text": "where did Ada move?", "answers": ["Porto"], '
+        '"ability": "knowledge-update"}\n'
+        '{"id": "q2", "text": "whose moved Porto dog?", "ability": "abstention"}\n',
+        "judgements": '{"query": "q1", "document": "d1"}\n{"query": "q1", "document": "d2"}\n',
+    }.items():
+        (own / f"{name}.jsonl").write_text(lines)
+    source = ("--source", "own")
+    harness = (sys.executable, "-m", "harness")
+    run = ("run", "--dataset", "labelled", *source, "--retriever", "bm25", "--quiet")
+    subprocess.run([*harness, *run], cwd=tmp_path, check=True)
+    (folder,) = (path for path in (tmp_path / "results").iterdir())
+    again = ("score", str(folder), *source, "--answers", "--semantic", "--quiet")
+    subprocess.run([*harness, *again], cwd=tmp_path, check=True)
+    known = {
+        name for heading in ("Of documents", *OF_TEXTS) for name in documented(METRICS, heading)
+    }
+    printed = _signatures(json.loads((folder / "scores.json").read_text("utf-8")))
+    seen = {Signature.parse(one).metric.partition("@")[0] for one in printed}
+    assert seen <= known
+    assert known - seen <= {"f1", "precision_returned", "ndcg_exp", "ndcg_b2"}
+
+
+def _signatures(value: object) -> set[str]:
+    """All signatures in a JSON value."""
+    if isinstance(value, dict):
+        return {one for inner in value.values() for one in _signatures(inner)}
+    if isinstance(value, list):
+        return {one for inner in value for one in _signatures(inner)}
+    return {value} if isinstance(value, str) and "|protocol:" in value else set()
+
+
+def test_every_protocol_and_order_of_ties_has_its_place() -> None:
+    assert documented(PROTOCOL_PAGE, "Protocols")[: len(PROTOCOLS)] == list(PROTOCOLS)
+    text = PROTOCOL_PAGE.read_text("utf-8")
+    for name in PROTOCOLS:
+        assert f"\n## {name}\n" in text
+        assert f"<!-- generated: protocol {name} -->" in text
+    assert set(documented(PROTOCOL_PAGE, "Order of equal scores")) == set(Ties)
+
+
+def test_every_part_of_a_signature_is_on_the_page_in_its_order() -> None:
+    assert documented(SIGNATURES, "Signatures") == [field.name for field in fields(Signature)]
+
+
+def test_metrics_that_need_a_cut_off_are_named() -> None:
+    needing = set()
+    for name in FUNCTIONS:
+        try:
+            Metric.parse(name)
+        except UsageError:
+            needing.add(name)
+    words = METRICS.read_text("utf-8").partition("need a cut-off")[0].rpartition("counts;")[2]
+    assert {word.strip("`\n ,") for word in words.replace(" and ", ",").split(",")} == needing

@@ -1,0 +1,46 @@
+"""Every page does what it says: its blocks are run in order, and print what stands below them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from docs_blocks import PAGES, ROOT, read
+from docs_checks import PageError
+from docs_running import PageRun
+
+ALSO: tuple[Path, ...] = ()
+"""Pages outside docs/ that are held to the same."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [path for path in (*PAGES, *ALSO) if read(path).blocks],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_the_blocks_of_a_page_run_and_print_what_it_shows(
+    path: Path,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, object], None],
+) -> None:
+    page = read(path)
+    data = request.getfixturevalue("data") if {*page.needs} - {"minilm", "runs"} else None
+    if "minilm" in page.needs:
+        request.getfixturevalue("weights")
+    with PageRun(page, tmp_path, data) as run:
+        wrong = _wrong(run)
+    if wrong:
+        pytest.fail(wrong, pytrace=False)
+    for said in run.not_run:
+        record_property("not run", said)
+
+
+def _wrong(run: PageRun) -> str:
+    """What a page says that is not so; nothing where it holds."""
+    try:
+        run.run()
+    except PageError as error:
+        return str(error)
+    return ""

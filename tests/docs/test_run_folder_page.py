@@ -1,0 +1,123 @@
+"""The page on run folders has every file, column and key of real runs, and no other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from docs_blocks import ROOT
+from docs_figures import load
+from docs_tables import differences, documented, paths
+
+PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
+
+_MEMORY = """
+import harness
+
+
+class Memory:
+    revision = "r1"
+
+    def __init__(self):
+        self.asked = 0
+
+    def index(self, corpus):
+        self.corpus = corpus
+
+    def search(self, queries, k):
+        self.asked += 1
+        if self.asked == 3:
+            raise ValueError("no")
+        found = list(self.corpus)[:k]
+        hits = [harness.Hit(one.text[:40], [one.id], -i) for i, one in enumerate(found)]
+        return [harness.Result(hits=hits, confidence=0.5) for _ in queries]
+
+    def report(self):
+        return {"calls": self.asked}
+"""
+
+_OWN = {
+    "documents": '{"id": "d1", "text": "Ada moved to Lisbon"}\n{"id": "d2", "text": "a cat"}\n',
+    "queries": '{"id": "q1", "text": "where did Ada move?", "answers": ["Lisbon"]}\n',
+    "judgements": '{"query": "q1", "document": "d1"}\n',
+}
+
+
+def _run(folder: Path, *command: str, status: int = 0) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stderr
+
+
+def _harness(folder: Path, *arguments: str, status: int = 0) -> None:
+    _run(folder, sys.executable, "-m", "harness", *arguments, "--quiet", status=status)
+
+
+@pytest.mark.usefixtures("home", "weights")
+def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "memory.py").write_text(_MEMORY)
+    _run(work, "git", "init", "-q")
+    _run(work, "git", "add", "memory.py")
+    who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    _run(work, "git", *who, "commit", "-qm", "a memory")
+    sample = ("run", "--dataset", "sample", "--limit", "8", "--k", "5")
+    _harness(work, *sample, "--retriever", "memory.py:Memory", "--by", "me", status=1)
+    # Few documents, as each of them is embedded.
+    (work / "own").mkdir()
+    for name, lines in _OWN.items():
+        (work / "own" / f"{name}.jsonl").write_text(lines)
+    _harness(work, "run", "--dataset", "labelled", "--source", "own", "--retriever", "bm25")
+    own = next((work / "results").glob("labelled-*"))
+    _harness(work, "score", str(own), "--source", "own", "--answers", "--semantic")
+    rankings = str(own / "rankings.trec")
+    _harness(
+        work, "score", rankings, "--dataset", "labelled", "--source", "own", "--name", "theirs"
+    )
+    (work / "logs").mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        program = (sys.executable, str(ROOT / "examples" / "log_recalls.py"))
+        _run(work, *program, f"logs/{name}", "--asked", "30")
+    _harness(work, "score", "logs", "--log", "--dataset", "sample", "--name", "log")
+
+    folders = list((work / "results").iterdir())
+    wrong = _files(folders)
+    for name in ("rankings", "queries", "hits", "scores", "semantic"):
+        wrong |= _columns(folders, f"{name}.parquet")
+    for name in ("run.json", "scores.json", "feedback.json"):
+        found = {p for f in folders if (f / name).is_file() for p in paths(load(f / name))}
+        wrong |= {f"{name}: {said}" for said in differences(documented(PAGE, name), found)}
+    (failed,) = (f / "errors.jsonl" for f in folders if (f / "errors.jsonl").is_file())
+    keys = {key for line in failed.read_text("utf-8").splitlines() for key in json.loads(line)}
+    wrong |= keys ^ set(documented(PAGE, "errors.jsonl"))
+    text = PAGE.read_text("utf-8")
+    reasons = {r for f in folders for one in load(f / "left_out.json").values() for r in one}
+    wrong |= {f"left_out.json: {r}" for r in reasons if r not in " ".join(text.split())}
+    assert wrong == set()
+
+
+def _files(folders: list[Path]) -> set[str]:
+    there = {file.name for folder in folders for file in folder.iterdir()}
+    return there ^ set(documented(PAGE, "Files"))
+
+
+def _columns(folders: list[Path], name: str) -> set[str]:
+    """Columns that stand only in the table or only in files; metrics have one row in the table."""
+    there: set[str] = set()
+    for folder in folders:
+        if (folder / name).is_file():
+            there |= set(pq.read_schema(folder / name).names)
+    known = set(documented(PAGE, name))
+    metrics = {
+        column for column in there if "@" in column or column in ("map", "mrr", "ndcg", "rprec")
+    }
+    if metrics and "METRIC" in known:
+        there = there - metrics | {"METRIC"}
+    return {f"{name}: {column}" for column in there ^ known}
