@@ -11,6 +11,7 @@ from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import Builder, falling, hit, metadata
 from harness.retrievers.minilm import packaged_embedder
+from harness.retrievers.nearest import unit
 
 
 class LangChain:
@@ -36,8 +37,6 @@ class LangChain:
         from langchain_core.documents import Document
         from langchain_core.vectorstores import VectorStore
 
-        from harness.retrievers.frameworks.langchain_embeddings import MiniLMEmbeddings
-
         self._forget()
         self._haystack = uuid4().hex
         documents = [
@@ -46,7 +45,7 @@ class LangChain:
         ]
         if not documents:  # of which few stores can be built
             return
-        embeddings = None if self._embedder is None else MiniLMEmbeddings(self._embedder)
+        embeddings = None if self._embedder is None else _embeddings(self._embedder)
         self._found = self._build(documents, embeddings, self._haystack)
         self._is_store = isinstance(self._found, VectorStore)
         if not self._is_store and not callable(getattr(self._found, "invoke", None)):
@@ -108,3 +107,21 @@ class LangChain:
         found, self._found = self._found, None
         if callable(getattr(found, "delete_collection", None)):
             found.delete_collection()
+
+
+def _embeddings(embedder: Embedder) -> Any:
+    """The packaged MiniLM behind the harness's cache, as LangChain's model; vectors of length 1.
+
+    The class stands in here, since its base comes with LangChain.
+    """
+    from langchain_core.embeddings import Embeddings
+
+    class MiniLMEmbeddings(Embeddings):  # type: ignore[misc]
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            vectors: list[list[float]] = unit(embedder(texts)).tolist()
+            return vectors
+
+        def embed_query(self, text: str) -> list[float]:
+            return self.embed_documents([text])[0]
+
+    return MiniLMEmbeddings()

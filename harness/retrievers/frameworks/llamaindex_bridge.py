@@ -11,6 +11,7 @@ from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import HANDLE, Builder, falling, hit, metadata
 from harness.retrievers.minilm import packaged_embedder
+from harness.retrievers.nearest import unit
 
 
 class LlamaIndex:
@@ -38,8 +39,6 @@ class LlamaIndex:
         """Build from the corpus. Metadata stand beside the text, and are not embedded with it."""
         from llama_index.core import Document
 
-        from harness.retrievers.frameworks.llamaindex_embeddings import MiniLMEmbedding
-
         self._haystack = uuid4().hex
         documents: list[Any] = []
         self._about: dict[str, dict[str, Any]] = {}
@@ -55,7 +54,7 @@ class LlamaIndex:
         self._k = 0
         if not documents:  # of which not everything can be built
             return
-        embed = None if self._embedder is None else MiniLMEmbedding(self._embedder)
+        embed = None if self._embedder is None else _embedding(self._embedder)
         self._found = self._build(documents, embed, self._haystack)
         if not any(callable(getattr(self._found, name, None)) for name in _WAYS):
             raise TypeError(f"a {type(self._found).__name__} is no BaseRetriever and no index")
@@ -96,3 +95,27 @@ class LlamaIndex:
 
 _HIDDEN = ("excluded_embed_metadata_keys", "excluded_llm_metadata_keys")
 _WAYS = ("retrieve", "as_retriever")
+
+
+def _embedding(embedder: Embedder) -> Any:
+    """The packaged MiniLM behind the harness's cache, as LlamaIndex's model; vectors of length 1.
+
+    The class stands in here, since its base comes with LlamaIndex.
+    """
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+
+    class MiniLMEmbedding(BaseEmbedding):  # type: ignore[misc]
+        def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+            vectors: list[list[float]] = unit(embedder(texts)).tolist()
+            return vectors
+
+        def _get_text_embedding(self, text: str) -> list[float]:
+            return self._get_text_embeddings([text])[0]
+
+        def _get_query_embedding(self, query: str) -> list[float]:
+            return self._get_text_embedding(query)
+
+        async def _aget_query_embedding(self, query: str) -> list[float]:
+            return self._get_query_embedding(query)
+
+    return MiniLMEmbedding(model_name="all-MiniLM-L6-v2", embed_batch_size=128)
