@@ -16,7 +16,7 @@ from harness.statistics.betting import betting_p
 from harness.statistics.binomial import binomial_p
 from harness.statistics.sample_ratio import ALARM, sample_ratio
 from harness.statistics.sequential import mean_sequence
-from tests.abtest import traffic
+from tests.live.abtest import traffic
 
 UNITS = 4_000
 BLOCK = 250  # tests at a time, for memory

@@ -2,11 +2,12 @@
 
     python -m tests.benchmarks.matching --source PATH/locomo10.json [--half rules] [--sessions PATH]
 
-Turns are cut, mixed and rephrased (tests/matching/rewrites.py, seeded) as systems do it, and
-looked for among the turns of their conversation, or of another one, where nothing is right. The
+Turns are cut, mixed and rephrased (tests/scoring/matching/rewrites.py, seeded) as systems do it,
+and looked for among the turns of their conversation, or of another one, where nothing is right. The
 facts that LoCoMo's authors had a language model note, with the turns that each is from, are the one
-real rewriting. The rules of harness/matching were chosen on every other conversation (`--half
-rules`); what is printed is of the rest. `--sessions` names LongMemEval's file, for the times.
+real rewriting. The rules of harness/scoring/matching were chosen on every other conversation
+(`--half rules`); what is printed is of the rest. `--sessions` names LongMemEval's file, for the
+times.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tabulate import tabulate
 from harness import open_dataset
 from harness.scoring.matching import Match, Matcher, Matching, Way
 from tests.benchmarks.measure import median, timed
-from tests.matching.rewrites import KINDS, REPHRASED, Talk, Turn, words
+from tests.scoring.matching.rewrites import KINDS, REPHRASED, Talk, Turn, words
 
 SAMPLES = 60  # turns of a conversation that each kind is tried on
 FACTS = "facts by a language model"

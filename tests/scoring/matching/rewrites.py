@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
 
-from tests.matching.other_words import COMMON, SYNONYMS, THIRD_PERSON
+from tests.scoring.matching.other_words import COMMON, SYNONYMS, THIRD_PERSON
 
 
 @dataclass(frozen=True)
