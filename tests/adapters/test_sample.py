@@ -23,13 +23,6 @@ Order = Callable[[list[Document], str], list[int]]
 """Positions of a haystack's documents, best first, for a question."""
 
 
-@pytest.fixture(scope="module")
-def turns(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(tmp_path_factory.mktemp("home")))
-        return open_dataset("sample")
-
-
 def evidence(dataset: Dataset) -> dict[int, list[Document]]:
     """Evidence of every query, by the query's row; empty where there is none."""
     key = dataset.judgements()
@@ -68,20 +61,20 @@ def by(key: Callable[[Any], Any]) -> Order:
 
 
 def test_three_people_a_dozen_dated_sessions_each_and_questions_over_all_five_abilities(
-    turns: Dataset,
+    sample: Dataset,
 ) -> None:
-    assert len(turns.haystack_ids) == 3
+    assert len(sample.haystack_ids) == 3
     for haystack in range(3):
-        documents = [turns.documents[row] for row in turns.haystack_rows(haystack).tolist()]
+        documents = [sample.documents[row] for row in sample.haystack_rows(haystack).tolist()]
         dates = list({d.session: d.timestamp or 0 for d in documents}.values())
         assert len(dates) == len(set(dates)) == 12
         assert dates == sorted(dates)
         assert 300 < (as_datetime(dates[-1]) - as_datetime(dates[0])).days < 400
         assert all(6 <= n <= 10 for n in Counter(d.session for d in documents).values())
-        asked = np.flatnonzero(turns.query_haystack == haystack).tolist()
-        assert all((turns.query(row).timestamp or 0) > max(dates) for row in asked)
-    per_ability = Counter(turns.abilities.tolist())
-    assert turns.n_queries >= 72
+        asked = np.flatnonzero(sample.query_haystack == haystack).tolist()
+        assert all((sample.query(row).timestamp or 0) > max(dates) for row in asked)
+    per_ability = Counter(sample.abilities.tolist())
+    assert sample.n_queries >= 72
     assert {a for a, n in per_ability.items() if n >= 12} == set(Ability)
 
 
@@ -100,9 +93,9 @@ def test_all_evidence_stands_once_in_the_haystack_of_its_question(
         assert len({dataset.documents[row].id for row in rows}) == len(rows)
 
 
-def test_what_is_asked_of_a_memory_fits_the_evidence(turns: Dataset) -> None:
-    for row, gold in evidence(turns).items():
-        query = turns.query(row)
+def test_what_is_asked_of_a_memory_fits_the_evidence(sample: Dataset) -> None:
+    for row, gold in evidence(sample).items():
+        query = sample.query(row)
         dates, sessions = {g.timestamp for g in gold}, {g.session for g in gold}
         assert bool(gold) == bool(query.answers) == (query.ability is not Ability.ABSTENTION)
         if query.ability is Ability.KNOWLEDGE_UPDATE:
@@ -112,24 +105,24 @@ def test_what_is_asked_of_a_memory_fits_the_evidence(turns: Dataset) -> None:
 
 
 def test_an_empty_cache_gives_the_same_fingerprint_again(
-    turns: Dataset, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sample: Dataset, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = open_dataset("sample", text="dated")
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "other"))
     second = open_dataset("sample", text="dated")
     assert first.folder != second.folder
-    assert first.fingerprint == second.fingerprint != turns.fingerprint
+    assert first.fingerprint == second.fingerprint != sample.fingerprint
 
 
-def test_bm25_finds_a_good_part_and_is_far_from_perfect(turns: Dataset) -> None:
-    recall = recall_at_10(turns, okapi)
+def test_bm25_finds_a_good_part_and_is_far_from_perfect(sample: Dataset) -> None:
+    recall = recall_at_10(sample, okapi)
     abilities = [recall[a] for a in Ability if a is not Ability.ABSTENTION]
     assert 0.45 < recall["all"] < 0.75
     assert max(abilities) < 0.9
     assert max(abilities) - min(abilities) > 0.1
 
 
-def test_no_place_nor_date_nor_length_nor_speaker_gives_the_evidence_away(turns: Dataset) -> None:
+def test_no_place_nor_date_nor_length_nor_speaker_gives_the_evidence_away(sample: Dataset) -> None:
     rankers = {
         "newest": by(lambda d: (-d.timestamp, -d.position)),
         "oldest": by(lambda d: (d.timestamp, d.position)),
@@ -137,9 +130,9 @@ def test_no_place_nor_date_nor_length_nor_speaker_gives_the_evidence_away(turns:
         "newest of the user": by(lambda d: (d.speaker != "user", -d.timestamp)),
         "newest of the assistant": by(lambda d: (d.speaker == "user", -d.timestamp)),
     } | {f"turn {n} of each session": by(lambda d, n=n: d.position != n) for n in range(10)}
-    sizes = [turns.haystack_size(h) for h in turns.query_haystack.tolist()]
+    sizes = [sample.haystack_size(h) for h in sample.query_haystack.tolist()]
     chance = float(np.mean([10 / size for size in sizes]))
-    found = {name: recall_at_10(turns, order)["all"] for name, order in rankers.items()}
+    found = {name: recall_at_10(sample, order)["all"] for name, order in rankers.items()}
     assert {name: value for name, value in found.items() if value > 2 * chance} == {}
 
 
@@ -158,14 +151,14 @@ def test_the_two_text_forms_of_turns_and_sessions(home: Path) -> None:
 
 
 def test_a_local_copy_of_the_shipped_files_is_the_official_dataset(
-    turns: Dataset, home: Path, tmp_path: Path
+    sample: Dataset, home: Path, tmp_path: Path
 ) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(SHIPPED, copy, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     dataset = open_dataset("sample", source=copy)
     assert len(dataset.manifest.raw) == 3
     assert dataset.manifest.official
-    assert dataset.fingerprint == turns.fingerprint
+    assert dataset.fingerprint == sample.fingerprint
 
 
 @pytest.mark.parametrize(

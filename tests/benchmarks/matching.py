@@ -2,11 +2,12 @@
 
     python -m tests.benchmarks.matching --source PATH/locomo10.json [--half rules] [--sessions PATH]
 
-Turns are cut, mixed and rephrased (rewrites.py in tests/scoring/matching, seeded) as systems do it,
+Turns are cut, mixed and rephrased (tests/scoring/matching/rewrites.py, seeded) as systems do it,
 and looked for among the turns of their conversation, or of another one, where nothing is right. The
 facts that LoCoMo's authors had a language model note, with the turns that each is from, are the one
-real rewriting. The rules of harness/scoring/matching were chosen on every other conversation (`--half
-rules`); what is printed is of the rest. `--sessions` names LongMemEval's file, for the times.
+real rewriting. The rules of harness/scoring/matching were chosen on every other conversation
+(`--half rules`); what is printed is of the rest. `--sessions` names LongMemEval's file, for the
+times.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Commands as a user types them, in this process where that is enough, and one cache for all."""
+"""Commands as a user types them, in this process where that is enough."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,15 +21,6 @@ class Said:
 
 
 Harness = Callable[..., Said]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache folder that the tests of commands share, so that each dataset is prepared once."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from places import EXAMPLES
+
 from harness import ABTest
 
 Harness = Callable[..., Any]
@@ -56,7 +58,7 @@ def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
 
 
 def test_the_example_runs_on_the_sample(harness: Harness, tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples" / "ab_test.py"
+    example = EXAMPLES / "ab_test.py"
     done = subprocess.run(
         [sys.executable, str(example), "--readers", "200"],
         cwd=tmp_path,

@@ -13,12 +13,9 @@ from harness.dataset.prepare import open_dataset
 
 
 @pytest.fixture
-def run(harness: Callable[..., Any], tmp_path: Path) -> Path:
+def run(sample_run: Callable[..., Path]) -> Path:
     """BM25 over the sample, by turn."""
-    made = ["run", "--dataset", "sample", "--retriever", "bm25", "--out", "results", "--quiet"]
-    assert harness(*made).status == 0
-    (folder,) = (tmp_path / "results").iterdir()
-    return folder
+    return sample_run("bm25")
 
 
 def test_causes_by_ability_places_worst_queries_and_examples_are_printed(
@@ -112,12 +109,9 @@ def test_the_rules_are_printed_without_a_run_and_a_run_is_needed_for_the_rest(
 
 
 def test_a_run_in_which_nothing_is_missed_says_so(
-    harness: Callable[..., Any], tmp_path: Path
+    harness: Callable[..., Any], sample_run: Callable[..., Path]
 ) -> None:
-    made = ["run", "--dataset", "sample", "--retriever", "oracle", "--out", "best", "--quiet"]
-    assert harness(*made).status == 0
-    (folder,) = (tmp_path / "best").iterdir()
-    said = harness("analyze", folder)
+    said = harness("analyze", sample_run("oracle"))
     assert said.status == 0
     assert "0 of 119 pieces of evidence are not in the top 10" in said.out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,15 +12,10 @@ from harness.__main__ import main
 
 
 @pytest.fixture
-def runs(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+def runs(sample_run: Callable[..., Path]) -> list[str]:
     """Two runs that compare, and one that does not."""
-    out = tmp_path / "results"
-    for arguments in (["bm25"], ["bm25-okapi"], ["bm25", "--granularity", "session"]):
-        command = ["run", "--dataset", "sample", "--out", str(out), "--quiet", "--retriever"]
-        assert main([*command, *arguments]) == 0
-    capsys.readouterr()
-    found = sorted(out.glob("*-turn-*")) + sorted(out.glob("*-session-*"))
-    return [str(folder) for folder in found]
+    made = [("bm25", "turn"), ("bm25-okapi", "turn"), ("bm25", "session")]
+    return [str(sample_run(retriever, granularity)) for retriever, granularity in made]
 
 
 def test_two_runs_are_compared_query_by_query_in_every_format(

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from places import ROOT
 
 from harness.cli import parser
 from harness.dataset.catalogue import find
@@ -16,7 +17,7 @@ from harness.dataset.prepare import choose_view
 from harness.retrievers.registry import RetrieverSpec
 from harness.scoring.metrics import parse_metrics
 
-CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("*.toml"))
+CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
 
 
 def _run(harness: Callable[..., Any], *more: object) -> dict[str, Any]:

@@ -99,6 +99,9 @@ retriever = "recency"
 """
 
 
+SLOW_NIGHT = ("run", "--config", "slow.toml")
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """A folder of somebody with a list, retrievers and data of their own."""
@@ -116,15 +119,15 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begin(place: Path, *options: str, config: str = "nightly.toml") -> subprocess.Popen[str]:
-    """A night is a process of its own, which sees the files as they are then."""
-    command = [sys.executable, "-m", "harness", "run", "--config", config, *options]
+def begin(place: Path, config: str = "slow.toml") -> subprocess.Popen[str]:
+    """A night as a process of its own, which can be killed, and sees files as they are then."""
+    command = [sys.executable, "-m", "harness", "run", "--config", config]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=place, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
-def night(place: Path, *options: str, config: str = "nightly.toml") -> tuple[int, str, str]:
-    process = begin(place, *options, config=config)
+def night(place: Path) -> tuple[int, str, str]:
+    process = begin(place, "nightly.toml")
     out, err = process.communicate(timeout=120)
     return process.returncode, out, err
 
@@ -199,9 +202,11 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(place: 
     assert "files.mine.py" in out
 
 
-def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(place: Path) -> None:
+def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(
+    place: Path, harness: Callable[..., Any]
+) -> None:
     for _ in range(2):
-        night(place)
+        assert harness("run", "--config", "nightly.toml").status == 1
     lines = history(place)
     assert [line["state"] for line in lines] == ["ok", "ok", "failed", "ok", "failed"] * 2
     assert {line["of"] for line in lines} == {5}
@@ -226,7 +231,7 @@ def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(place: Path) 
 def test_what_was_compared_can_be_looked_at(
     place: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    night(place)
+    harness("run", "--config", "nightly.toml")
     (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
     night(place)
     text = (place / "runs" / "summary.md").read_text()
@@ -250,12 +255,12 @@ def wait_until_it_hangs(place: Path, process: subprocess.Popen[str]) -> None:
 
 
 def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_whole_one(
-    place: Path,
+    place: Path, harness: Callable[..., Any]
 ) -> None:
-    assert night(place, config="slow.toml")[0] == 0
+    assert harness(*SLOW_NIGHT).status == 0
     first = summary(place)
     (place / "wait").touch()
-    process = begin(place, config="slow.toml")
+    process = begin(place)
     wait_until_it_hangs(place, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
@@ -268,7 +273,7 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
     ]
     assert summary(place) == first
 
-    assert night(place, config="slow.toml")[0] == 0
+    assert harness(*SLOW_NIGHT).status == 0
     found = summary(place)
     assert (found["complete"], len(history(place))) == (True, 7)
     for system in ("bm25", "slow.py:Slow", "recency"):
@@ -279,16 +284,16 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
         )
 
 
-def test_a_killed_list_goes_on_with_resume(place: Path) -> None:
-    night(place, config="slow.toml")
+def test_a_killed_list_goes_on_with_resume(place: Path, harness: Callable[..., Any]) -> None:
+    assert harness(*SLOW_NIGHT).status == 0
     (place / "wait").touch()
-    process = begin(place, config="slow.toml")
+    process = begin(place)
     wait_until_it_hangs(place, process)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate(timeout=30)
     (place / "wait").unlink()
     killed = history(place)[-1]
-    assert night(place, "--resume", config="slow.toml")[0] == 0
+    assert harness(*SLOW_NIGHT, "--resume").status == 0
     lines = history(place)
     # The rest of that night is measured anew, though last night's folders have the same names.
     assert [(line["night"], line["system"]) for line in lines[3:]] == [
@@ -298,13 +303,13 @@ def test_a_killed_list_goes_on_with_resume(place: Path) -> None:
     assert (summary(place)["complete"], summary(place)["night"]) == (True, killed["night"])
     # Nothing is left to do: nothing is run, and the history stays as it is.
     searches = (place / "searches").read_text()
-    assert night(place, "--resume", config="slow.toml")[0] == 0
+    assert harness(*SLOW_NIGHT, "--resume").status == 0
     assert (history(place), (place / "searches").read_text()) == (lines, searches)
 
 
 def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
     (place / "wait").touch()
-    process = begin(place, config="slow.toml")
+    process = begin(place)
     wait_until_it_hangs(place, process)
     os.kill(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=30)
@@ -316,19 +321,21 @@ def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
     assert not (place / "runs" / "last").exists()
 
 
-def test_a_line_that_was_cut_off_is_dropped_with_a_word(place: Path) -> None:
-    night(place, config="slow.toml")
+def test_a_line_that_was_cut_off_is_dropped_with_a_word(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    assert harness(*SLOW_NIGHT).status == 0
     with (place / "runs" / "history.jsonl").open("ab") as file:
         file.write(b'{"version":1,"night":"20')
-    status, _, err = night(place, config="slow.toml")
-    assert (status, "cut off by a crash" in err) == (0, True)
+    told = harness(*SLOW_NIGHT)
+    assert (told.status, "cut off by a crash" in told.err) == (0, True)
     assert len(history(place)) == 6
 
 
 def test_two_lists_at_once_are_refused(place: Path, harness: Callable[..., Any]) -> None:
     (place / "runs").mkdir()
     with FileLock(place / "runs" / ".history.jsonl.lock"):
-        told = harness("run", "--config", "slow.toml")
+        told = harness(*SLOW_NIGHT)
     assert (told.status, told.err.count("\n")) == (2, 1)
     assert "another list is being run into this history" in told.err
 
@@ -337,7 +344,7 @@ def test_code_that_cannot_be_imported_costs_its_own_runs(
     place: Path, harness: Callable[..., Any]
 ) -> None:
     (place / "slow.py").write_text("class Slow(:\n")
-    told = harness("run", "--config", "slow.toml")
+    told = harness(*SLOW_NIGHT)
     assert told.status == 1
     assert [run["state"] for run in summary(place)["runs"]] == ["ok", "failed", "ok"]
     assert "slow.py, line 1" in summary(place)["failed"][0]["why"]
@@ -349,11 +356,11 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
     config = place / "slow.toml"
     text = config.read_text()
     config.write_text(f'{text}[nightly]\nhistory = "told/here"')
-    assert harness("run", "--config", "slow.toml").status == 0
+    assert harness(*SLOW_NIGHT).status == 0
     assert (place / "told" / "here" / "history.jsonl").is_file()
     assert not (place / "runs" / "history.jsonl").exists()
     config.write_text(f"{text}[nightly]\nhistory = false")
-    assert harness("run", "--config", "slow.toml", "--out", "other").status == 0
+    assert harness(*SLOW_NIGHT, "--out", "other").status == 0
     assert not (place / "other" / "history.jsonl").exists()
 
 
@@ -376,7 +383,7 @@ def test_what_is_wrong_is_said_before_anything_is_run(
     place: Path, harness: Callable[..., Any], table: str, said: str
 ) -> None:
     (place / "slow.toml").write_text(SLOW_LIST + table)
-    told = harness("run", "--config", "slow.toml")
+    told = harness(*SLOW_NIGHT)
     assert (told.status, told.err.count("\n")) == (2, 1)
     assert said in told.err
     assert not (place / "runs").exists()
@@ -405,7 +412,7 @@ def test_two_of_a_kind_are_told_apart_by_what_differs(
         params = {k1 = 2.0}
         """
     )
-    assert harness("run", "--config", "slow.toml", "--quiet").status == 0
+    assert harness(*SLOW_NIGHT, "--quiet").status == 0
     assert [(run["dataset"], run["system"]) for run in summary(place)["runs"]] == [
         (dataset, system)
         for dataset in ("sample", "sample session")
@@ -417,11 +424,11 @@ def test_a_damaged_last_time_is_said_and_mends_itself(
     place: Path, harness: Callable[..., Any]
 ) -> None:
     for _ in range(2):
-        harness("run", "--config", "slow.toml")
+        harness(*SLOW_NIGHT)
     (last,) = (place / "runs" / "last").glob("sample-bm25*")
     (last / "scores.parquet").write_bytes(b"PAR1")
-    assert harness("run", "--config", "slow.toml").status == 0
+    assert harness(*SLOW_NIGHT).status == 0
     change = of(summary(place), "sample", "bm25")["change"]
     assert (change["state"], "cannot be read" in change["reasons"][0]) == ("not comparable", True)
-    harness("run", "--config", "slow.toml")
+    harness(*SLOW_NIGHT)
     assert of(summary(place), "sample", "bm25")["change"]["state"] == "unchanged"

@@ -102,10 +102,9 @@ def test_locomo_s_table_of_reference_is_reached(
 
 
 @pytest.fixture
-def perfect(tmp_path: Path, harness: Callable[..., Any]) -> list[list[str]]:
+def perfect(sample_run: Callable[..., Path]) -> list[list[str]]:
     """The lines of a run file for `sample` with the gold alone, by the oracle."""
-    values = _json(harness("run", "--dataset", "sample", "--retriever", "oracle", "--json"))
-    lines = (Path(values["folder"]) / "rankings.trec").read_text().splitlines()
+    lines = (sample_run("oracle") / "rankings.trec").read_text().splitlines()
     return [line.split(" ") for line in lines]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from written import Fill, Fills, write
+from small import Fill, Fills, prepared
 
 from harness.dataset.columns import FILES, ContentHash
 from harness.dataset.writer import DatasetWriter
@@ -14,7 +14,7 @@ from harness.schema import Ability
 
 
 def fingerprint(folder: Path, *fills: Fill) -> str:
-    return write(folder, *fills).fingerprint
+    return prepared(folder, *fills).fingerprint
 
 
 def content(out: DatasetWriter) -> None:
@@ -52,7 +52,7 @@ def test_the_fingerprint_depends_on_the_content_and_not_on_how_it_was_cut(
 def test_the_hash_of_a_table_is_that_of_its_rows_however_they_are_batched(
     tmp_path: Path, size: int
 ) -> None:
-    dataset = write(tmp_path / "data", one_by_one)
+    dataset = prepared(tmp_path / "data", one_by_one)
     for name, schema in FILES.items():
         table = pa.ipc.open_file(dataset.folder / name).read_all()
         whole, cut = ContentHash(schema), ContentHash(schema)

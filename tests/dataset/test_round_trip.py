@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from written import Fill, write
+from small import Fill, prepared
 
 from harness.dataset.manifest import Repair
 from harness.dataset.reader import Dataset
@@ -36,7 +36,7 @@ def test_every_field_of_a_document_comes_back(tmp_path: Path) -> None:
         ]
         assert rows == [0, 1, 2]
 
-    documents = write(tmp_path / "data", fill).documents
+    documents = prepared(tmp_path / "data", fill).documents
     assert list(documents) == [whole, dated_before_1970, bare]
     assert [documents[row] for row in range(3)] == [whole, dated_before_1970, bare]
     assert documents.contents() == [whole.content, "", "only text"]
@@ -64,7 +64,7 @@ def test_every_field_of_a_query_comes_back(tmp_path: Path) -> None:
         out.haystack("h1", [])
         out.haystack("h2", [])
 
-    dataset = write(tmp_path / "data", fill)
+    dataset = prepared(tmp_path / "data", fill)
     assert [dataset.query(row) for row in range(dataset.n_queries)] == queries
     assert dataset.abilities.tolist() == ["knowledge-update", "lookup"]
     assert dataset.query_haystack.tolist() == [1, 0]
@@ -79,7 +79,7 @@ def test_haystacks_share_documents_and_may_date_them_otherwise(tmp_path: Path) -
         out.haystack("empty", [])
         out.haystack("all")
 
-    dataset = write(tmp_path / "data", fill)
+    dataset = prepared(tmp_path / "data", fill)
     assert dataset.haystack_ids == ["own dates", "other dates", "empty", "all"]
     rows = [dataset.haystack_rows(h).tolist() for h in range(4)]
     assert rows == [[3, 0, 2], [2, 0], [], [0, 1, 2, 3]]
@@ -114,7 +114,7 @@ def test_judgements_by_row_and_by_id_come_back_sorted_by_query_and_by_key(tmp_pa
         out.query("q1", "?", "all")
         out.query("q2", "?", "all")
 
-    dataset = write(tmp_path / "data", fill)
+    dataset = prepared(tmp_path / "data", fill)
     assert dataset.keys == ["default", "official"]
     assert judged(dataset) == [("q1", 1, "d1", -2), ("q2", 2, "d2", 0), ("q2", 0, "d0", 3)]
     assert judged(dataset, "official") == [("q1", 0, "d0", 1)]
@@ -133,7 +133,7 @@ def test_documents_that_carry_one_piece_of_evidence_share_its_unit(tmp_path: Pat
             out.judgement(query, 1, unit="D1:4")
             out.judgement(query, 2)
 
-    judgements = write(tmp_path / "data", fill).judgements()
+    judgements = prepared(tmp_path / "data", fill).judgements()
     a, b, c, d, e, f, g, h = judgements.unit.tolist()
     assert (a, e) == (b, f)
     assert len({a, c, d, e, g, h}) == 6
@@ -149,8 +149,8 @@ def test_a_judgement_of_a_document_that_is_not_there_is_refused_or_kept(tmp_path
         out.judgement("q", -1, document_id="known")  # the adapter knows, and has said why
 
     with pytest.raises(UsageError, match=r"1 judgements name documents .* first 'gone'"):
-        write(tmp_path / "refused", fill)
-    dataset = write(tmp_path / "kept", fill, unknown_documents="keep")
+        prepared(tmp_path / "refused", fill)
+    dataset = prepared(tmp_path / "kept", fill, unknown_documents="keep")
     assert judged(dataset) == [("q", 0, "d0", 1), ("q", -1, "gone", 1), ("q", -1, "known", 1)]
     assert [(r.count, r.examples) for r in dataset.manifest.repairs] == [(1, ["gone"])]
 
@@ -159,7 +159,7 @@ def test_a_judgement_of_a_document_that_is_not_there_is_refused_or_kept(tmp_path
 def test_a_dataset_without_judgements_or_queries_or_documents_can_be_read(
     tmp_path: Path, rows: list[int]
 ) -> None:
-    dataset = write(tmp_path / "data", lambda out: [out.document(str(i), "") for i in rows])
+    dataset = prepared(tmp_path / "data", lambda out: [out.document(str(i), "") for i in rows])
     assert len(list(dataset.documents)) == len(rows)
     assert dataset.n_queries == len(dataset.judgements()) == 0
 
@@ -181,14 +181,14 @@ def test_what_must_be_unique_is_refused_when_it_stands_twice(tmp_path: Path) -> 
         ]
     ):
         with pytest.raises(UsageError, match=message):
-            write(tmp_path / str(number), twice(what))
+            prepared(tmp_path / str(number), twice(what))
 
 
 def test_names_that_nothing_stands_behind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="query 'q' names the haystack 'none'"):
-        write(tmp_path / "haystack", lambda out: out.query("q", "?", "none"))
+        prepared(tmp_path / "haystack", lambda out: out.query("q", "?", "none"))
     with pytest.raises(UsageError, match=r"1 judgements name queries .* first 'none'"):
-        write(tmp_path / "query", lambda out: out.judgement("none", "d"))
+        prepared(tmp_path / "query", lambda out: out.judgement("none", "d"))
 
 
 def test_repairs_are_counted_whole_and_shown_by_their_first_examples(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_repairs_are_counted_whole_and_shown_by_their_first_examples(tmp_path: P
         for i in range(50):
             out.repair("an odd date: kept", f"record {i}")
 
-    (repair,) = write(tmp_path / "data", fill).manifest.repairs
+    (repair,) = prepared(tmp_path / "data", fill).manifest.repairs
     assert repair == Repair("an odd date: kept", 50, [f"record {i}" for i in range(20)])
 
 
@@ -211,7 +211,7 @@ def test_many_documents_are_read_across_batches(tmp_path: Path) -> None:
         out.judgement("q", "d69999")
         out.judgement("q", 32_768)
 
-    dataset = write(tmp_path / "data", fill)
+    dataset = prepared(tmp_path / "data", fill)
     for row in (0, 32_767, 32_768, 65_536, n - 1):
         assert dataset.documents[row] == Document(f"d{row}", f"text {row}", position=row % 9)
     assert judged(dataset) == [("q", n - 1, "d69999", 1), ("q", 32_768, "d32768", 1)]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.contract import Retriever
 from harness.runs.folder.scored import score_run
@@ -16,21 +15,6 @@ from harness.runs.plan import Settings
 from harness.runs.runner import run
 
 Ran = Callable[..., Path]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache folder that these tests share, so that each dataset is prepared once."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(folder))
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def sample(cache: Path) -> Dataset:
-    """The shipped dataset, which has every ability."""
-    return open_dataset("sample")
 
 
 @pytest.fixture(scope="session")

@@ -21,11 +21,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four runs over turns, one of them shown the key, and one over sessions."""
     out = tmp_path_factory.mktemp("board") / "results"
     sample = ["run", "--dataset", "sample", "--quiet", "--out", str(out), "--retriever"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(out.parent / "home"))
-        for retriever in ("bm25", "tfidf", "random", "oracle"):
-            assert main([*sample, retriever, "--by", HOSTILE]) == 0
-        assert main([*sample, "bm25", "--granularity", "session"]) == 0
+    for retriever in ("bm25", "tfidf", "random", "oracle"):
+        assert main([*sample, retriever, "--by", HOSTILE]) == 0
+    assert main([*sample, "bm25", "--granularity", "session"]) == 0
     assert main(["leaderboard", "--results", str(out), "--quiet"]) == 0
     return out
 

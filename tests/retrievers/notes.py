@@ -1,4 +1,4 @@
-"""A corpus of a few notes, as a retriever is shown one."""
+"""A corpus of a few notes, as a retriever is shown one; and a retriever."""
 
 from __future__ import annotations
 
@@ -43,3 +43,19 @@ def scores(retriever: Retriever, text: str, n: int) -> list[float]:
     assert found.scores is not None
     given = dict(zip(map(int, found.ids), map(float, found.scores), strict=True))
     return [given.get(i, 0.0) for i in range(n)]
+
+
+class SharedWords:
+    """What the programs in examples/ do, as a class."""
+
+    def index(self, corpus: Corpus) -> None:
+        self.words = [set(document.text.lower().split()) for document in corpus]
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        found = []
+        for query in queries:
+            asked = set(query.text.lower().split())
+            scores = [len(asked & words) for words in self.words]
+            best = sorted(range(len(scores)), key=lambda i: -scores[i])[:k]
+            found.append(Result(best, [scores[i] for i in best]))
+        return found

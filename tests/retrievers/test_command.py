@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from notes import corpus
-from test_http import EXAMPLES, SharedWords
+from notes import SharedWords, corpus
+from places import EXAMPLES
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import UsageError

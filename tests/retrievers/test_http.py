@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,37 +16,21 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from notes import corpus
+from notes import SharedWords, corpus
+from places import EXAMPLES
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
 from harness.rankings.rankings import read_rankings
-from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.contract import Question, Result
 from harness.retrievers.http import TOKEN, Http
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import SCHEMA
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.runner import run
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 Message = dict[str, Any]
 Reply = tuple[int, Message]
-
-
-class SharedWords:
-    """What the examples do, as a class."""
-
-    def index(self, corpus: Corpus) -> None:
-        self.words = [set(document.text.lower().split()) for document in corpus]
-
-    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        found = []
-        for query in queries:
-            asked = set(query.text.lower().split())
-            scores = [len(asked & words) for words in self.words]
-            best = sorted(range(len(scores)), key=lambda i: -scores[i])[:k]
-            found.append(Result(best, [scores[i] for i in best]))
-        return found
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +18,17 @@ KS = (5, 10, 25, 50)
 
 
 @pytest.fixture(scope="module")
-def summaries(
-    data: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, dict[str, Any]]]:
+def summaries(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The summary of rank_bm25's BM25Okapi over words, by granularity."""
-    folder = tmp_path_factory.mktemp("locomo")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(folder / "home"))
-        found = {}
-        for granularity in ("turn", "session"):
-            dataset = open_dataset("locomo", granularity=granularity, source=data / "locomo")
-            spec = RetrieverSpec("bm25-okapi", {"tokens": "words"})
-            path = run(dataset, spec, Settings(k=50), out=folder / "results")
-            found[granularity] = score_run(path, dataset).summary
-        found["session, all"] = score_run(path, dataset, Choices(["memory"], ks=[50])).summary
-        yield found
+    out = tmp_path_factory.mktemp("locomo")
+    found = {}
+    for granularity in ("turn", "session"):
+        dataset = open_dataset("locomo", granularity=granularity, source=data / "locomo")
+        spec = RetrieverSpec("bm25-okapi", {"tokens": "words"})
+        path = run(dataset, spec, Settings(k=50), out=out)
+        found[granularity] = score_run(path, dataset).summary
+    found["session, all"] = score_run(path, dataset, Choices(["memory"], ks=[50])).summary
+    return found
 
 
 def cells(summary: dict[str, Any], protocol: str, unit: str) -> dict[str, dict[str, Any]]:

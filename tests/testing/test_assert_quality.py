@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import harness
-from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
@@ -20,17 +19,14 @@ from harness.verdicts.gate import Rules, Threshold, gate
 
 
 @pytest.fixture(scope="module")
-def scored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+def scored(sample: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Two runs on the sample, and the scores of the first."""
     folder = tmp_path_factory.mktemp("runs")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(folder / "home"))
-        dataset = open_dataset("sample")
-        runs: dict[str, Any] = {}
-        for name in ("bm25", "random"):
-            runs[name] = run(dataset, RetrieverSpec(name, {}), out=folder, quiet=True)
-            runs[f"{name} scores"] = score_run(runs[name], dataset)
-        yield runs
+    runs: dict[str, Any] = {}
+    for name in ("bm25", "random"):
+        runs[name] = run(sample, RetrieverSpec(name, {}), out=folder, quiet=True)
+        runs[f"{name} scores"] = score_run(runs[name], sample)
+    return runs
 
 
 def cell(scores: Scores, metric: str, slice_: str = "all") -> Any:

@@ -6,34 +6,32 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
 import orjson
 import pytest
 import yaml
+from places import EXAMPLES
 
 from harness.__main__ import main
-from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
 from harness.files import read_json
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "ci"
+
+@pytest.fixture
+def good(sample_run: Callable[..., Path]) -> Path:
+    return sample_run("bm25")
 
 
 @pytest.fixture
-def good(home: Path, tmp_path: Path) -> Path:
-    return scored("bm25", tmp_path)
-
-
-def scored(retriever: str, out: Path, dataset: str = "sample", **params: object) -> Path:
-    opened = open_dataset(dataset)
-    folder = run(opened, RetrieverSpec(retriever, params), out=out)
-    score_run(folder, opened)
-    return folder
+def worse(sample_run: Callable[..., Path]) -> Path:
+    return sample_run("random")
 
 
 def rules(folder: Path, text: str) -> str:
@@ -98,9 +96,10 @@ by = {}
 
 
 def test_a_drop_fails_when_it_is_both_large_and_significant(
-    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    good: Path, worse: Path, sample: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    worse, same = scored("random", tmp_path), scored("bm25", tmp_path / "again", k1=1.21)
+    same = run(sample, RetrieverSpec("bm25", {"k1": 1.21}), out=tmp_path)
+    score_run(same, sample)
 
     def status(folder: Path, by: float) -> int:
         config = rules(tmp_path, NO_DROP.format(by))
@@ -115,9 +114,8 @@ def test_a_drop_fails_when_it_is_both_large_and_significant(
 
 
 def test_a_gate_that_nothing_could_close_is_refused(
-    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    worse = scored("random", tmp_path)
     config = rules(tmp_path, NO_DROP.format(0.01).replace("queries", "haystacks"))
     assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
     assert (
@@ -126,26 +124,25 @@ def test_a_gate_that_nothing_could_close_is_refused(
 
 
 def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
-    good: Path, tmp_path: Path
+    good: Path, sample: Dataset, tmp_path: Path
 ) -> None:
-    dataset = open_dataset("sample")
     lines = (good / "rankings.trec").read_text().splitlines(keepends=True)
-    judged = dataset.judgements()
+    judged = sample.judgements()
     gold = {
-        (dataset.query_ids[query], document)
+        (sample.query_ids[query], document)
         for query, document in zip(judged.query, judged.document_id.to_pylist(), strict=True)
     }
     rows = [tuple(line.split()) for line in lines]
     lost = next(i for i, r in enumerate(rows) if (r[0], r[2]) in gold and int(r[3]) <= 10)
     file = tmp_path / "less.trec"
     file.write_text("".join(lines[:lost] + lines[lost + 1 :]))
-    less = import_rankings(file, dataset, out=tmp_path, name="less", k=100, strict=False)
-    score_run(less, dataset)
+    less = import_rankings(file, sample, out=tmp_path, name="less", k=100, strict=False)
+    score_run(less, sample)
     config = rules(tmp_path, NO_DROP.format(0.0))
     before = import_rankings(
-        good / "rankings.trec", dataset, out=tmp_path, name="before", k=100, strict=False
+        good / "rankings.trec", sample, out=tmp_path, name="before", k=100, strict=False
     )
-    score_run(before, dataset)
+    score_run(before, sample)
     assert main(["gate", str(less), "--config", config, "--baseline", str(before)]) == 0
 
 
@@ -191,8 +188,9 @@ class Mine:
 @pytest.fixture
 def project(home: Path, tmp_path: Path) -> Path:
     """Somebody's repository with the examples copied into it."""
-    shutil.copy(EXAMPLES / "pre-commit-config.yaml", tmp_path / ".pre-commit-config.yaml")
-    gate = (EXAMPLES / "gate.toml").read_text().replace("0.60", "0.30").replace("0.50", "0.30")
+    shutil.copy(EXAMPLES / "ci" / "pre-commit-config.yaml", tmp_path / ".pre-commit-config.yaml")
+    gate = (EXAMPLES / "ci" / "gate.toml").read_text()
+    gate = gate.replace("0.60", "0.30").replace("0.50", "0.30")
     (tmp_path / "gate.toml").write_text(gate)
     (tmp_path / "mine.py").write_text(MINE.format(""))
     return tmp_path
@@ -224,7 +222,7 @@ def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out
 
 
 def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
-    workflow = yaml.safe_load((EXAMPLES / "github-workflow.yml").read_text())
+    workflow = yaml.safe_load((EXAMPLES / "ci" / "github-workflow.yml").read_text())
     steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
     assert steps[0] == "pip install memory-retrieval-harness"  # here it is installed already
     for step in steps[1:]:

@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.live.monitor import ChangeRule, Monitor, Rules, threshold
 from harness.live.monitor.alerts import Settings
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
+from harness.runs.runner import Settings as RunSettings
+from harness.runs.runner import run
 
 QRELS = {"q": {"a": 1}}
 
@@ -89,15 +93,8 @@ def test_after_a_crash_no_alarm_is_told_twice(tmp_path: Path) -> None:
     ]
 
 
-def test_a_change_against_a_run_of_the_same_labels(tmp_path: Path) -> None:
-    from harness import Settings as RunSettings
-    from harness import open_dataset, run
-    from harness.retrievers.registry import RetrieverSpec
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(tmp_path / "home"))
-        sample = open_dataset("sample")
-        folder = run(sample, RetrieverSpec("bm25"), RunSettings(k=20), out=tmp_path)
+def test_a_change_against_a_run_of_the_same_labels(sample: Dataset, tmp_path: Path) -> None:
+    folder = run(sample, RetrieverSpec("bm25"), RunSettings(k=20), out=tmp_path)
     rule = ChangeRule("recall@10", str(folder))
     with pytest.raises(UsageError, match="is not scored"):
         Monitor(labels=sample, rules=Rules(changes=(rule,)))

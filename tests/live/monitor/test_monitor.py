@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import evaluate, open_dataset
+from harness import evaluate
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.live.logs.recall import Recall
@@ -65,13 +65,6 @@ def test_means_are_those_of_evaluate(
         qrels[str(i)] = QRELS[query]
         run[str(i)] = {id_: float(-rank) for rank, id_ in enumerate(unique)}
     assert cell["metrics"] == pytest.approx(evaluate(qrels, run, list(METRICS)).means)
-
-
-@pytest.fixture(scope="module")
-def sample(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(tmp_path_factory.mktemp("home")))
-        return open_dataset("sample")
 
 
 def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> None:

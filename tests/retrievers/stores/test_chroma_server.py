@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from answers import answers
 from notes import ask, corpus
+from places import ROOT
 
 from harness.retrievers.registry import RetrieverSpec
 
@@ -91,7 +92,6 @@ def test_a_new_corpus_and_close_leave_the_collections_of_others(url: str) -> Non
 
 
 def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
-    tests = Path(__file__).parents[1]
     script = (
         "from notes import ask, corpus\n"
         "from harness.retrievers.stores.chroma import Chroma\n"
@@ -99,7 +99,8 @@ def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
         "store.index(corpus(['a boat']))\n"
         "print(len(store._client.list_collections()), *ask(store, 'boat').ids)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": f"{tests}:{os.environ.get('PYTHONPATH', '')}"}
+    notes = ROOT / "tests" / "retrievers"
+    environment = {**os.environ, "PYTHONPATH": f"{notes}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment
     )

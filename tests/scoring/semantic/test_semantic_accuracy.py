@@ -150,6 +150,11 @@ def test_chance_from_a_sample_is_that_of_the_whole() -> None:
     assert np.mean(sampled) == pytest.approx(exact, abs=4 * np.std(sampled) / np.sqrt(30))
 
 
+def same(texts: list[str]) -> np.ndarray:
+    """Every text is like every other."""
+    return np.ones((len(texts), 2))
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -157,9 +162,9 @@ def test_chance_from_a_sample_is_that_of_the_whole() -> None:
         ((["a"], [["a"]]), "retrieved_texts must be a list of lists of texts"),
         (([["a"]], [[1]]), "gold_texts must be a list of lists of texts"),
         (([["a"]], [["a"]], 0), "k must be a whole number"),
-        (([["a"]], [["a"]], 10, 0.0), "above 0 and at most 1"),
-        (([["a"]], [["a"]], 10, float("nan")), "above 0 and at most 1"),
-        (([["a"]], [["a"]], 10, "0.7"), "the threshold must be a number"),
+        (([["a"]], [["a"]], 10, 0.0, same), "above 0 and at most 1"),
+        (([["a"]], [["a"]], 10, float("nan"), same), "above 0 and at most 1"),
+        (([["a"]], [["a"]], 10, "0.7", same), "the threshold must be a number"),
         (([["a"]], [["a"]], 10, 0.7, lambda t: np.zeros((5, 2))), "must be a matrix of so many"),
         (([["a"]], [["a"]], 10, 0.7, lambda t: np.full((len(t), 2), np.nan)), "of numbers"),
     ],
@@ -172,9 +177,9 @@ def test_wrong_input_is_one_line(arguments: Any, said: str) -> None:
 
 
 def test_blank_texts_are_like_nothing_and_no_query_gives_no_number() -> None:
-    found = semantic_accuracy([[""]], [[" "]], embed=lambda texts: np.ones((len(texts), 2)))
+    found = semantic_accuracy([[""]], [[" "]], embed=same)
     assert found.means["semantic_recall@10"] == 0.0
-    nothing = semantic_accuracy([["a"]], [[]], embed=lambda texts: np.ones((len(texts), 2)))
+    nothing = semantic_accuracy([["a"]], [[]], embed=same)
     assert nothing.means["semantic_recall@10"] is None
     assert "no query has a gold text" in str(nothing)
 

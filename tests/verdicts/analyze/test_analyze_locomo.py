@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,15 +33,12 @@ class Done:
 
 
 @pytest.fixture(scope="module")
-def locomo(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Done]:
+def locomo(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Done:
     """The true LoCoMo by turn, and BM25 on it."""
-    folder = tmp_path_factory.mktemp("locomo")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(folder / "home"))
-        dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
-        made = run(dataset, BM25(), out=folder / "results")
-        score_run(made, dataset)
-        yield Done(dataset, made)
+    dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
+    made = run(dataset, BM25(), out=tmp_path_factory.mktemp("locomo"))
+    score_run(made, dataset)
+    return Done(dataset, made)
 
 
 @pytest.fixture(scope="module")

@@ -39,12 +39,10 @@ class Rewrites(BM25):
 
 
 @pytest.fixture
-def theirs(home: Path, tmp_path: Path) -> Path:
+def theirs(sample_run: Callable[..., Path], tmp_path: Path) -> Path:
     """A whole run folder that somebody sent."""
-    dataset = open_dataset("sample")
-    folder = run(dataset, "bm25", Settings(k=20, by="a group"), out=tmp_path / "theirs")
-    score_run(folder, dataset)
-    return folder
+    made = sample_run("bm25", k=20, by="a group")
+    return Path(shutil.copytree(made, tmp_path / "theirs" / made.name))
 
 
 def taken_in(folder: Path, results: Path) -> int:

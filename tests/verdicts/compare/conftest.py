@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from scored_runs import Bench
 
-from harness import open_dataset
+from harness.dataset.reader import Dataset
 
 
 @pytest.fixture(scope="session")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """The sample, prepared in a cache of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HARNESS_HOME", str(tmp_path_factory.mktemp("home")))
-        yield Bench(tmp_path_factory.mktemp("results"), open_dataset("sample"))
+def bench(sample: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """Makes runs with other settings."""
+    return Bench(tmp_path_factory.mktemp("results"), sample)
 
 
 @pytest.fixture(scope="session")
-def pair(bench: Bench) -> tuple[Path, Path]:
+def pair(sample_run: Callable[..., Path]) -> tuple[Path, Path]:
     """Two runs that compare: bm25 and a random order."""
-    return bench.bm25(), bench.run("random")
+    return sample_run("bm25"), sample_run("random")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,6 @@ import pytest
 from scipy import stats
 
 from harness.__main__ import main
-from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
@@ -24,16 +24,8 @@ BLOCK = ("memory", "turn")
 
 
 @pytest.fixture
-def sample(home: Path) -> Dataset:
-    return open_dataset("sample")
-
-
-@pytest.fixture
-def pair(sample: Dataset, tmp_path: Path) -> tuple[Path, Path]:
-    folders = [run(sample, name, out=tmp_path) for name in ("bm25", "recency")]
-    for folder in folders:
-        score_run(folder, sample)
-    return folders[0], folders[1]
+def pair(sample_run: Callable[..., Path]) -> tuple[Path, Path]:
+    return sample_run("bm25"), sample_run("recency")
 
 
 def test_evidence_and_both_rankings_stand_beside_each_other(

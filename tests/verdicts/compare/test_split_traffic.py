@@ -19,19 +19,20 @@ from harness.scoring.protocols import Choices
 from harness.verdicts.compare.compare import compare_split
 
 
-@pytest.fixture
-def split(home: Path, data: Path, tmp_path: Path) -> tuple[Path, Path]:
+@pytest.fixture(scope="module")
+def split(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """SciFact's questions dealt to two systems, as their logs would be."""
+    place = tmp_path_factory.mktemp("split")
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
     folders = []
     for part, system in enumerate(("bm25", "random")):
-        whole = run(dataset, RetrieverSpec(system), out=tmp_path / "whole")
+        whole = run(dataset, RetrieverSpec(system), out=place / "whole")
         lines = (whole / "rankings.trec").read_text().splitlines()
         queries = sorted({line.split()[0] for line in lines})[part::2]
-        log = tmp_path / f"{system}.trec"
+        log = place / f"{system}.trec"
         log.write_text("\n".join(line for line in lines if line.split()[0] in set(queries)))
         folder = import_rankings(
-            log, dataset, out=tmp_path / "runs", name=system, k=None, strict=False
+            log, dataset, out=place / "runs", name=system, k=None, strict=False
         )
         score_run(folder, dataset, Choices(missing="skip"))
         folders.append(folder)

@@ -24,10 +24,10 @@ from harness.rankings.rankings import (
     without,
     write_trec,
 )
-from harness.scoring.qrels import from_dict, read_qrels
 
 GOOD = b"q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.8 t\n"
 ZIPPED = gzip.compress(GOOD * 9000, mtime=0)
+TRUNCATED = ": cannot be read (Truncated compressed"
 JSON_FORM = 'expected {"query": id, "document": id, "score": number}'
 
 
@@ -56,8 +56,9 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
         ("a.run", GOOD + b"q\xff Q0 d 3 0.7 t\n", ", line 3: not UTF-8"),
         ("a.run", b"", ": empty; a run file has lines `query Q0"),
         ("a.run", b" \n\n", ": empty; a run file has lines `query Q0"),
-        ("a.run.gz", ZIPPED[: len(ZIPPED) // 2], ": cannot be read (Truncated compressed"),
-        ("a.run.gz", ZIPPED[:9], ": cannot be read (Truncated compressed"),
+        # Named here, since a packed file holds the time of packing and its bytes would be the name.
+        pytest.param("a.run.gz", ZIPPED[: len(ZIPPED) // 2], TRUNCATED, id="a.run.gz-half"),
+        pytest.param("a.run.gz", ZIPPED[:9], TRUNCATED, id="a.run.gz-no-header"),
         ("a.run.gz", GOOD, ": cannot be read ("),
         ("a.jsonl", b"", ": empty; a run has lines"),
         ("a.jsonl", b'{"query":"q","document":"d"}\n{"query":"q"', f", line 2: {JSON_FORM}"),
@@ -77,7 +78,7 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
             b'{"query":"1","document":"a","score":1}\n{"query":"1","document":"b"}',
             ", line 2: no score, but line 1 has one; give all or none",
         ),
-        ("a.jsonl.gz", ZIPPED[:50], ": cannot be read (Truncated compressed"),
+        pytest.param("a.jsonl.gz", ZIPPED[:50], TRUNCATED, id="a.jsonl.gz-beginning"),
         ("a.parquet", b"", ": not a readable Parquet file"),
         ("a.parquet", b"PAR1" + GOOD, ": not a readable Parquet file"),
     ],
@@ -234,51 +235,6 @@ def test_duplicates_of_many_rows_are_all_found() -> None:
     rankings = Rankings([str(i) for i in range(40)], query, column, None)
     pairs = list(zip(query.tolist(), documents, strict=True))
     assert len(duplicates(rankings)) == len(pairs) - len(set(pairs))
-
-
-# -- judgements -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        (b"q 0 d 1\nq 0 d\n", ", line 2: expected `query 0 document grade`"),
-        (b"q 0 d 1\nq 0 e high\n", ", line 2: expected `query 0 document grade`"),
-        (b"q 0 d 1\nq 0 e 0.5\n", ", line 2: expected `query 0 document grade`"),
-        (b"q 0 d\xff 1\n", ", line 1: expected `query 0 document grade`"),
-        (b"q 0 d 1\nq 0 d 2\n", ", line 2: 'd' is judged twice for query 'q', with grades 1 and 2"),
-        (b"\n", ": no judgements in it"),
-    ],
-)
-def test_a_qrels_file_that_cannot_be_read_is_refused_in_one_line_that_says_where(
-    tmp_path: Path, content: bytes, says: str
-) -> None:
-    path = tmp_path / "a.qrels"
-    path.write_bytes(content)
-    with pytest.raises(UsageError) as error:
-        read_qrels(path)
-    assert str(error.value).startswith(f"{path}{says}")
-    assert "\n" not in str(error.value)
-    for missing in (tmp_path / "none", tmp_path):
-        with pytest.raises(UsageError, match=str(missing)):
-            read_qrels(missing)
-
-
-def test_both_kinds_of_qrels_file_say_the_same(tmp_path: Path) -> None:
-    (tmp_path / "trec").write_bytes(b"q 0 d 1\r\nq 0 \xc3\xa9 -1\nr 0 d 2\nr 0 d 2\n")
-    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\nq\td\t1\nq\té\t-1\nr\td\t2\n")
-    for name in ("trec", "beir.tsv"):
-        qrels = read_qrels(tmp_path / name)
-        assert qrels.query_ids == ["q", "r"]
-        assert qrels.query.tolist() == [0, 0, 1]
-        assert qrels.document.to_pylist() == ["d", "é", "d"]
-        assert qrels.grade.tolist() == [1, -1, 2]
-
-
-@pytest.mark.parametrize("grade", [0.5, float("nan"), float("inf"), 2**40])
-def test_a_grade_that_is_none_is_refused_not_rounded(grade: Any) -> None:
-    with pytest.raises(UsageError, match="a grade that is not a whole number"):
-        from_dict({"q": {"d": grade}})
 
 
 def test_a_jsonl_file_says_what_a_dictionary_says(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small prepared datasets and rankings, made on the spot for the tests of scoring."""
+"""Small prepared datasets and rankings, made on the spot with the writer alone."""
 
 from __future__ import annotations
 
@@ -18,21 +18,25 @@ from harness.scoring.metrics import Metric
 from harness.scoring.qrels import Qrels, from_dict
 from harness.scoring.ranks import Ranked, Ties, rank_judged
 
+Fill = Callable[[DatasetWriter], object]
+Fills = list[Fill]
+
 
 def prepared(
     folder: Path,
-    fill: Callable[[DatasetWriter], object],
-    *,
+    *fills: Fill,
+    unknown_documents: str = "refuse",
     granularity: str = "turn",
     exclude_self: bool = False,
     text: str = "official",
     split: str = "test",
     name: str = "small",
 ) -> Dataset:
-    """The dataset that `fill` writes."""
+    """The dataset that the `fills` write, one after the other."""
     folder.mkdir(parents=True)
-    with DatasetWriter(folder, unknown_documents="keep") as out:
-        fill(out)
+    with DatasetWriter(folder, unknown_documents=unknown_documents) as out:
+        for fill in fills:
+            fill(out)
         out.finish()
         manifest = Manifest(
             name=name,
@@ -52,7 +56,10 @@ def prepared(
             keys=out.keys,
         )
     manifest.write(folder)
-    return Dataset(folder)
+    dataset = Dataset(folder)
+    assert dataset.manifest == manifest
+    assert manifest.matches(folder)
+    return dataset
 
 
 def one_corpus(
@@ -78,7 +85,7 @@ def one_corpus(
                 else:
                     out.judgement(id_, -1, grade, document_id=document)
 
-    return prepared(folder, fill, **view)
+    return prepared(folder, fill, unknown_documents="keep", **view)
 
 
 def lists(run: Mapping[str, Sequence[str]]) -> Rankings:

@@ -1,0 +1,40 @@
+# Everyday work. Make, since it needs no set-up of its own and every target is a line or two of shell.
+.DEFAULT_GOAL := help
+.PHONY: help setup quick test lint docs bench ci
+BIN := .venv/bin
+BENCHMARKS ?= startup overhead locomo
+
+help:  ## this list
+	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+
+.venv/made: pyproject.toml
+	python3 -m venv .venv
+	$(BIN)/pip install -q -e '.[test]'
+	touch $@
+
+.venv/made-docs: .venv/made
+	$(BIN)/pip install -q -e '.[docs]'
+	touch $@
+
+setup: .venv/made  ## an environment in .venv, made again when pyproject.toml changes
+
+quick: .venv/made  ## the tests of what is close to pure functions: below a minute
+	$(BIN)/python -m pytest tests/adapters tests/dataset tests/rankings tests/scoring tests/statistics
+
+test: .venv/made  ## all tests but those that need more than the extra [test]: some minutes
+	$(BIN)/python -m pytest
+
+lint: .venv/made  ## style, types, and which room may import which
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: .venv/made-docs  ## the site, into build/site; a broken link fails
+	$(BIN)/mkdocs build --strict
+
+bench: .venv/made  ## benchmarks of a minute each; others: make bench BENCHMARKS="monitor matching"
+	for name in $(BENCHMARKS); do $(BIN)/python -m tests.benchmarks.$$name || exit; done
+
+ci:  ## what must pass on a clean checkout: the above, and the tests that need stores, torch, a browser
+	.ci/run
