@@ -14,7 +14,7 @@ def datasets() -> str:
 
     rows = []
     for name, variant in listing():
-        size = f"{variant.bytes / 1e6:,.1f} MB" if variant.bytes else "-"
+        size = _size(variant.bytes) if variant.bytes else "-"
         views = "; ".join(
             f"{what} {', '.join(f'`{one}`' for one in values)}"
             for what, values in (
@@ -94,6 +94,10 @@ def table(heads: tuple[str, ...], rows: list[Any]) -> str:
     """A Markdown table."""
     lines = [heads, tuple("---" for _ in heads), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _size(n: int) -> str:
+    return f"{n / 1e9:.1f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"
 
 
 def _value(value: Any) -> str:

@@ -29,14 +29,14 @@ def schema(name: str) -> str:
 
 def log_names() -> str:
     """Fields of a recall and the names under which they are found in a line."""
-    fields = _module("logs/names.py").FIELDS
+    fields = _module_with("IN_DOCUMENT").FIELDS
     rows = [(f"`{name}`", _codes(paths)) for name, paths in fields.items()]
     return table(("field", "names"), rows)
 
 
 def log_document_names() -> str:
     """The same inside an object of the list of returned documents."""
-    fields = _module("logs/names.py").IN_DOCUMENT
+    fields = _module_with("IN_DOCUMENT").IN_DOCUMENT
     rows = [(f"`{name}`", _codes(paths)) for name, paths in fields.items()]
     return table(("what", "names"), rows)
 
@@ -45,10 +45,10 @@ def _codes(names: Any) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _module(place: str) -> Any:
-    """The module of the package whose file ends so, in whatever room it stands."""
-    path = next(PACKAGE.rglob(place)).relative_to(PACKAGE.parent).with_suffix("")
-    return import_module(".".join(path.parts))
+def _module_with(constant: str) -> Any:
+    """The module of the package that defines a constant, in whatever room it stands."""
+    files = (one for one in sorted(PACKAGE.rglob("*.py")) if f"\n{constant} = " in one.read_text())
+    return import_module(".".join(next(files).relative_to(PACKAGE.parent).with_suffix("").parts))
 
 
 def _object(kind: str, one: dict[str, Any]) -> Iterator[str]:

@@ -95,6 +95,8 @@ def _comment(page: Page, at: int, text: str, marks: dict[str, str]) -> None:
     if inner.startswith("status "):
         name, said = "status", inner.removeprefix("status ")
     if name not in _MARKS:
+        if name == "fmt":  # for the formatter, which takes an included file for Python
+            return
         if name not in _OF_PROSE:
             raise PageFormError(f"{page.path.name}, line {at + 1}: no mark is called {name!r}")
         page.prose[at] = text.replace("\n", " ")

@@ -8,6 +8,7 @@ import io
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 
 from harness.cli import parser
 
@@ -15,6 +16,12 @@ _OURS = re.compile(r"(?:.*/)?harness")
 _PYTHON = re.compile(r"(?:.*/)?python3?(?:\.\d+)?")
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
 _SETUP = re.compile(r"\bpip install\b|-m venv\b|\bvenv/bin/activate\b")
+
+
+@cache
+def the_parser() -> argparse.ArgumentParser:
+    """The parser of all commands, made once."""
+    return parser()
 
 
 def logical_lines(code: str) -> list[str]:
@@ -64,7 +71,7 @@ def parsed(arguments: list[str]) -> argparse.Namespace | None:
     said = io.StringIO()
     try:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
-            return parser().parse_args(arguments)
+            return the_parser().parse_args(arguments)
     except SystemExit as end:
         if end.code:
             raise ValueError(said.getvalue().strip()) from None

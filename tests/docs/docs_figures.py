@@ -21,7 +21,7 @@ _NUMBER = re.compile(
     r"(?P<percent>(?: (?:to|and) \d+)? ?(?:%|per cent))?(?!\w|\.\d)"
 )
 _ANY_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?|(?<![\w.])\.\d+")
-_VERSIONED = ("Python", "version", "BY", "NC", "SA", ">=", "Apache")
+_VERSIONED = ("Python", "version", "BY", "NC", "SA", ">=", "Apache", "SQuAD")
 _LEVELS = ("interval", "confidence", "power")  # 95% intervals, 80% power
 _WITHOUT_FILE = ("arithmetic", "definition", "the paper ")
 

@@ -10,7 +10,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from functools import cache
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import docs_commands as commands
+import docs_warm
 from docs_blocks import ROOT, Block, Page
 from docs_checks import PageError, check_line, check_unrun, compare
 from filelock import FileLock
@@ -33,23 +33,6 @@ _OTHER_FILES = {"longmemeval/s": "longmemeval/longmemeval_s_sample.json"}
 _PREPARED = {"locomo": "locomo/locomo10.json", "beir/scifact": "beir/scifact"}
 NEEDS = ("runs", "locomo", "scifact", "longmemeval", "minilm")
 _RUNS = ("bm25", "tfidf")
-
-_SESSION = """
-import json, sys, traceback
-sys.path.insert(0, "")
-names = vars(sys.modules["__main__"])
-names_before = dict(names)
-for line in sys.stdin:
-    page, at, code = json.loads(line)
-    status = 0
-    try:
-        exec(compile("\\n" * at + code, page, "exec"), names)
-    except BaseException:
-        traceback.print_exc()
-        status = 1
-    sys.stderr.flush()
-    print(f"\\n\\0{status}", flush=True)
-"""
 
 
 class PageRun:
@@ -124,11 +107,9 @@ class PageRun:
                 self._bash(Block(self.page.path, 0, "sh", command), command)
 
     def _environment(self) -> dict[str, str]:
-        strange = ("PYTEST_", "DISPLAY", "WAYLAND_DISPLAY", "OPENAI_", "HARNESS_", "COV_")
-        env = {k: v for k, v in os.environ.items() if not k.startswith(strange)}
-        env["HARNESS_HOME"] = str(self._home)
-        env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
-        return {**env, "TQDM_DISABLE": "1", "COLUMNS": "100", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+        env = docs_warm.environment()
+        env["PATH"] = f"{docs_warm.harness().parent}{os.pathsep}{env['PATH']}"
+        return env | {"HARNESS_HOME": str(self._home)}
 
     def _write(self, block: Block) -> None:
         check_unrun(block)
@@ -209,15 +190,17 @@ class PageRun:
         return f"set -a\n. {state}\n{trap if keep else ''}{code}\n"
 
     def _serve(self, block: Block, line: str) -> tuple[subprocess.Popen[bytes], Path]:
-        """Start a line in the background, and wait until it answers."""
+        """Start a line in the background, as it is, and wait until it answers."""
         self._logs += 1
         log = self.folder.parent / f"served{self._logs}.txt"
         ports = [int(a or b) for a, b in _PORT.findall(line)]
         for port in ports:
             self._lock(port)
+            if _answers(port):
+                raise PageError(f"{block}: something else listens on port {port}")
         with log.open("wb") as out:
             process = subprocess.Popen(
-                ["bash", "-c", self._script(line)],
+                ["bash", "-c", self._script(f'PATH="${{PATH#*:}}"\n{line}')],
                 cwd=self.folder,
                 env=self._env,
                 stdin=subprocess.DEVNULL,
@@ -264,7 +247,7 @@ class PageRun:
         self._uses(block.code)
         if self._python is None:
             self._python = subprocess.Popen(
-                [sys.executable, "-c", _SESSION],
+                [docs_warm.harness(), docs_warm.SESSION],
                 cwd=self.folder,
                 env=self._env,
                 stdin=subprocess.PIPE,
@@ -293,10 +276,10 @@ def _sample_runs() -> Path:
     """Run folders that pages begin with; made once a process."""
     folder = Path(tempfile.mkdtemp(prefix="harness-docs-"))
     atexit.register(shutil.rmtree, folder)
-    env = {**os.environ, "HARNESS_HOME": str(folder / "home")}
+    env = docs_warm.environment() | {"HARNESS_HOME": str(folder / "home")}
     for name in _RUNS:
         command = f"run --dataset sample --retriever {name} --quiet --out results".split()
-        subprocess.run([sys.executable, "-m", "harness", *command], cwd=folder, env=env, check=True)
+        subprocess.run([docs_warm.harness(), *command], cwd=folder, env=env, check=True)
     return folder / "results"
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+import docs_warm
 import pyarrow as pa
 import pytest
 from docs_blocks import ROOT
@@ -69,7 +69,7 @@ retriever = "mine.py:bad"
 
 
 def _harness(folder: Path, *arguments: str, status: int = 0, typed: str = "") -> None:
-    command = [sys.executable, "-m", "harness", *arguments]
+    command = [docs_warm.harness(), *arguments]
     done = subprocess.run(
         command, cwd=folder, input=typed, capture_output=True, text=True, timeout=300
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
+import docs_warm
 import pytest
 from docs_blocks import ROOT
 from docs_tables import documented
@@ -64,12 +64,11 @@ def test_every_metric_of_a_scored_run_is_on_the_page(tmp_path: Path) -> None:
     }.items():
         (own / f"{name}.jsonl").write_text(lines)
     source = ("--source", "own")
-    harness = (sys.executable, "-m", "harness")
     run = ("run", "--dataset", "labelled", *source, "--retriever", "bm25", "--quiet")
-    subprocess.run([*harness, *run], cwd=tmp_path, check=True)
+    subprocess.run([docs_warm.harness(), *run], cwd=tmp_path, check=True)
     (folder,) = (path for path in (tmp_path / "results").iterdir())
     again = ("score", str(folder), *source, "--answers", "--semantic", "--quiet")
-    subprocess.run([*harness, *again], cwd=tmp_path, check=True)
+    subprocess.run([docs_warm.harness(), *again], cwd=tmp_path, check=True)
     known = {
         name for heading in ("Of documents", *OF_TEXTS) for name in documented(METRICS, heading)
     }

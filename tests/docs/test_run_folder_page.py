@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import docs_warm
 import pyarrow.parquet as pq
 import pytest
 from docs_blocks import ROOT
@@ -53,7 +54,7 @@ def _run(folder: Path, *command: str, status: int = 0) -> None:
 
 
 def _harness(folder: Path, *arguments: str, status: int = 0) -> None:
-    _run(folder, sys.executable, "-m", "harness", *arguments, "--quiet", status=status)
+    _run(folder, str(docs_warm.harness()), *arguments, "--quiet", status=status)
 
 
 @pytest.mark.usefixtures("home", "weights")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 
 from docs_blocks import PAGES, ROOT, read
-from docs_commands import parsed
-
-from harness.cli import parser
+from docs_commands import parsed, the_parser
 
 REFERENCE = ROOT / "docs" / "reference"
 _OURS = re.compile(r"`((?:examples|configs|harness|adapters|tests/benchmarks)/[\w./-]*)`")
@@ -15,7 +13,7 @@ _GENERATED = re.compile(r"<!-- generated: command (\w+) -->")
 
 
 def _verbs() -> set[str]:
-    choices = next(a.choices for a in parser()._actions if a.dest != "help" and a.choices)
+    choices = next(a.choices for a in the_parser()._actions if a.dest != "help" and a.choices)
     assert choices is not None
     return set(choices)
 
@@ -59,7 +57,7 @@ def test_every_command_that_a_page_names_in_a_sentence_can_be_given() -> None:
                 parsed([*words, "--help"])
             except ValueError as error:
                 unknown.add(f"{path.name}: {span}: {error}")
-            known = parser().format_help() if not words else _help(words)
+            known = _help(words)
             unknown |= {
                 f"{path.name}: {span}: {word}"
                 for word in words
@@ -70,7 +68,7 @@ def test_every_command_that_a_page_names_in_a_sentence_can_be_given() -> None:
 
 def _help(words: list[str]) -> str:
     """The help of the command that the words begin with."""
-    one = parser()
+    one = the_parser()
     for word in words:
         choices = next((a.choices for a in one._actions if isinstance(a.choices, dict)), None)
         if choices is None or word not in choices:
