@@ -14,7 +14,7 @@ _FENCE = re.compile(r"( *)(`{3,}|~{3,}) *([\w.+-]*)(.*)")
 _TITLE = re.compile(r'title="([^"]+)"')
 _NAMED = re.compile(r"(?:#|//) ([\w./-]+\.(\w+))")
 _SNIPPET = re.compile(r'^( *)--8<-- "([^"]+)"$', re.M)
-_MARKS = ("not run", "not output", "status", "by hand", "needs")
+_MARKS = ("not run", "not output", "output in", "status", "by hand", "needs")
 _OF_PROSE = ("generated", "from")
 SUFFIXES = {"python": "py", "sh": "sh", "toml": "toml", "json": "json", "yaml": "yml"}
 

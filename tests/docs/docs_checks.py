@@ -10,6 +10,9 @@ import tomllib
 import docs_commands
 from docs_blocks import ROOT, Block
 
+UNKNOWN = "?"
+"""The output of a block that is not run."""
+
 
 class PageError(AssertionError):
     """A block does not do what its page says."""
@@ -49,6 +52,22 @@ def check_line(block: Block, line: str) -> bool:
             raise PageError(f"{block}: {error}") from error
         forever |= docs_commands.goes_on(arguments, options)
     return forever
+
+
+def check_output(block: Block, output: str | None) -> None:
+    """Raises PageError where the block is not what was printed: now, or into a file of old.
+
+    `output` None: nothing was run before it, and the block is an illustration.
+    """
+    if kept := block.marks.get("output in"):
+        held = set(_lines((ROOT / kept).read_text("utf-8")))
+        for line in _lines(block.code):
+            if line != "..." and line not in held:
+                raise PageError(f"{block}: not in {kept}: {line}")
+    elif output is UNKNOWN:
+        raise PageError(f"{block}: of a block that is not run: say where it is from, `output in:`")
+    elif output is not None:
+        compare(block, output)
 
 
 def compare(block: Block, output: str) -> None:

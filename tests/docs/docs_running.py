@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
-import tempfile
 import time
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import docs_commands as commands
+import docs_needs
 import docs_warm
 from docs_blocks import ROOT, Block, Page
-from docs_checks import PageError, check_line, check_unrun, compare
+from docs_checks import UNKNOWN, PageError, check_line, check_output, check_unrun
 from filelock import FileLock
 
 LIMIT = 300
@@ -28,11 +25,6 @@ LIMIT = 300
 _SHELL = ("sh", "by hand")
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:(\d+)")
 _PORT = re.compile(r"(?<![\w.:])([1-9]\d{3,4})(?!\w)|127\.0\.0\.1:(\d+)")
-# Its file here is not the published one, so a test names it where a reader need not.
-_OTHER_FILES = {"longmemeval/s": "longmemeval/longmemeval_s_sample.json"}
-_PREPARED = {"locomo": "locomo/locomo10.json", "beir/scifact": "beir/scifact"}
-NEEDS = ("runs", "locomo", "scifact", "longmemeval", "minilm")
-_RUNS = ("bm25", "tfidf")
 
 
 class PageRun:
@@ -77,11 +69,10 @@ class PageRun:
             if "not run" in block.marks:
                 self.not_run.append(f"{block}: {block.marks['not run']}")
                 check_unrun(block)
+                output = UNKNOWN
+            elif block.language == "text" and not block.file and "not output" not in block.marks:
+                check_output(block, output)
                 output = None
-            elif block.language == "text" and output is not None and not block.file:
-                if "not output" not in block.marks:
-                    compare(block, output)
-                    output = None
             elif block.file:
                 self._write(block)
             elif block.language in _SHELL:
@@ -96,15 +87,8 @@ class PageRun:
             raise PageError(f"written and used by no later block: {unused}")
 
     def _prepare(self) -> None:
-        for need in self.page.needs:
-            if need not in NEEDS:
-                raise PageError(f"{self.page.path.name}: needs {need!r}; known: {', '.join(NEEDS)}")
-        if "runs" in self.page.needs:
-            shutil.copytree(_sample_runs(), self.folder / "results")
-        for name, file in _PREPARED.items():
-            if name.rpartition("/")[2] in self.page.needs:
-                command = f"harness datasets prepare {name} --quiet --source '{self.data}/{file}'"
-                self._bash(Block(self.page.path, 0, "sh", command), command)
+        commands_before = docs_needs.supply(self.page.needs, self.folder, self.data)
+        self._bash(Block(self.page.path, 0, "sh", ""), "\n".join(commands_before))
 
     def _environment(self) -> dict[str, str]:
         env = docs_warm.environment()
@@ -142,14 +126,14 @@ class PageRun:
             if commands.is_setup(line):
                 continue
             if not forever and not line.rstrip().endswith(" &"):
-                plain.append(self._with_sources(line))
+                plain.append(self._sourced(line))
                 continue
             said.append(self._bash(block, "\n".join(plain)))
             plain = []
             background = line.rstrip().endswith(" &")
             if forever:
                 self._lock(0)
-            started = self._serve(block, self._with_sources(line.rstrip().removesuffix(" &")))
+            started = self._serve(block, self._sourced(line.rstrip().removesuffix(" &")))
             if not background:
                 stopped.append(started)
         said.append(self._bash(block, "\n".join(plain), int(block.marks.get("status", 0))))
@@ -158,13 +142,8 @@ class PageRun:
             said.append(log.read_text("utf-8"))
         return "".join(said)
 
-    def _with_sources(self, line: str) -> str:
-        if "longmemeval" not in self.page.needs or "--source" in line:
-            return line
-        for name, file in _OTHER_FILES.items():
-            place = rf"((?:--dataset[ =]|datasets \w+ )['\"]?{re.escape(name)}['\"]?)(?=\s|$)"
-            line = re.sub(place, rf"\1 --source '{self.data}/{file}'", line)
-        return line
+    def _sourced(self, line: str) -> str:
+        return docs_needs.with_sources(line, self.page.needs, self.data)
 
     def _bash(self, block: Block, code: str, status: int = 0) -> str:
         """Run lines; what they set and where they go holds for later ones, as in a terminal."""
@@ -269,18 +248,6 @@ class PageRun:
                 return text
             said.append(line)
         raise PageError(f"{block}: the interpreter ended\n{''.join(said)}")
-
-
-@cache
-def _sample_runs() -> Path:
-    """Run folders that pages begin with; made once a process."""
-    folder = Path(tempfile.mkdtemp(prefix="harness-docs-"))
-    atexit.register(shutil.rmtree, folder)
-    env = docs_warm.environment() | {"HARNESS_HOME": str(folder / "home")}
-    for name in _RUNS:
-        command = f"run --dataset sample --retriever {name} --quiet --out results".split()
-        subprocess.run([docs_warm.harness(), *command], cwd=folder, env=env, check=True)
-    return folder / "results"
 
 
 def _answers(port: int) -> bool:

@@ -81,6 +81,8 @@ n = twice(21)
         ("<!-- not run: a key -->\n```python\nprint(\n```", "never closed"),
         ("```sh\npip install '.[nothing]'\n```", "no extra [nothing]"),
         ("```sh\nsleep 0.1; exit 3 &\n```", "status 3"),
+        ("<!-- not run: slow -->\n```sh\na\n```\n\n```text\n1\n```", "not run: say where"),
+        ("<!-- output in: LICENSE -->\n```text\nno such line\n```", "not in LICENSE"),
         ("<!-- needs: nothing -->\n```sh\ntrue\n```", "needs 'nothing'"),
     ],
 )
