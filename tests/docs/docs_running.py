@@ -77,7 +77,8 @@ class PageRun:
                 self._write(block)
             elif block.language in _SHELL:
                 said = self._sh(block)
-                output = said if block.language == "sh" else output
+                # What is done by hand stands in for a block of which nothing was run.
+                output = said if block.language == "sh" else output or said
             elif block.language == "python":
                 output = self._py(block)
             else:

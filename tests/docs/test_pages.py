@@ -10,7 +10,7 @@ from docs_blocks import PAGES, ROOT, read
 from docs_checks import PageError
 from docs_running import PageRun
 
-ALSO: tuple[Path, ...] = ()
+ALSO = (ROOT / "README.md",)
 """Pages outside docs/ that are held to the same."""
 
 
