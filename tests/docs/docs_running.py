@@ -187,6 +187,8 @@ class PageRun:
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # What is started in the background of a script inherits that Ctrl-C is ignored.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self._served.append((process, log))
         self._wait(block, process, log, ports)
