@@ -27,8 +27,9 @@ def _value(name: str) -> Any:
 
 
 def test_every_public_name_is_on_one_page() -> None:
-    public = {f"harness.{name}" for name in harness.__all__}
-    public |= {f"harness.testing.{name}" for name in harness.testing.__all__}
+    public = {f"harness.testing.{name}" for name in harness.testing.__all__}
+    of_testing = [_value(name) for name in public]  # `harness` exports one of them too
+    public |= {f"harness.{n}" for n in harness.__all__ if getattr(harness, n) not in of_testing}
     named = _named()
     assert set(named) <= public
     assert len(named) == len(set(named))
