@@ -39,6 +39,7 @@ def mean(values: Values) -> float | None:
 
 def unit(vectors: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Rows of length 1; a row of zeros stays so."""
+    vectors = np.asarray(vectors)
     length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit_: npt.NDArray[Any] = vectors / np.where(length > 0, length, 1)
-    return unit_
+    scaled: npt.NDArray[Any] = vectors / np.where(length > 0, length, 1)
+    return scaled
