@@ -16,8 +16,15 @@ ALSO = (ROOT / "README.md",)
 
 @pytest.mark.parametrize(
     "path",
-    [path for path in (*PAGES, *ALSO) if read(path).blocks],
-    ids=lambda path: str(path.relative_to(ROOT)),
+    [
+        pytest.param(
+            path,
+            id=str(path.relative_to(ROOT)),
+            marks=[pytest.mark.docs] if path.parent.name == "how-to" else [],
+        )
+        for path in (*PAGES, *ALSO)
+        if read(path).blocks
+    ],
 )
 def test_the_blocks_of_a_page_run_and_print_what_it_shows(
     path: Path,
