@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -172,6 +172,13 @@ def tables(path: Path, values: Mapping[str, Any], name: str) -> list[dict[str, A
     if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
         raise UsageError(f"--config {path}: {name} must be tables: [[{name}]]")
     return found
+
+
+def known_keys(path: Path, values: Mapping[str, Any], known: Sequence[str]) -> None:
+    """Raises UsageError, with the file and the near names, for the first key that is not known."""
+    for key in values:
+        if key not in known:
+            raise UsageError(f"--config {path}: unknown key {key!r}{near(key, list(known))}")
 
 
 def fields_of(path: Path, kind: Any, row: Mapping[str, Any], **given: Any) -> dict[str, Any]:

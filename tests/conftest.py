@@ -19,7 +19,8 @@ from harness.dataset.reader import Dataset
 from harness.retrievers.minilm import PACKAGED
 from harness.retrievers.models import packaged
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings, run
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 
 # Many containers ask Python to keep no compiled code. The tests start more than a hundred
 # processes, each of which would compile the harness for itself; so would every worker its tests.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.verdicts.board.entries import embedders
-
 Line = tuple[str, str]
 """A title, and what is said."""
 
@@ -103,6 +101,8 @@ def _times(record: dict[str, Any]) -> Line | None:
 
 def _embeddings(record: dict[str, Any]) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
+    from harness.verdicts.board.entries import embedders  # knows all of scoring
+
     reported = embedders(record.get("reported_by_the_system", []))
     asked = sum(one["texts_asked"] for one in reported)
     if not asked:

@@ -78,7 +78,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
     found, notes = semantic_of_files(
         path,
         Path(options.expected),
-        model=minilm(),
+        find_model=minilm,
         ks=ks,
         threshold=least,
         missing=options.missing or "zero",

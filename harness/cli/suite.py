@@ -191,18 +191,17 @@ def table(done: list[Done]) -> str:
     """One line a run: its leading metrics over everything scored, and its times."""
     from tabulate import tabulate
 
-    from harness.scoring.scores import main_block
+    from harness.scoring.scores import MAIN, main_block
 
-    shown = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
     lines = []
     for one in done:
         line: list[Any] = [one.dataset, one.retriever]
         if one.summary is None or one.record is None:
-            lines.append([*line, "failed", "", *("-" for _ in shown), "-", "-"])
+            lines.append([*line, "failed", "", *("-" for _ in MAIN), "-", "-"])
             continue
         block = main_block(one.summary["protocols"])
         cells = block["slices"].get("all", {}).get("metrics", {}) if block else {}
-        values = [cells.get(metric, {}).get("value") for metric in shown]
+        values = [cells.get(metric, {}).get("value") for metric in MAIN]
         measured = one.record.get("measured", {})
         index = measured.get("index", {}).get("seconds")
         search = (measured.get("search_ms") or {}).get("p50")
@@ -216,5 +215,5 @@ def table(done: list[Done]) -> str:
                 "-" if search is None else f"{search:.1f}",
             ]
         )
-    headers = ["dataset", "system", "unit", "n", *shown, "index s", "p50 ms"]
+    headers = ["dataset", "system", "unit", "n", *MAIN, "index s", "p50 ms"]
     return str(tabulate(lines, headers, disable_numparse=True))

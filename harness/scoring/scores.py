@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Block = Mapping[str, Any]
 """One protocol at one unit, as it stands in `summary["protocols"]`."""
 
-_SHOWN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
+MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
+"""The metrics that a run is read by in one line, where they were scored."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -102,7 +103,7 @@ class Scores:
             return f"<{head}: nothing could be scored>"
         main = self._block("")
         cells = main["slices"].get("all", {"metrics": {}})["metrics"]
-        names = [name for name in _SHOWN if name in cells] or list(cells)[:4]
+        names = [name for name in MAIN if name in cells] or list(cells)[:4]
         shown = "  ".join(f"{name} {_digits(cells[name]['value'])}" for name in names)
         n = main["slices"].get("all", {"n": 0})["n"]
         others = [name for name in self.protocols if name != _name(main)]

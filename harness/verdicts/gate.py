@@ -34,7 +34,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from harness.errors import UsageError, near
-from harness.files import disk_errors, fields_of, read_toml, tables, write_bytes
+from harness.files import disk_errors, fields_of, known_keys, read_toml, tables, write_bytes
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
 from harness.statistics.power import PairedPower
@@ -87,9 +87,7 @@ class Rules:
         """Raises UsageError for a file that is missing, broken or asks for nothing."""
         values = read_toml(path, "--config")
         known = ("at_least", "at_most", "no_drop", "baseline", "failed", "alpha", "over")
-        for key in values:
-            if key not in known:
-                raise UsageError(f"--config {path}: unknown key {key!r}{near(key, list(known))}")
+        known_keys(path, values, known)
         thresholds = [
             _row(path, Threshold, row, above=name == "at_least")
             for name in ("at_least", "at_most")

@@ -104,7 +104,7 @@ def retrieved(turns: Dataset, dataset: Dataset, what: str) -> None:
     )
     model = minilm()
     for threshold in THRESHOLDS:
-        accuracy = measured(asked, haystacks, (K,), threshold, model)
+        accuracy = measured(asked, haystacks, (K,), threshold, lambda: model)
         values = accuracy.per_query[f"semantic_recall@{K}"]
         both = ~(np.isnan(values) | np.isnan(ids))
         r = correlations(values[both], ids[both], turns.query_haystack[both])["pearson"]

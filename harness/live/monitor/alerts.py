@@ -35,8 +35,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, near
-from harness.files import fields_of, read_toml, tables
+from harness.errors import UsageError
+from harness.files import fields_of, known_keys, read_toml, tables
 from harness.scoring.metrics import Metric
 
 RATES = ("no_result", "abstained", "failed", "false_evidence")
@@ -140,9 +140,7 @@ class Settings:
         """Raises UsageError for a file that is missing, broken or has unknown keys."""
         values = read_toml(path, "--config")
         known = ["window", "metrics", "bucket", "at_least", "at_most", "change", "log"]
-        for key in values:
-            if key not in known:
-                raise UsageError(f"--config {path}: unknown key {key!r}{near(key, known)}")
+        known_keys(path, values, known)
         thresholds = [
             _row(path, Threshold, row, above=name == "at_least")
             for name in ("at_least", "at_most")

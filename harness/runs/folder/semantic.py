@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -27,7 +28,6 @@ from harness.scoring.semantic.accuracy import (
     Asked,
     Haystacks,
     SemanticAccuracy,
-    check_threshold,
     measured,
     one_haystack,
     sample_of,
@@ -76,7 +76,6 @@ def semantic_accuracy(
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
-    check_threshold(threshold)  # before a model is looked for
     for name, lists in (("retrieved_texts", retrieved_texts), ("gold_texts", gold_texts)):
         if isinstance(lists, str) or any(
             isinstance(one, str) or not all(isinstance(text, str) for text in one) for one in lists
@@ -92,8 +91,8 @@ def semantic_accuracy(
     ]
     if haystack is None:
         haystack = list(dict.fromkeys(text for texts in retrieved_texts for text in texts))
-    used = minilm() if embed is None else Model(model or "a model of your own", "", embed)
-    return measured(asked, one_haystack(haystack, k), (k,), threshold, used)
+    find = minilm if embed is None else partial(Model, model or "a model of your own", "", embed)
+    return measured(asked, one_haystack(haystack, k), (k,), threshold, find)
 
 
 def semantic_of_run(
@@ -102,7 +101,6 @@ def semantic_of_run(
     answered: Answered,
     choices: Choices,
     threshold: float,
-    model: Model | None = None,
 ) -> tuple[dict[str, Any], pa.Table]:
     """The `semantic` section of scores.json, and the values of each query.
 
@@ -132,7 +130,7 @@ def semantic_of_run(
         dataset.documents.contents(dataset.haystack_rows(h)[some]) for h, some in enumerate(rows)
     ]
     sampled = any(len(some) < size for some, size in zip(rows, sizes, strict=True))
-    found = measured(asked, Haystacks(texts, sampled), ks, threshold, model or minilm())
+    found = measured(asked, Haystacks(texts, sampled), ks, threshold, minilm)
     by_id = {
         f"{name}@{k}": np.where(answered.counted & counted, Metric(name, k)(ranked), np.nan)
         for name in BY_ID.values()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,10 +111,15 @@ def measured(
     haystacks: Haystacks,
     ks: tuple[int, ...],
     threshold: float,
-    model: Model,
+    find_model: Callable[[], Model],
 ) -> SemanticAccuracy:
-    """Semantic accuracy of queries against their haystacks; a distinct text is embedded once."""
+    """Semantic accuracy of queries against their haystacks; a distinct text is embedded once.
+
+    `find_model` is called when the threshold is known to be one, so that a wrong call is told
+    before a model that is missing.
+    """
     check_threshold(threshold)
+    model = find_model()
     sample = haystacks.texts
     judged = [bool(one.gold) for one in asked]
     wanted = (t for one, use in zip(asked, judged, strict=True) if use for t in one.returned)

@@ -7,7 +7,7 @@ Both hold a line for each query: `{"query": id or text, "texts": [...]}`; what w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,15 @@ def semantic_of_files(
     *,
     ks: tuple[int, ...],
     threshold: float,
-    model: Model,
+    find_model: Callable[[], Model],
     missing: str = "zero",
     strict: bool = False,
 ) -> tuple[dict[str, Any], list[str]]:
     """The `semantic` section, not checked against ids, and what is odd about the files.
 
     Chance is what random texts of everything that was returned score. A query that was not answered
-    counts 0, or is left out with `missing` "skip". Raises UsageError for files of another shape,
+    counts 0, or is left out with `missing` "skip". `find_model` is called once the files have been
+    read and checked. Raises UsageError for files of another shape,
     for those that share no query, and, when `strict`, for anything odd.
     """
     wanted, found = read_expected(expected), read_returned(returned)
@@ -103,7 +104,7 @@ def semantic_of_files(
         gold = [] if query in skipped else one.texts
         asked.append(Asked(found.get(query, [])[: max(ks)], gold, range(len(gold)), len(gold)))
     haystack = list(dict.fromkeys(text for texts in found.values() for text in texts))
-    accuracy = measured(asked, one_haystack(haystack, max(ks)), ks, threshold, model)
+    accuracy = measured(asked, one_haystack(haystack, max(ks)), ks, threshold, find_model)
     n = len(asked)
     abilities = np.array([one.ability for one in wanted.values()], dtype=str)
     masks = {"all": np.ones(n, bool)}

