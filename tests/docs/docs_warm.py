@@ -115,6 +115,9 @@ def _run(connection: socket.socket) -> int:
     os.chdir(place)
     os.environ.clear()
     os.environ.update(env)
+    # Read by an interpreter when it starts, and this one has started.
+    said = env.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path += [one for one in said if one and one not in sys.path]
     try:
         status = _session() if arguments == [SESSION] else _command(arguments)
     except SystemExit as end:

@@ -18,7 +18,9 @@ def heading(plan: Plan, how: str, first: float | None, last: float | None) -> st
         start, end = (
             datetime.fromtimestamp(t, UTC).strftime("%Y-%m-%d %H:%M") for t in (first, last)
         )
-        when = f", {start} UTC" if start == end else f", {start} to {end} UTC"
+        if start[:10] == end[:10]:
+            end = end[11:]  # the day is said once
+        when = f", {start} UTC" if start.endswith(end) else f", {start} to {end} UTC"
     return f"A/B test {plan.name}: a = {plan.a}, b = {plan.b}, {how}{when}"
 
 
