@@ -32,13 +32,14 @@ _EQUAL = 1e-12
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """`a` minus `b` in one metric, over the observations that both have.
+    """`b` minus `a` in one metric, over the observations that both have.
 
-    `difference` is their mean difference with its interval, `test` the randomisation test of it.
-    `effect_size` is Cohen's d_z: mean difference over the standard deviation of differences, NaN
-    where that is 0; with clusters the same number, over observations: it describes how large a
-    difference is beside their spread, and no inference rests on it. `won`, `lost` and `tied` count
-    observations; `unpaired` those that one of the two lacks, which are left out.
+    `a` is the old system and `b` the new: above 0 is an improvement. `difference` is their mean
+    difference with its interval, `test` the randomisation test of it. `effect_size` is Cohen's d_z:
+    mean difference over the standard deviation of differences, NaN where that is 0; with clusters
+    the same number, over observations: it describes how large a difference is beside their spread,
+    and no inference rests on it. `won` (by `b`), `lost` and `tied` count observations; `unpaired`
+    those that one of the two lacks, which are left out.
     """
 
     mean_a: float
@@ -95,7 +96,7 @@ def compare_paired(
 
 
 def outcomes(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
-    """1 where `a` wins, 0 where they tie, -1 where it loses, NaN where one has no value."""
+    """1 where `b` wins, 0 where they tie, -1 where it loses, NaN where one has no value."""
     return _outcomes(_paired(a, b)[2])
 
 
@@ -107,7 +108,7 @@ def _paired(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Values, Values, Values]
     first, second = as_columns(a), as_columns(b)
     if first.shape != second.shape:
         raise ValueError(f"pairs need the same shape, not {first.shape} and {second.shape}")
-    differences = first - second
+    differences = second - first
     return first, second, np.where(np.abs(differences) <= _EQUAL, 0.0, differences)
 
 
@@ -154,8 +155,9 @@ class Equivalence:
 def paired_t(
     a: npt.ArrayLike, b: npt.ArrayLike, clusters: npt.ArrayLike | None = None
 ) -> list[TestResult]:
-    """Student's paired t test, one result a metric; with clusters, on the cluster-robust error.
+    """Student's paired t test of `a` less `b`, one result a metric.
 
+    With clusters it is that of the cluster-robust error.
     t = mean difference / standard error, with the degrees of freedom of `Units`: units - 1 where
     all have one size. NaN for fewer than two units and where all differences are equal. SciPy's
     ttest_rel is the same without clusters, of which it takes none.
@@ -200,7 +202,7 @@ def equivalence(
 
     One result a metric, for differences from -1 to 1. The bounds are not t's: where few pairs
     differ, nearly all of them in one direction, t took systems that differ by exactly `margin` for
-    equivalent in up to 21% of samples (`tests/benchmarks/coverage.md`). What `a` gains and what it
+    equivalent in up to 21% of samples (`tests/benchmarks/coverage.md`). What `b` gains and what it
     loses are two means between 0 and 1, each with its Korn-Graubard bound, and the difference of
     two has its bound from theirs: the square-and-add method of Newcombe (1998) and Donner and Zou
     (2012), with their correlation.
@@ -291,7 +293,7 @@ def _one_sided(upper: Callable[[float], float], margin: float) -> float:
 def _spread(
     a: npt.ArrayLike, b: npt.ArrayLike, clusters: npt.ArrayLike | None
 ) -> list[tuple[float, float, float]]:
-    """(mean difference, standard error, degrees of freedom) of each metric."""
-    units = units_of(_paired(a, b)[2], clusters)
+    """(mean of a less b, standard error, degrees of freedom) of each metric."""
+    units = units_of(_paired(b, a)[2], clusters)
     columns = (units.means, units.standard_errors, units.degrees)
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -142,7 +142,7 @@ def _report_drops(
     checks = []
     for name, one, p in zip(metrics, found, adjusted, strict=True):
         title = f"{name}{f' ({ability})' if ability else ''} not below the baseline by {allowed:g}"
-        fell = one.difference.value
+        fell = 0.0 - one.difference.value
         n = one.difference.n
         if not n:
             said = "not measurable: no case has a value in both reports"

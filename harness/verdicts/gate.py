@@ -225,7 +225,6 @@ def _no_drop(
         )
     pair = cell.pairs[0]
     found = pair.found
-    # The comparison is baseline against run: what fell is above 0 there.
     fell = cell.means[0].value - cell.means[1].value
     passed = not (fell > rule.by and pair.shown)
     said = (

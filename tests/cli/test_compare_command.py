@@ -24,7 +24,7 @@ def test_two_runs_are_compared_query_by_query_in_every_format(
     assert main(["compare", *runs[:2]]) == 0
     table = capsys.readouterr().out
     assert "what differs:" in table
-    assert "A - B" in table
+    assert "B - A" in table
     assert "independent: 3 haystacks" in table
     assert "not the same as none" in table
     assert main(["compare", *runs[:2], "--format", "markdown", "--metrics", "recall@10"]) == 0
@@ -34,7 +34,7 @@ def test_two_runs_are_compared_query_by_query_in_every_format(
     assert main(["compare", *runs[:2], "--format", "csv", "--metrics", "recall@10"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     row = next(r for r in rows if r["slice"] == "all" and r["unit"] == "turn")
-    difference = float(row["mean_a"]) - float(row["mean_b"])
+    difference = float(row["mean_b"]) - float(row["mean_a"])
     assert float(row["difference"]) == pytest.approx(difference, abs=1e-12)
     assert int(row["won"]) + int(row["lost"]) + int(row["tied"]) == int(row["n"])
 
@@ -49,7 +49,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference_and_shown_apa
     assert main(["compare", runs[0], runs[2], "--anyway"]) == 0
     shown = capsys.readouterr().out
     assert "do NOT compare" in shown
-    assert "A - B" not in shown
+    assert "B - A" not in shown
 
 
 def test_an_unknown_metric_or_folder_is_one_line(

@@ -131,7 +131,7 @@ def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dat
     first, second = (one["recall@10"] for one in block["values"])
     difference = block["difference"]["recall@10"]
     for a, b, d in zip(first, second, difference, strict=True):
-        assert d is None if a is None or b is None else d == pytest.approx(a - b, abs=1e-4)
+        assert d is None if a is None or b is None else d == pytest.approx(b - a, abs=1e-4)
     pair = data["blocks"][data["main"]]["pairs"]["all"]["recall@10"]
     known = [d for d in difference if d is not None]
     counts = [sum(d > 0 for d in known), sum(d < 0 for d in known), sum(d == 0 for d in known)]

@@ -139,9 +139,9 @@ def test_two_runs_are_side_by_side_with_won_lost_and_tied(page_of_two: Path) -> 
         words = page.locator("#figure .verdict").inner_text()
         won, lost, tied = map(int, re.search(r"won (\d+), lost (\d+), tied (\d+)", words).groups())
         for value, n in (("won", won), ("lost", lost), ("tied", tied)):
-            choice(page, "A against B").select_option(value)
+            choice(page, "B against A").select_option(value)
             assert said(page) == n
-        choice(page, "A against B").select_option("won")
+        choice(page, "B against A").select_option("won")
         assert all("+" in row for row in rows(page))
         page.locator(".rows button.open").first.click()
         assert page.locator("#question ol").count() == 2

@@ -39,8 +39,17 @@ def test_questions_to_one_conversation_are_one_unit_of_the_interval(
         (expected,) = mean_intervals(values[chosen], haystacks[chosen], bounds=(0, 1))
         found = block["slices"][name]["metrics"]["recall@5"]["interval"]
         assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
-        assert (found["method"], found["units"], found["over"]) == ("t", 10, "haystacks")
-        assert found["rough"] == "only 10 clusters"
+        assert (found["method"], found["units"], found["over"]) == (
+            "korn-graubard",
+            10,
+            "haystacks",
+        )
+        assert found["rough"] == expected.note
+        assert found["effective"] == pytest.approx(expected.effective, abs=0.005)
+        once = block["slices"][name]["metrics"]["recall@5"]["over_haystacks"]
+        each = [values[chosen][haystacks[chosen] == one] for one in set(haystacks[chosen])]
+        assert once["value"] == pytest.approx(np.mean([np.nanmean(of) for of in each]))
+        assert once["low"] < once["value"] < once["high"]
 
 
 def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Dataset, tmp_path: Path) -> None:
@@ -65,7 +74,7 @@ def test_one_collection_for_all_questions_is_no_cluster(
     cell = scored(dataset, tmp_path).summary["protocols"][0]["slices"]["all"]["metrics"]["recall@5"]
     interval = cell["interval"]
     assert (interval["method"], interval["units"], interval["over"]) == (
-        "bootstrap",
+        "korn-graubard",
         300,
         "queries",
     )

@@ -55,17 +55,17 @@ def test_everything_of_a_comparison_by_hand() -> None:
     a = [1.0, 0.5, 1.0, 1.0, np.nan, 0.0, np.nan]
     b = [0.0, 0.5, 0.5, 0.0, 1.0, 0.5, np.nan]
     [found] = compare_paired(a, b, bounds=(-1, 1))
-    differences = np.array([1.0, 0.0, 0.5, 1.0, -0.5])
-    assert (found.won, found.lost, found.tied, found.unpaired) == (3, 1, 1, 1)
+    differences = np.array([-1.0, 0.0, -0.5, -1.0, 0.5])  # the new less the old
+    assert (found.won, found.lost, found.tied, found.unpaired) == (1, 3, 1, 1)
     assert (found.mean_a, found.mean_b) == pytest.approx((0.7, 0.3))
-    assert found.difference.value == pytest.approx(0.4)
+    assert found.difference.value == pytest.approx(-0.4)
     assert found.difference.n == 5
-    assert found.effect_size == pytest.approx(0.4 / differences.std(ddof=1))
-    low, high = stats.t.interval(0.95, 4, 0.4, stats.sem(differences))
-    assert (found.difference.low, found.difference.high) == pytest.approx((low, min(high, 1)))
+    assert found.effect_size == pytest.approx(-0.4 / differences.std(ddof=1))
+    low, high = stats.t.interval(0.95, 4, -0.4, stats.sem(differences))
+    assert (found.difference.low, found.difference.high) == pytest.approx((max(low, -1), high))
     # Of 1, .5, 1, -.5 with any signs, sums of 2 or more: 3, 2, 2 and their mirror images of 16.
     assert found.test.p == 6 / 16
-    assert outcomes(a, b)[:, 0].tolist()[:4] == [1, 0, 1, 1]
+    assert outcomes(a, b)[:, 0].tolist()[:4] == [-1, 0, -1, -1]
     assert np.isnan(outcomes(a, b)[4:, 0]).tolist() == [True, False, True]
 
 
@@ -151,7 +151,7 @@ def test_the_paired_t_test_of_students_own_data_is_rs() -> None:
     """What R prints for t.test(extra ~ group, data = sleep, paired = TRUE)."""
     [mine] = paired_t(FIRST, SECOND)
     assert (round(mine.statistic, 4), mine.df, round(mine.p, 6)) == (-4.0621, 9, 0.002833)
-    [compared] = compare_paired(FIRST, SECOND)
+    [compared] = compare_paired(SECOND, FIRST)
     low, high = compared.difference.low, compared.difference.high
     assert (round(low, 7), round(high, 7)) == (-2.4598858, -0.7001142)
 

@@ -145,6 +145,7 @@ def test_what_is_allowed_but_worth_knowing_is_noted(plugin: Path) -> None:
     assert states(f"{plugin}:Folds")["duplicate texts"] == NOTED
 
 
+@pytest.mark.usefixtures("weights")
 @pytest.mark.parametrize("name", ["bm25", "bm25-okapi", "tfidf", "hybrid", "recency", "random"])
 def test_what_comes_with_the_harness_passes(name: str, home: Path) -> None:
     assert name in BUILT_IN

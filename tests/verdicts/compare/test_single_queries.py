@@ -105,7 +105,8 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     score_run(same, sample)
     assert main(["compare", *map(str, pair)]) == 0
     said = capsys.readouterr().out
-    assert "no difference can be shown here: 3 haystacks allow no p below 0.25" in said
+    assert "no difference can be shown here: of 3 haystacks no p is below 0.25" in said
+    assert "`--over queries` tests 65 questions instead of 3 haystacks" in said
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
     said = capsys.readouterr().out
