@@ -128,7 +128,7 @@ def test_a_comparison_is_asked_by_metric_and_slice(folders: list[Path], scores: 
     cell = comparison["recall@10"]
     assert cell.means[0].value == pytest.approx(scores["recall@10"], abs=1e-12)
     means = [mean.value for mean in cell.means]
-    assert cell.pairs[0].found.difference.value == pytest.approx(means[0] - means[1], abs=1e-12)
+    assert cell.pairs[0].found.difference.value == pytest.approx(means[1] - means[0], abs=1e-12)
     assert comparison["recall@10", "temporal"].slice == "temporal"
     with pytest.raises(UsageError, match="no metric 'recall@11' over 'all'"):
         comparison["recall@11"]

@@ -242,7 +242,7 @@ def test_what_was_compared_can_be_looked_at(
     assert "files.mine.py" in told.out
     assert "evidence" in told.out
     change = of(summary(place), "sample", "mine.py:Mine")["metrics"]["all"]["recall@10"]["change"]
-    assert f"{-change['difference']:+.4f}" in told.out
+    assert f"{change['difference']:+.4f}" in told.out
 
 
 def wait_until_it_hangs(place: Path, process: subprocess.Popen[str]) -> None:
