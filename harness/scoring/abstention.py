@@ -56,8 +56,8 @@ def abstention(
         "auroc": auroc(sure[~unanswerable], sure[unanswerable]),
         "at_threshold": precision_recall_f1(abstained, unanswerable)
         | {"false_evidence_rate": mean((~abstained[unanswerable]).astype(float))},
-        "fold_rule": f"{len(np.unique(folds))} folds, {_rule(haystack)}, threshold of best F1 on the "
-        "other folds",
+        "fold_rule": f"{len(np.unique(folds))} folds, {_rule(haystack)}, "
+        "threshold of best F1 on the other folds",
         "aurc": float(curve.mean()),
         "risk_coverage": [
             {"coverage": c, "risk": float(curve[max(0, round(c * len(curve)) - 1)])}
