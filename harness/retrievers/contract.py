@@ -178,7 +178,7 @@ class Corpus(Sequence[Document]):
 
     @property
     def handles(self) -> list[str]:
-        """Handle of each document; random, and new for every haystack."""
+        """Handle of each document; random, and in no other haystack of the run."""
         return [handle(number) for number in self._numbers.tolist()]
 
     @property

@@ -14,6 +14,7 @@ from typing import Any
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, read_json, write_json
+from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
@@ -51,6 +52,7 @@ def run(
     under_test = _under_test(retriever)
     named = isinstance(under_test, RetrieverSpec)
     built = under_test.build(settings.seed) if isinstance(under_test, RetrieverSpec) else under_test
+    sees_answer_key = is_oracle(built)
     batch_size = _batch_size(settings, built)
     about = retriever_record(under_test)
     if isinstance(revision := getattr(built, "revision", None), str):
@@ -112,7 +114,7 @@ def run(
                 "retriever": {
                     **about,
                     "ids": "dataset" if getattr(built, "own_ids", False) else "handles",
-                    "sees_answer_key": bool(getattr(built, "sees_answer_key", False)),
+                    "sees_answer_key": sees_answer_key,
                 },
                 "settings": {
                     "k": k,

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
+from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Hit, Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.reports import FAILURES, counts, reported, trace, well_formed
@@ -146,8 +147,8 @@ class Worker:
         retriever = bench.retriever
         questions = [bench.view.question(query) for query in queries]
         k = self._k + 1 if self._exclude_self else self._k
-        if getattr(retriever, "sees_answer_key", False):
-            retriever.reveal([_gold(bench, query) for query in queries])  # type: ignore[attr-defined]
+        if type(retriever) is Oracle:
+            retriever.reveal([_gold(bench, query) for query in queries])
         start = perf_counter()
         try:
             found: Sequence[Any] = retriever.search(questions, k)
