@@ -130,7 +130,8 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
         rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
     rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
     if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
-        rows.append(["ceiling", "", *(_number(cells[m], "ceiling") for m in shown)])
+        name = "ceiling at most" if any("ceiling_is" in cells[m] for m in shown) else "ceiling"
+        rows.append([name, "", *(_number(cells[m], "ceiling") for m in shown)])
     text = str(
         tabulate(
             rows,

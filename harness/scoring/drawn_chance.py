@@ -7,7 +7,7 @@ by it, so that a draw tells more than the one order that it is.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,7 +21,7 @@ from harness.scoring.budget import token_counts
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
 
-ORDERS = 200
+ORDERS = 100
 """Random orders of each haystack that recall within a budget is the mean over."""
 
 PAIRS = 20_000
@@ -56,33 +56,45 @@ def recall_by_chance(
     by_haystack = defaultdict(list)
     for query in pieces:
         by_haystack[int(dataset.query_haystack[query])].append(query)
+    rows = judged.document[relevant & present]
+    costs = dict(zip(rows.tolist(), token_counts(dataset, rows).tolist(), strict=True))
     for haystack, queries in by_haystack.items():
         most = max(len(documents) for query in queries for documents in pieces[query])
-        orders = Orders.draw(dataset, haystack, depth, most + 1)
+        orders = Orders.draw(dataset, haystack, depth, most + 1, budgets)
         for query in queries:
             own = -1
             if dataset.manifest.exclude_self:
                 own = int(dataset.rows_with_query_id[query])
-            of_pieces = [orders.found(sorted(one), own, budgets) for one in pieces[query]]
+            of_pieces = [
+                orders.found({d: costs[d] for d in sorted(documents)}, own)
+                for documents in pieces[query]
+            ]
             found[query] = np.mean(of_pieces, axis=0)
     return found
+
+
+_END = -2  # stands behind the last document of an order
 
 
 @dataclass(frozen=True)
 class Orders:
     """The first documents of ORDERS random orders of a haystack of `size` documents.
 
-    `row` and `cost`, (ORDERS, drawn), are their rows and tokens; a ranking has `depth` of them.
+    `row`, (ORDERS, drawn + 1), has their rows, and _END at last; `cost` their tokens, and `above`
+    those of all documents above each. A ranking is `depth` documents deep.
     """
 
-    dataset: Dataset
     size: int
     depth: int
+    budgets: tuple[int, ...]
     row: npt.NDArray[np.int32]
     cost: Ints
+    above: Ints
 
     @classmethod
-    def draw(cls, dataset: Dataset, haystack: int, depth: int, more: int) -> Orders:
+    def draw(
+        cls, dataset: Dataset, haystack: int, depth: int, more: int, budgets: Sequence[int]
+    ) -> Orders:
         """Seeded by the haystack; `more` than `depth` are drawn, as some will be taken out."""
         rows = dataset.haystack_rows(haystack)
         rng = np.random.default_rng([_SEED, haystack])
@@ -92,52 +104,62 @@ class Orders:
         else:
             places = [rng.choice(len(rows), drawn, replace=False) for _ in range(ORDERS)]
             row = rows[np.array(places)]
+        row = np.pad(row, ((0, 0), (0, 1)), constant_values=_END)
         cost = token_counts(dataset, row.ravel()).reshape(row.shape)
-        return cls(dataset, len(rows), depth, row, cost)
+        above = np.cumsum(cost, axis=1) - cost
+        return cls(len(rows), depth, tuple(budgets), row, cost, above)
 
-    def found(self, documents: Sequence[int], own: int, budgets: Sequence[int]) -> Values:
-        """P(a piece of evidence with these `documents` stands in the prefix of each budget).
+    def found(self, documents: Mapping[int, int], own: int) -> Values:
+        """P(a piece of evidence, in `documents` of these costs, is in the prefix of each budget).
 
-        The first of r of them has m others above it with probability C(n - r, m) / C(n, m) times
-        r / (n - m), is each of them alike, and stands in the prefix when it and those m cost no
+        The first of its r documents has m others above it with probability C(n - r, m) / C(n, m)
+        times r / (n - m), is each of the r alike, and is in the prefix when it and those m cost no
         more than the budget. Only what m others cost is drawn. `own`: a document that is left out
         of the haystack, or -1.
         """
+        if not documents:
+            return np.zeros(len(self.budgets))
         r, n = len(documents), self.size - (own >= 0)
-        if r == 0:
-            return np.zeros(len(budgets))
         m = np.arange(min(self.depth, n - r + 1))
-        above = np.cumprod([1.0, *((n - r - m[:-1]) / (n - m[:-1]))])
-        first = above / (n - m)  # of one of them
-        costs = token_counts(self.dataset, np.array(documents, np.int32))
-        room = np.subtract.outer(np.array(budgets), costs)
-        if r == 1 and self._drawn.isdisjoint((*documents, own)):
-            fits = np.searchsorted(self._spent, room[:, 0], side="right") / ORDERS
-            return np.asarray(fits / n)
-        kept = ~np.isin(self.row, [*documents, own])
-        others = np.cumsum(kept, axis=1)
-        spent = np.cumsum(np.where(kept, self.cost, 0), axis=1)
-        inside = kept & (others < len(m))
-        weight = np.where(inside, first[np.minimum(others, len(m) - 1)], 0.0)
-        return np.array(
-            [
-                sum(
-                    first[0] * (left >= 0) + (weight * (spent <= left)).sum() / ORDERS
-                    for left in of
-                )
-                for of in room.tolist()
-            ]
-        )
+        none = np.cumprod([1.0, *((n - r - m[:-1]) / (n - m[:-1]))])
+        first = none / (n - m)  # P(one of them is the first, with m others above it)
+        room = np.subtract.outer(np.array(self.budgets), np.array([*documents.values()], np.int64))
+        # Orders that none of them was drawn in are all of others; elsewhere they are taken out.
+        out = [*documents, own]
+        touched = self._with(out)
+        columns = min(len(m), self._reach)
+        others = np.delete(self.above[:, :columns], touched, axis=0)
+        kept = ~np.isin(self.row[touched], out)
+        place: Ints = np.cumsum(kept, axis=1) - kept
+        cost = np.where(kept, self.cost[touched], 0)
+        above = np.cumsum(cost, axis=1) - cost
+        weight = np.where(kept & (place < len(m)), first[np.minimum(place, len(m) - 1)], 0.0)
+        sums = [
+            sum(
+                np.count_nonzero(others <= left, axis=0) @ first[:columns]
+                + weight[above <= left].sum()
+                for left in of
+            )
+            for of in room.tolist()
+        ]
+        return np.array(sums, np.float64) / ORDERS
+
+    def _with(self, rows: Sequence[int]) -> Ints:
+        """The orders in which any of these documents was drawn."""
+        values, order = self._sorted
+        ends = np.searchsorted(values, rows), np.searchsorted(values, rows, side="right")
+        found = [order[a:b] for a, b in zip(*ends, strict=True)]
+        return np.unique(np.concatenate(found) // self.row.shape[1])
 
     @cached_property
-    def _drawn(self) -> set[int]:
-        return set(np.unique(self.row).tolist())
+    def _reach(self) -> int:
+        """Places of which some order can fill one within the largest budget."""
+        return int((self.above <= max(self.budgets)).any(axis=0).sum())
 
     @cached_property
-    def _spent(self) -> Ints:
-        """What 0, 1, 2... documents cost, as many as may stand above one, of all orders; sorted."""
-        above = np.cumsum(self.cost, axis=1)[:, : min(self.depth, self.size) - 1]
-        return np.sort(np.concatenate([np.zeros(ORDERS, np.int64), above.ravel()]))
+    def _sorted(self) -> tuple[npt.NDArray[np.int32], Ints]:
+        order = np.argsort(self.row, axis=None)
+        return self.row.ravel()[order], order
 
 
 # -- Answers ---------------------------------------------------------------------------------------

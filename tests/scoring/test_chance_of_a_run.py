@@ -147,17 +147,18 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
         assert levels[0, -1] == pytest.approx(0.8, abs=1e-12)
 
 
-def test_the_shortcut_for_documents_that_were_not_drawn_changes_nothing(tmp_path: Path) -> None:
+def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Path) -> None:
+    # One of 300 documents deep: what fits is in the prefix of one order in 300, drawn or not.
     ids = [f"d{i}" for i in range(300)]
     texts = {d: "w " * (1 + i % 40) for i, d in enumerate(ids)}
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
-    orders = drawn_chance.Orders.draw(data, 0, 1, 1)
-    others = set(range(300)) - set(np.unique(orders.row).tolist())
-    assert others
-    for document in sorted(others)[:5]:
-        plain = orders.found([document], -1, (5, 20, 50))
-        orders._drawn.add(document)
-        np.testing.assert_allclose(orders.found([document], -1, (5, 20, 50)), plain, atol=1e-12)
+    orders = drawn_chance.Orders.draw(data, 0, 1, 1, (5, 20, 50))
+    drawn = set(np.unique(orders.row).tolist())
+    assert not drawn.issuperset(range(300))
+    for row in range(300):
+        cost = 1 + row % 40
+        expected = [(cost <= budget) / 300 for budget in (5, 20, 50)]
+        np.testing.assert_allclose(orders.found({row: cost}, -1), expected, rtol=1e-12)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(1, 8))
