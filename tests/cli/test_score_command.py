@@ -165,6 +165,10 @@ def test_a_query_without_a_ranking_counts_nothing_or_is_left_out(
     cells = [_values(s)["memory", "turn", "all", "recall@5"] for s in (zero, skip)]
     assert cells[0][1] == cells[1][1] + 1
     assert cells[0][0] < cells[1][0]
+    # What is printed says which it was.
+    for missing, said in (("zero", "counted 0"), ("skip", "left out")):
+        told = harness("score", file, "--dataset", "sample", "--missing", missing)
+        assert f", 16 without a ranking ({said}); " in told.out
 
 
 WRONG: list[tuple[str, bytes, str]] = [

@@ -163,9 +163,10 @@ function intervalDrawing({ value, interval }, { chance, ceiling }, end) {
 function levelRow(name, levels, others) {
   const value = (metric) => {
     const level = levels[metric]?.[name];
+    const bound = levels[metric]?.[`${name}_is`] ? "≤ " : "";
     return level
       ? distinct(level)
-          .map((one) => plain(one))
+          .map((one) => bound + plain(one))
           .join(" to ")
       : NONE;
   };

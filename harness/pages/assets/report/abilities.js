@@ -47,7 +47,7 @@ function abilities() {
               : Array.from({ length: 5 }, () => number(NONE))
             : []),
           number(plain(cells[0].chance)),
-          number(plain(cells[0].ceiling)),
+          number(`${cells[0].ceiling_is ? "≤ " : ""}${plain(cells[0].ceiling)}`),
         ];
       }),
     ),

@@ -33,6 +33,8 @@ const signed = (value) =>
     : (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(3);
 const count = (value) =>
   value === null || value === undefined ? NONE : value.toLocaleString("en");
+const besideChance = (value, chance) =>
+  chance === null || chance === undefined ? plain(value) : `${plain(value)} (chance ${plain(chance)})`;
 const span = (low, high, show = plain) => `${show(low)} to ${show(high)}`;
 
 /** Milliseconds as people say them. */
