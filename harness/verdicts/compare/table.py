@@ -44,7 +44,7 @@ def table(
     metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, options)
     wanted = [(name, metric) for name in masks for metric in metrics[name]]
     labels = first.haystacks()
-    clusters = _clusters(labels, options.over)
+    clusters = clusters_of(labels, options.over)
     independent = np.array(first.queries if clusters is None else labels)[scored]
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
     # Means over other queries do not compare: what one run lacks is left out of all.
@@ -150,7 +150,7 @@ def _matrix(
     return matrix
 
 
-def _clusters(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
+def clusters_of(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
     """The haystack of each query, where haystacks are what is independent; else None.
 
     One haystack for all, as in BEIR, is no cluster but the collection that is asked about.
