@@ -32,6 +32,8 @@ from harness.statistics.intervals import t_above
 from harness.statistics.resampling import all_kept, product, random_kept
 from harness.statistics.units import Ints, Values, units_of
 
+Flags = npt.NDArray[np.bool_]
+
 # Sums of the same numbers in another order differ in their last digits: what should be equal to the
 # observed statistic must count as at least as large.
 _ROUNDING = 1e-9
@@ -110,7 +112,7 @@ def rank_ranges(
     clusters: npt.ArrayLike | None = None,
     *,
     level: float = 0.95,
-    resamples: int = 1_999,
+    resamples: int = 999,
     seed: int = 0,
 ) -> list[RankRanges]:
     """Ranges that hold the true ranks of all systems at once, the largest mean first.
@@ -156,38 +158,39 @@ def rank_ranges(
     ]
 
 
-def _shown(
-    sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
-) -> npt.NDArray[np.bool_]:
+def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float) -> Flags:
     """[j, k] is True where system j is shown to be better than k; differences up to `tiny` are
     what rounding leaves of none."""
     m = sums.shape[1]
-    scale = np.zeros((m, m))
-    for j in range(m - 1):
-        apart = sums[:, j + 1 :] - sums[:, [j]]
-        scale[j, j + 1 :] = np.sqrt(np.einsum("ij,ij->j", apart, apart))
-    scale += scale.T
-    weight = _inverse(np.where(scale > tiny, scale, 0.0))
+    order = np.argsort(-sums.sum(axis=0), kind="stable")
+    sums, flipped = sums[:, order], flipped[:, order]
+    by_system = np.ascontiguousarray((np.concatenate([flipped, -flipped]) if exact else flipped).T)
     totals = sums.sum(axis=0)
-    observed = (totals[:, None] - totals) * weight * (1 - _ROUNDING)
-    flipped = np.concatenate([flipped, -flipped]) if exact else flipped
-    by_system = np.ascontiguousarray(flipped.T)
-    against = np.empty_like(by_system)
+    weights, observed = np.zeros((m, m)), np.zeros((m, m))
+    for j in range(m - 1):
+        apart = sums[:, [j]] - sums[:, j + 1 :]
+        scale = np.sqrt(np.einsum("ij,ij->j", apart, apart))
+        weights[j, j + 1 :] = _inverse(np.where(scale > tiny, scale, 0.0))
+        observed[j, j + 1 :] = (totals[j] - totals[j + 1 :]) * weights[j, j + 1 :]
+    # That a system with a smaller mean is no better than one with a larger is never rejected.
+    least = np.zeros(by_system.shape[1])
     shown = np.zeros((m, m), bool)
     while True:
-        largest = np.zeros(len(flipped))
-        for j in range(m):
-            np.subtract(by_system[j], by_system, out=against)
-            against *= weight[j][:, None]
-            np.maximum(largest, against.max(axis=0), out=largest)
-        extreme = len(largest) - np.searchsorted(np.sort(largest), observed)
-        p = (extreme + (not exact)) / (len(largest) + (not exact))
+        first, largest = not shown.any(), least.copy()
+        for j in range(m - 1):
+            left = j + 1 + np.flatnonzero(~shown[j, j + 1 :])
+            against = (by_system[j] - by_system[left]) * weights[j, left, None]
+            np.maximum(largest, against.max(axis=0, initial=0.0), out=largest)
+            if first:
+                np.maximum(least, -against.min(axis=0, initial=0.0), out=least)
+        np.maximum(largest, least, out=largest)
+        reached = np.searchsorted(np.sort(largest), observed * (1 - _ROUNDING))
+        p = (len(largest) - reached + (not exact)) / (len(largest) + (not exact))
         new = (observed > 0) & (p <= alpha) & ~shown
         if not new.any():
-            return shown
-        # What is rejected leaves the family; that k is no better than j stays in it.
+            back = np.argsort(order)
+            return shown[np.ix_(back, back)]
         shown |= new
-        weight = np.where(shown, 0.0, weight)
 
 
 def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[Values, bool]]:

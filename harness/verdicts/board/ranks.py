@@ -105,7 +105,7 @@ def _whole(found: Cells, measured: Flags) -> Cells:
             cell["rank_note"] = _NO_SCORES
         elif n < every:
             cell["rank_note"] = f"lacks {every - n} of the queries that others were measured on"
-    return {at: found[at] for at, n in zip(found, has, strict=True) if n == every}
+    return {at: found[at] for at, n in zip(found, has, strict=True) if n == every > 0}
 
 
 def _write(whole: Cells, ranges: RankRanges, over: str) -> None:
