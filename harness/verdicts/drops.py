@@ -39,7 +39,7 @@ class Drop:
     `p` is two-sided, and corrected for all `tests` drops together; `least` is the smallest that
     there could be: `units` of `over` (queries, haystacks) that all fell. `detectable` is the
     smallest drop that would have been shown with 80% power, as strict as the correction is: NaN
-    where no query differs, infinite where nothing would do.
+    where all queries differ alike, infinite where none would unless other drops are shown too.
     """
 
     before: float
@@ -60,7 +60,7 @@ class Drop:
     @property
     def open(self) -> bool:
         """Whether nothing could have been shown, whatever had happened."""
-        return self.least > self.alpha or math.isinf(self.detectable)
+        return self.least > self.alpha
 
     @property
     def shown(self) -> bool:
@@ -76,10 +76,10 @@ class Drop:
     @property
     def could_show(self) -> str:
         """The smallest drop that could have been shown, or why none could."""
-        if self.least > self.alpha:
+        if self.open:
             return f"nothing could have been shown (least p {self.least:.3g})"
         if math.isinf(self.detectable):
-            return f"nothing could have been shown beside {self.tests - 1} other drops"
+            return f"could have shown nothing beside the other {self.tests - 1}, unless they fell"
         if not math.isnan(self.detectable):
             return f"could have shown {self.detectable:.4f}"
         return "every query has the same value in both" if not self.fell else "all differ alike"
@@ -87,7 +87,7 @@ class Drop:
     @property
     def remedy(self) -> str:
         """What to do where nothing could have been shown."""
-        remedy = f"take more {self.over}{', or fewer drops' * (self.least <= self.alpha)}"
+        remedy = f"take more {self.over}"
         if self.over == "haystacks":
             remedy += ', or over = "queries" if questions to one haystack are independent'
         return remedy

@@ -22,7 +22,7 @@ The rules are a TOML file:
     slice = "all"
 
 Checks are printed, or written as JUnit XML, which CI services show beside tests. A check passes,
-fails, or is open: too few independent units for any drop to be shown.
+fails, or is open: so few independent units could not have shown any drop.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def _row(path: Path, kind: Any, row: dict[str, Any], **given: Any) -> Any:
 class Check:
     """One rule held against the run: `said` is what was found, `signature` the number's own.
 
-    `open` says that no drop could have been shown, whatever had happened: a check that is open and
-    passed knows that the number did not fall by more than was allowed, and no more.
+    `open` says that no drop could have been shown, whatever had happened. An open check claims
+    nothing; it has `passed` where the number did not fall by more than was allowed.
     """
 
     rule: str
@@ -132,8 +132,8 @@ class Check:
 
     @property
     def outcome(self) -> str:
-        """`pass`, `FAIL`, or `open`: not failed, where nothing could have been shown."""
-        return "open" if self.open and self.passed else "pass" if self.passed else "FAIL"
+        """`pass`, `FAIL` or `open`."""
+        return "open" if self.open else "pass" if self.passed else "FAIL"
 
 
 def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check]:
@@ -218,17 +218,21 @@ def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
 def drop_check(rule: str, drop: Drop, by: float) -> Check:
     """Hold a drop against what it may be.
 
-    It fails where the number fell by more than `by` and that is significant. Where nothing could
-    have been shown to be, a number that fell by more than `by` fails too, since nobody can call it
-    noise; and one that did not leaves the check open.
+    It fails where the number fell by more than `by` and that is significant. It is open where so
+    few units could not have shown anything; a number that fell by more than `by` has not passed
+    then, since nobody can call that noise.
     """
     if not drop.units:
         return Check(rule, False, "not measurable: no query has a value in both")
-    failed = drop.fell > by and (drop.shown or drop.open)
-    said = str(drop)
-    if failed and drop.open:
-        said += f", so that nobody can call it noise: {drop.remedy}"
-    return Check(rule, not failed, said, open=drop.open)
+    passed = not (drop.fell > by and (drop.shown or drop.open))
+    more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
+    return Check(rule, passed, f"{drop}{more}", open=drop.open)
+
+
+def status(checks: Sequence[Check]) -> int:
+    """Exit status: 1 where a check failed, 2 where none did and an open one has not passed."""
+    missed = [check.outcome for check in checks if not check.passed]
+    return 1 if "FAIL" in missed else 2 if missed else 0
 
 
 def _name(rule: Threshold | NoDrop) -> str:
@@ -240,14 +244,16 @@ def _name(rule: Threshold | NoDrop) -> str:
 
 
 def write_junit(checks: Sequence[Check], run: str, path: Path) -> None:
-    """Write a test case a check, skipped where it is open. Raises UsageError where it cannot be
-    written."""
-    outcomes = [check.outcome for check in checks]
+    """Write a test case a check; an open one is skipped, or an error where it has not passed.
+
+    Raises UsageError where the file cannot be written.
+    """
+    found = [(check.outcome, check.passed) for check in checks]
     counts = {
         "tests": str(len(checks)),
-        "failures": str(outcomes.count("FAIL")),
-        "errors": "0",
-        "skipped": str(outcomes.count("open")),
+        "failures": str(found.count(("FAIL", False))),
+        "errors": str(found.count(("open", False))),
+        "skipped": str(found.count(("open", True))),
     }
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "harness gate", **counts})
@@ -257,7 +263,8 @@ def write_junit(checks: Sequence[Check], run: str, path: Path) -> None:
             failure = ElementTree.SubElement(case, "failure", {"message": check.said})
             failure.text = check.signature or check.said
         elif check.outcome == "open":
-            ElementTree.SubElement(case, "skipped", {"message": check.said})
+            kind = "skipped" if check.passed else "error"
+            ElementTree.SubElement(case, kind, {"message": check.said})
         else:
             ElementTree.SubElement(case, "system-out").text = check.said
     ElementTree.indent(suites)
