@@ -46,7 +46,7 @@ def table(
     metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, options)
     wanted = [(name, metric) for name in masks for metric in metrics[name]]
     labels = first.haystacks()
-    clusters = _clusters(labels, options.over)
+    clusters = clusters_of(labels, options.over)
     over = "queries" if clusters is None else "haystacks"
     if options.average == "haystacks" and over == "queries":
         raise UsageError(
@@ -170,7 +170,7 @@ def _matrix(
     return matrix
 
 
-def _clusters(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
+def clusters_of(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
     """The haystack of each query, where haystacks are what is independent; else None.
 
     One haystack for all, as in BEIR, is no cluster but the collection that is asked about.
