@@ -302,7 +302,7 @@ def project(home: Path, tmp_path: Path) -> Path:
     """Somebody's repository with the examples copied into it."""
     shutil.copy(EXAMPLES / "ci" / "pre-commit-config.yaml", tmp_path / ".pre-commit-config.yaml")
     gate = (EXAMPLES / "ci" / "gate.toml").read_text()
-    gate = gate.replace("0.60", "0.30").replace("0.50", "0.30")
+    gate = gate.replace("0.53", "0.30").replace("0.45", "0.30")
     (tmp_path / "gate.toml").write_text(gate)
     (tmp_path / "mine.py").write_text(MINE.format(""))
     return tmp_path
