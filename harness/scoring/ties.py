@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.arrays import Ints, Values, count_by
+from harness.scoring.arrays import Flags, Ints, Values, count_by
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
@@ -16,6 +16,7 @@ DRAWS = 100
 """Random orders that the expected value is the mean of."""
 
 _KEPT = 1 << 22  # judgements, over all orders that are kept for the next metric: 64 MB
+_SIDE_BY_SIDE = 1 << 18  # judgements of all draws, up to which a metric looks at them in one go
 
 
 class TieOrders:
@@ -30,6 +31,9 @@ class TieOrders:
         tied = ranked.tied > 1
         self.any = ranked.has_ties and not ranked.shares_evidence
         self._queries = count_by(ranked.query[tied], ranked.n) > 0
+        self._tied = _of_queries(ranked, self._queries)
+        side_by_side = DRAWS * len(self._tied.rank) <= _SIDE_BY_SIDE
+        self._at_once = DRAWS if side_by_side else 1
         self._kept: dict[int, Ranked] = {}
 
     def bounds(self, metric: Metric) -> tuple[Values, Values]:
@@ -46,20 +50,32 @@ class TieOrders:
 
     def expected(self, metric: Metric) -> Values:
         """Mean a query over random orders of equals, seeded; (n,)."""
-        own = metric(self._ranked)
-        draws = np.zeros(len(own))
-        for draw in range(DRAWS):
-            draws += metric(self._random(draw))
-        return np.where(self._queries, draws / DRAWS, own)
+        values = metric(self._ranked)
+        draws = np.zeros(self._tied.n)
+        for first in range(0, DRAWS, self._at_once):
+            for drawn in metric(self._random(first)).reshape(self._at_once, -1):
+                draws += drawn
+        values[self._queries] = draws / DRAWS
+        return values
 
-    def _random(self, draw: int) -> Ranked:
-        """A drawn order; drawn once for all metrics, where memory allows."""
-        found = self._kept.get(draw)
+    def _random(self, first: int) -> Ranked:
+        """Drawn orders, as queries side by side; drawn once for all metrics, where memory allows."""
+        found = self._kept.get(first)
         if found is None:
-            found = self._drawn(draw)
+            ranks = [self._drawn(first + i) for i in range(self._at_once)]
+            found = replace(self._copies, rank=np.concatenate(ranks))
             if (len(self._kept) + 1) * len(found.rank) <= _KEPT:
-                self._kept[draw] = found
+                self._kept[first] = found
         return found
+
+    @cached_property
+    def _copies(self) -> Ranked:
+        """The queries with ties, as often as draws are looked at in one go."""
+        tied, times = self._tied, self._at_once
+        copied = {f.name: np.tile(getattr(tied, f.name), times) for f in fields(tied)}
+        copied["query"] += np.repeat(np.arange(times, dtype=np.int32) * tied.n, len(tied.query))
+        copied["unit"] = np.arange(len(copied["unit"]), dtype=np.int32)  # none is shared
+        return Ranked(**copied)
 
     def _ordered(self, *, best: bool) -> Ranked:
         ranked = self._ranked
@@ -75,9 +91,9 @@ class TieOrders:
         rank[order] = start + place + 1
         return replace(ranked, rank=rank)
 
-    def _drawn(self, draw: int) -> Ranked:
-        """Each judged document at a random place of its group, no two at the same."""
-        ranked = self._ranked
+    def _drawn(self, draw: int) -> Ints:
+        """Ranks with each judged document at a random place of its group, no two at the same."""
+        ranked = self._tied
         rng = np.random.default_rng([draw, 0x71E5])
         rank = ranked.rank.copy()
         tied = np.flatnonzero(ranked.tied > 1)
@@ -88,7 +104,19 @@ class TieOrders:
             # Of those on one place the first stays and the others draw again: that is drawing
             # without putting back, so every order is equally likely.
             unplaced = _clashing(ranked.query, rank, tied)
-        return replace(ranked, rank=rank)
+        return rank
+
+
+def _of_queries(ranked: Ranked, wanted: Flags) -> Ranked:
+    """These queries alone, numbered anew."""
+    rows = wanted[ranked.query]
+    of_queries = ("returned", "answered")
+    kept = {
+        f.name: getattr(ranked, f.name)[wanted if f.name in of_queries else rows]
+        for f in fields(ranked)
+    }
+    number = np.cumsum(wanted, dtype=np.int32) - 1
+    return Ranked(**{**kept, "query": number[kept["query"]]})
 
 
 def _place_in_group(query: Ints, above: Ints) -> tuple[Ints, Ints]:

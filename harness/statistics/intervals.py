@@ -197,8 +197,10 @@ def _unlike(sums: Values, counts: Values) -> int:
     """How many units have another mean than the commonest one."""
     if len(sums) == 0:
         return 0
-    _, sizes = np.unique(np.round(sums / counts, 12), return_counts=True)
-    return int(len(sums) - sizes.max())
+    means = np.sort(np.round(sums / counts, 12))
+    begin = np.flatnonzero(means[1:] != means[:-1]) + 1
+    edges = np.concatenate(([0], begin, [len(means)]))
+    return int(len(means) - (edges[1:] - edges[:-1]).max())
 
 
 def _note(method: str, g: int, unlike: int, clustered: bool) -> str:
