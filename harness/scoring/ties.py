@@ -59,7 +59,7 @@ class TieOrders:
         return values
 
     def _random(self, first: int) -> Ranked:
-        """Drawn orders, as queries side by side; drawn once for all metrics, where memory allows."""
+        """Drawn orders, side by side as queries; drawn once for all metrics, if memory allows."""
         found = self._kept.get(first)
         if found is None:
             ranks = [self._drawn(first + i) for i in range(self._at_once)]
