@@ -121,13 +121,15 @@ def sample_run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
     `sample_run("bm25", k=20)` gives the folder; who changes a run copies it first.
     """
-    out = tmp_path_factory.mktemp("sample-runs")
+    out = _of_all_workers(tmp_path_factory) / "sample-runs"
 
     @made_once
     def made(retriever: str, granularity: str = "turn", **settings: Any) -> Path:
         dataset = open_dataset("sample", granularity=granularity)
-        folder = run(dataset, retriever, Settings(**settings), out=out)
-        score_run(folder, dataset)
+        with FileLock(f"{out}.lock"):
+            folder = run(dataset, retriever, Settings(**settings), out=out, resume=True)
+            if not (folder / "scores.json").is_file():
+                score_run(folder, dataset)
         return folder
 
     return made
