@@ -16,7 +16,7 @@ DRAWS = 100
 """Random orders that the expected value is the mean of."""
 
 _KEPT = 1 << 22  # judgements, over all orders that are kept for the next metric: 64 MB
-_SIDE_BY_SIDE = 1 << 18  # judgements of all draws, up to which a metric looks at them in one go
+_SIDE_BY_SIDE = 1 << 18  # judgements of all draws, up to which they are looked at in one go
 
 
 class TieOrders:
@@ -31,9 +31,6 @@ class TieOrders:
         tied = ranked.tied > 1
         self.any = ranked.has_ties and not ranked.shares_evidence
         self._queries = count_by(ranked.query[tied], ranked.n) > 0
-        self._tied = _of_queries(ranked, self._queries)
-        side_by_side = DRAWS * len(self._tied.rank) <= _SIDE_BY_SIDE
-        self._at_once = DRAWS if side_by_side else 1
         self._kept: dict[int, Ranked] = {}
 
     def bounds(self, metric: Metric) -> tuple[Values, Values]:
@@ -53,10 +50,19 @@ class TieOrders:
         values = metric(self._ranked)
         draws = np.zeros(self._tied.n)
         for first in range(0, DRAWS, self._at_once):
-            for drawn in metric(self._random(first)).reshape(self._at_once, -1):
+            for drawn in metric(self._random(first)).reshape(self._at_once, len(draws)):
                 draws += drawn
         values[self._queries] = draws / DRAWS
         return values
+
+    @cached_property
+    def _tied(self) -> Ranked:
+        return _of_queries(self._ranked, self._queries)
+
+    @cached_property
+    def _at_once(self) -> int:
+        """How many draws a metric looks at in one go."""
+        return DRAWS if DRAWS * len(self._tied.rank) <= _SIDE_BY_SIDE else 1
 
     def _random(self, first: int) -> Ranked:
         """Drawn orders, side by side as queries; drawn once for all metrics, if memory allows."""
