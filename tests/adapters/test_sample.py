@@ -35,10 +35,13 @@ def evidence(dataset: Dataset) -> dict[int, list[Document]]:
 def recall_at_10(dataset: Dataset, order: Order) -> dict[str, float]:
     """Mean fraction of the evidence among the first ten, by ability and as `all`."""
     values: dict[str, list[float]] = defaultdict(list)
+    haystacks = [
+        [dataset.documents[row] for row in dataset.haystack_rows(haystack).tolist()]
+        for haystack in range(len(dataset.haystack_ids))
+    ]
     for row, gold in evidence(dataset).items():
         if gold:
-            rows = dataset.haystack_rows(int(dataset.query_haystack[row])).tolist()
-            documents = [dataset.documents[r] for r in rows]
+            documents = haystacks[dataset.query_haystack[row]]
             first = {documents[p].id for p in order(documents, dataset.query(row).text)[:10]}
             recall = sum(g.id in first for g in gold) / len(gold)
             values[str(dataset.abilities[row])].append(recall)

@@ -187,7 +187,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
     cache: Path, harness: Callable[..., Any], tmp_path: Path, limit: int, kept: list[str]
 ) -> None:
     """No file may grow beyond the limit: too small for the plan, the rankings, the scores."""
-    assert harness(*BM25, "--quiet", "--out", "elsewhere").status == 0  # prepared beforehand
+    assert harness("datasets", "prepare", "sample", "--quiet").status == 0
 
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -222,18 +222,13 @@ def test_python_m_harness_is_the_harness_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("more", "bar"), [([], True), (["--quiet"], False), (["--json"], False)])
 def test_a_progress_bar_is_for_terminals_and_not_when_quiet(
-    cache: Path, tmp_path: Path, more: list[str], bar: bool
+    harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, more: list[str], bar: bool
 ) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
-    subprocess.run(
-        [sys.executable, "-m", "harness", *SAMPLE, "--retriever", "recency", "--k", "1", *more],
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-        cwd=tmp_path,
-        env=os.environ | {"HARNESS_HOME": str(cache)},
-        check=True,
-    )
+    with monkeypatch.context() as patch, os.fdopen(os.dup(theirs), "w") as terminal:
+        patch.setattr(sys, "stderr", terminal)
+        assert harness(*SAMPLE, "--retriever", "recency", "--k", "1", *more).status == 0
     os.write(theirs, b"the end")
     shown = b""
     while not shown.endswith(b"the end"):

@@ -47,10 +47,20 @@ def _as_lists(folder: Path, path: Path) -> None:
     path.write_bytes(b"\n".join(lines))
 
 
+@pytest.fixture
+def two_conversations(data: Path, tmp_path: Path) -> list[str]:
+    """The options that name the first two of LoCoMo's ten."""
+    source = tmp_path / "first" / "locomo10.json"
+    source.parent.mkdir()
+    whole = orjson.loads((data / "locomo" / "locomo10.json").read_bytes())
+    source.write_bytes(orjson.dumps(whole[:2]))
+    return ["--dataset", "locomo", "--source", str(source)]
+
+
 @pytest.mark.parametrize(
     ("name", "options", "n"),
     [
-        ("locomo", ["--retriever", "bm25-okapi", "--param", "tokens=words", "--k", 50], 1982),
+        ("two_conversations", ["--retriever", "bm25-okapi", "--param", "tokens=words"], 302),
         ("longmemeval", ["--retriever", "bm25-okapi", "--granularity", "turn"], 4),
     ],
 )
@@ -70,10 +80,10 @@ def test_rankings_from_any_file_score_as_the_run_they_came_from(
     _as_jsonl(folder, tmp_path / "rows.jsonl")
     _as_lists(folder, tmp_path / "lists.jsonl")
     dataset = [*dataset, *(options[2:] if name == "longmemeval" else [])]
-    files = [folder / "rankings.trec", tmp_path / "lists.jsonl"]
-    if name == "longmemeval":  # LoCoMo takes a second each
-        files += [folder / "rankings.parquet", tmp_path / "rows.jsonl"]
-    for file in files:
+    for file in (
+        *(folder / "rankings.trec", folder / "rankings.parquet"),
+        *(tmp_path / "lists.jsonl", tmp_path / "rows.jsonl"),
+    ):
         told = harness("score", file, *dataset, "--k", values["run"]["settings"]["k"], "--json")
         scored = _json(told)
         assert _values(scored["scores"]) == expected

@@ -106,7 +106,7 @@ def test_texts_of_a_memory_are_compared_whether_or_not_they_were_resolved(
     harness: Harness, scored: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(MEMORY)
-    folder = scored("--retriever", "mine.py:Facts", "--k", 10)
+    folder = scored("--retriever", "mine.py:Facts", "--k", 10, "--limit", 20)
     said = harness("score", folder, "--semantic", "--json")
     assert said.status == 0
     found = orjson.loads(said.out)["scores"]["semantic"]

@@ -316,6 +316,7 @@ def call(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.docs
 def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out(
     project: Path,
 ) -> None:
@@ -333,6 +334,7 @@ def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out
     assert call(["git", "log", "--oneline"], project).stdout.count("\n") == 1
 
 
+@pytest.mark.docs
 def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
     workflow = yaml.safe_load((EXAMPLES / "ci" / "github-workflow.yml").read_text())
     steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]

@@ -67,15 +67,23 @@ def test_the_best_on_the_development_part_is_reported_on_the_rest(
 
 
 def test_another_split_can_be_the_development_part(
-    home: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = str(data / "beir" / "scifact")
-    command = ["sweep", "--dataset", "beir/scifact", "--source", source, "--retriever", "bm25"]
+    source = tmp_path / "scifact"
+    (source / "qrels").mkdir(parents=True)
+    lines = [orjson.dumps({"_id": f"d{i}", "text": f"claim{i} of paper{i % 7}"}) for i in range(30)]
+    (source / "corpus.jsonl").write_bytes(b"\n".join(lines))
+    lines = [orjson.dumps({"_id": f"q{i}", "text": f"is claim{i} so?"}) for i in range(30)]
+    (source / "queries.jsonl").write_bytes(b"\n".join(lines))
+    for split, rows in (("train", range(20)), ("test", range(20, 30))):
+        judged = "".join(f"q{i}\td{i}\t1\n" for i in rows)
+        (source / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    command = ["sweep", "--dataset", "beir/scifact", "--source", str(source), "--retriever", "bm25"]
     command += ["--setting", "k1=0.9 b=0.4", "--setting", "k1=1.2", "--metric", "ndcg@10"]
     assert main([*command, "--dev", "train", "--out", str(tmp_path), "--json", "--k", "20"]) == 0
     found = orjson.loads(capsys.readouterr().out)
-    assert [t["development"]["n"] for t in found["tried"]] == [809, 809]
-    assert found["chosen"][0]["held_out"]["n"] == 300
+    assert [t["development"]["n"] for t in found["tried"]] == [20, 20]
+    assert found["chosen"][0]["held_out"]["n"] == 10
     assert main([*command, "--dev", "test", "--out", str(tmp_path)]) == 2
     assert "is the split that is reported on" in capsys.readouterr().err
 
