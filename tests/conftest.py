@@ -116,6 +116,12 @@ def sample(cache: Path) -> Dataset:
 
 
 @pytest.fixture(scope="session")
+def with_evidence(sample: Dataset) -> int:
+    """How many of its questions have evidence, so that there is something to find."""
+    return len(set(sample.judgements().query.tolist()))
+
+
+@pytest.fixture(scope="session")
 def sample_run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Scored runs of the shipped dataset for those who only read them, each made once.
 

@@ -197,8 +197,8 @@ def test_rankings_from_elsewhere_have_no_times(sample: Dataset, bm25: Path, tmp_
     assert set(data["queries"]["runs"][0]["ms"]) == {None}
 
 
-def test_latency_counts_every_query_once(data: dict[str, Any]) -> None:
+def test_latency_counts_every_query_once(data: dict[str, Any], sample: Dataset) -> None:
     (one,) = data["latency"]["runs"]
-    assert one["n"] == 80
+    assert one["n"] == sample.n_queries
     assert sum(one["share"]) == pytest.approx(1)
     assert len(data["latency"]["edges_ms"]) == len(one["share"]) + 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 import shutil
 import subprocess
@@ -14,10 +13,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import orjson
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from places import EXAMPLES
+from small import in_three_haystacks
 
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
@@ -120,19 +119,6 @@ def test_a_drop_fails_when_it_is_both_large_and_significant(
     assert status(same, 0.0) == 0  # if anything fell, it is not significant
     assert main(["gate", str(worse), "--config", rules(tmp_path, NO_DROP.format(0.1))]) == 2
     assert "name its run folder with --baseline" in capsys.readouterr().err
-
-
-def in_three_haystacks(folder: Path, out: Path) -> Path:
-    """The same run, as if its questions had been asked of three haystacks."""
-    copy = Path(shutil.copytree(folder, out / folder.name))
-    scores = pq.read_table(copy / "scores.parquet")
-    names = [
-        f"h{int(hashlib.sha256(q.encode()).hexdigest(), 16) % 3}"
-        for q in scores["query"].to_pylist()
-    ]
-    at = scores.column_names.index("haystack")
-    pq.write_table(scores.set_column(at, "haystack", [names]), copy / "scores.parquet")
-    return copy
 
 
 def test_where_nothing_could_be_shown_a_check_is_open_and_a_larger_drop_is_status_2(

@@ -69,7 +69,8 @@ def test_means_are_those_of_evaluate(
 
 
 def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> None:
-    monitor = Monitor(window=80, labels=sample)
+    n = sample.n_queries
+    monitor = Monitor(window=n, labels=sample)
     chance = random.Random(0)
     for row in range(sample.n_queries):
         query = sample.query(row)
@@ -83,13 +84,14 @@ def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> Non
         )
     found = monitor.snapshot()
     chance = random.Random(0)
-    seconds = [chance.random() for _ in range(80)]
+    seconds = [chance.random() for _ in range(n)]
     cell = found["slices"]["all"]
     assert cell["seconds"]["p95"] == pytest.approx(np.percentile(seconds, 95))
-    assert cell["no_result"] == {"value": 20 / 79, "n": 79}
-    assert cell["abstained"] == {"value": 10 / 79, "n": 79}
-    assert cell["failed"] == {"value": 1 / 80, "n": 80}
-    without = [row for row in range(80) if sample.abilities[row] == "abstention" and row != 1]
+    silent, abstained = len(range(0, n, 4)), len(range(0, n, 8))  # the one that failed is neither
+    assert cell["no_result"] == {"value": silent / (n - 1), "n": n - 1}
+    assert cell["abstained"] == {"value": abstained / (n - 1), "n": n - 1}
+    assert cell["failed"] == {"value": 1 / n, "n": n}
+    without = [row for row in range(n) if sample.abilities[row] == "abstention" and row != 1]
     spoke = sum(row % 4 != 0 for row in without)
     assert cell["false_evidence"] == {"value": spoke / len(without), "n": len(without)}
     by_ability = {name: one["n"] for name, one in found["slices"].items() if name != "all"}

@@ -138,7 +138,9 @@ class Picks:
         return [[Hit("qzx vbn")]]
 
 
-def test_who_is_measured_on_fewer_questions_has_no_rank(home: Path, tmp_path: Path) -> None:
+def test_who_is_measured_on_fewer_questions_has_no_rank(
+    home: Path, with_evidence: int, tmp_path: Path
+) -> None:
     dataset = open_dataset("sample")
     for retriever in (BM25(), Picks("fails"), Picks("mumbles")):
         score_run(run(dataset, retriever, out=tmp_path), dataset)
@@ -147,13 +149,15 @@ def test_who_is_measured_on_fewer_questions_has_no_rank(home: Path, tmp_path: Pa
     for entry in made["entries"]:
         cell = entry["protocols"][0]["slices"]["all"]["recall@10"]
         found[entry["system"]] = (cell["n"], cell.get("rank"))
-    assert found["BM25"] == (65, [1, 1])
+    assert found["BM25"] == (with_evidence, [1, 1])
     for name in ("fails", "mumbles"):
         n, rank = found[name]
-        assert n < 65
+        assert n < with_evidence
         assert rank is None
     shown = table({"boards": [made]}).splitlines()
     assert next(line.split()[1] for line in shown if line.startswith(("1 ", "- "))) == "BM25"
     assert any("unresolved" in line for line in shown)
     assert any("failed" in line for line in shown)
-    assert f"no rank: fails lacks {65 - found['fails'][0]} of the queries" in "\n".join(shown)
+    assert f"no rank: fails lacks {with_evidence - found['fails'][0]} of the queries" in "\n".join(
+        shown
+    )
