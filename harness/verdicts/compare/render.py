@@ -158,7 +158,12 @@ def _intervals(cells: Sequence[Cell]) -> list[str]:
     """How the intervals were made, means and differences; each way once."""
     every = [mean for cell in cells for mean in cell.means]
     every += [pair.found.difference for cell in cells for pair in cell.pairs]
-    ways = dict.fromkeys(re.sub(r"over \d+", "over", i.how) for i in every if i.method != "none")
+    # How many, and how many equal ones they are worth, differs from slice to slice.
+    ways = dict.fromkeys(
+        re.sub(r", which tell as much as .* size", "", re.sub(r"over \d+", "over", i.how))
+        for i in every
+        if i.method != "none"
+    )
     notes = dict.fromkeys(i.note for i in every if i.rough and i.method != "none")
     rough = f"; rough where {'; '.join([*notes][:3])}" if notes else ""
     return [f"intervals: {'; '.join(ways)}{rough}"]
