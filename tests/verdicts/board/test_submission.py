@@ -150,7 +150,7 @@ def _failed(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (_scores, "claims recall@10 {more:.4f}"),
+        (_scores, "claims recall@10 {more:.6f}"),
         (_interval, "95% {value:.4f} to"),
         (_two_minds, "rankings.parquet and rankings.trec hold other rankings"),
         (_record(dataset__fingerprint="0" * 64), "the data differ"),

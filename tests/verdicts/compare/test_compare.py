@@ -11,6 +11,7 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 from scored_runs import Bench
+from small import in_three_haystacks
 
 from harness import Settings, open_dataset, score_run
 from harness.dataset.reader import Dataset
@@ -47,8 +48,8 @@ def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path
     assert seen > 1000
 
 
-def test_a_pair_has_all_that_is_printed_beside_it(bench: Bench, pair: tuple[Path, Path]) -> None:
-    found = compare(pair)
+def test_a_pair_has_all_that_is_printed_beside_it(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    found = compare([in_three_haystacks(folder, tmp_path) for folder in pair])
     table = tables(found)["memory/1 turn"]
     assert (table.over, table.units) == ("haystacks", 3)
     each = cell(found, "all", "recall@10")
