@@ -104,12 +104,16 @@ class Reply:
 
 
 class Isolated:
-    """A retriever that asks the one in the sandbox. `seconds`: what its last call took in there."""
+    """A retriever that asks the one in the sandbox.
+
+    `process` is the number of the last one; `seconds` what its last call took in there.
+    """
 
     def __init__(self, isolation: Isolation, seed: int) -> None:
         self._isolation, self._seed = isolation, seed
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting = False
+        self.process = 0
         self.seconds: float | None = None
         about = isolation.about
         self.batch_size = about.get("batch_size", 1)
@@ -127,6 +131,7 @@ class Isolated:
             stdout=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C is the parent's, the terminal too
         )
+        self.process = self._process.pid
         spec = self._isolation.spec
         message = {"name": spec.name, "params": dict(spec.params), "plugins": spec.plugins}
         return dict(self._ask({"type": "build", **message, "seed": self._seed}))

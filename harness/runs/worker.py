@@ -110,6 +110,8 @@ class Worker:
             bench = self._bench = _Bench(Dataset(self._folder), retriever)
         if bench.haystack != unit.haystack:
             self._index(bench, unit.haystack, outcome)
+        if isinstance(bench.retriever, Isolated):
+            outcome.process = bench.retriever.process
         if bench.index_error is not None:
             outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
             return outcome
@@ -130,7 +132,8 @@ class Worker:
         bench.haystack, bench.index_error = haystack, None
         bench.view = View(bench.dataset, haystack, self._seed)
         outcome.documents = len(bench.view.rows)
-        before = counts(bench.retriever)
+        isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
+        before = {} if isolated else counts(bench.retriever)
         start = perf_counter()
         try:
             bench.retriever.index(bench.view.corpus)
