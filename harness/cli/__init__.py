@@ -25,6 +25,7 @@ from harness.cli import (
     score,
     serve,
     sweep,
+    verify,
 )
 
 
@@ -46,8 +47,8 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb in (
-        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
-        *(label, datasets, retrievers, examples, check, explain, cache),
+        *(run, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate, abtest),
+        *(monitor, label, datasets, retrievers, examples, check, explain, cache),
     ):
         verb.add(verbs)
     return top
