@@ -126,8 +126,8 @@ class Corpus(Sequence[Document]):
 
     Iterating gives Document records, `sessions()` gives them session by session; `contents`,
     `handles` and `timestamps` give whole columns. The dataset's ids are not in here. This keeps
-    honest code honest: who wants the answer key can still read the dataset's files, unless the run is
-    isolated.
+    honest code honest: who wants the answer key can still read the dataset's files, unless the run
+    is isolated.
     """
 
     def __init__(
