@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
 
@@ -176,13 +178,17 @@ class Isolated:
         if process is None or process.stdin is None or process.stdout is None:
             raise RuntimeError("the isolated process is not running any more: it failed before")
         self.seconds = None
-        line = b""
+        line, waits = b"", process.stdout.fileno()
         self._waiting = True
         try:
             process.stdin.write(json.dumps(message).encode() + b"\n")
             if corpus is not None:
                 corpus.send(process.stdin)
             process.stdin.flush()
+            runner = parent_process()  # of a worker's
+            if runner is not None and runner.sentinel in wait([waits, runner.sentinel]):
+                self.close()
+                raise RunError("the run was killed")  # which nobody is there to read
             line = process.stdout.readline()
         except OSError:
             pass  # it is gone, as is said below
