@@ -25,7 +25,6 @@ from harness.cli import (
     score,
     serve,
     sweep,
-    verify,
 )
 
 
@@ -39,8 +38,8 @@ class _Parser(argparse.ArgumentParser):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate, abtest),
-        *(monitor, label, datasets, retrievers, examples, check, explain, cache),
+        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
+        *(label, datasets, retrievers, examples, check, explain, cache),
     )
 }
 
