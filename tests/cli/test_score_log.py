@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness import open_dataset, run, score_run
+from harness import run, score_run
 from harness.dataset.reader import Dataset
 from harness.rankings.rankings import read_rankings
 from harness.retrievers.registry import RetrieverSpec
@@ -18,11 +18,6 @@ from harness.runs.folder.run_folder import RunFolder
 
 Harness = Callable[..., Any]
 Line = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def sample(cache: Path) -> Dataset:
-    return open_dataset("sample")
 
 
 @pytest.fixture(scope="module")
