@@ -59,7 +59,7 @@ def test_a_vector_does_not_depend_on_its_batch() -> None:
 @pytest.mark.usefixtures("weights")
 def test_it_finds_what_shares_no_word(harness: Callable[..., Any]) -> None:
     said = harness("run", "--dataset", "sample", "--retriever", "minilm", "--json")
-    assert _of(said.out)["metrics"]["recall@10"]["value"] > 0.85  # bm25 stays below 0.65 there
+    assert _of(said.out)["metrics"]["recall@10"]["value"] > 0.75  # bm25 stays below 0.6 there
 
 
 @pytest.mark.usefixtures("home", "weights")

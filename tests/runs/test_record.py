@@ -187,6 +187,7 @@ def test_run_json_says_where_the_number_came_from(sample: Dataset, tmp_path: Pat
         "seed": 4,
         "workers": 2,
         "batch_size": 1,
+        "isolated_by": None,
     }
     assert record["measured"]["peak_memory_bytes"]["largest_worker"] > 10**6
     assert record["finished"].endswith("+00:00")

@@ -80,18 +80,6 @@ def test_the_expected_order_of_many_equals_is_exact_and_no_draw() -> None:
         assert of.expected(Metric.parse(name))[0] == pytest.approx(value, rel=1e-12), name
 
 
-def test_orders_looked_at_together_give_what_each_alone_gives(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    runs = {f"q{i}": {f"d{j}": float(j % (i + 1)) for j in range(6)} for i in range(5)}
-    of = ranked(runs, {q: {"d1": 1, "d3": 2, "d5": 0, "gone": 1} for q in runs})
-    together = TieOrders(of)
-    monkeypatch.setattr("harness.scoring.ties._SIDE_BY_SIDE", 0)
-    alone = TieOrders(of)
-    for metric in map(Metric.parse, NAMES):
-        assert together.expected(metric).tolist() == alone.expected(metric).tolist()
-
-
 def test_no_bounds_are_claimed_where_documents_share_evidence() -> None:
     import pyarrow as pa
 
