@@ -70,9 +70,9 @@ def test_every_part_is_drawn_and_a_table_stands_behind_each_drawing(page_of_one:
         for part in ("abilities", "depth", "prompt", "risk", "latency"):
             assert page.locator(f"#{part} svg[role=img][aria-label]").count() == 1
         page.get_by_text("These numbers as a table").first.click()
-        assert "0.628" in page.locator("#abilities-table").inner_text()
-        assert page.locator("#figure .value").inner_text() == "0.628"
-        assert "newest found@10\n0.588 (chance 0.1" in page.locator("#silence-facts").inner_text()
+        assert "0.549" in page.locator("#abilities-table").inner_text()
+        assert page.locator("#figure .value").inner_text() == "0.549"
+        assert "newest found@10\n0.435 (chance 0.09" in page.locator("#silence-facts").inner_text()
 
 
 def test_protocol_metric_slice_and_k_change_what_is_shown(page_of_one: Path) -> None:
