@@ -212,6 +212,7 @@ def test_what_nobody_measured_or_said_is_absent(
         "seed": 0,
         "workers": 1,
         "batch_size": 1,
+        "isolated_by": None,
     }
     assert record["retriever"]["name"].endswith("failing.py:Base")
     assert record["retriever"]["version"] is None
