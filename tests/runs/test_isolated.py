@@ -21,7 +21,8 @@ from harness.dataset.prepare import home as cache_folder
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.retrievers.registry import PLUGIN_MODULE, RetrieverSpec
+from harness.retrievers.plugins import PLUGIN_MODULE
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs import sandbox
 from harness.runs.execute import InProcess
 from harness.runs.folder.run_folder import RunFolder
