@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,33 +86,52 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
 
 
 @contextmanager
-def folder_aside(target: Path) -> Iterator[Path]:
+def folder_aside(
+    target: Path, *, ours: Collection[str] | None = None, keep: Path | None = None
+) -> Iterator[Path]:
     """Yield a fresh folder beside `target` that takes its place, whole, when the block succeeds.
 
-    On any exception the fresh folder is removed and `target` stays as it was.
+    What stood there is moved to `keep`, or removed. With `ours`, the names of what is made anew,
+    everything else in it is carried over into the new one. On any exception the fresh folder is
+    removed and `target` stays as it was.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.new")
     aside.mkdir()
     try:
         yield aside
+        if ours is not None and target.is_dir():
+            _carry_over(target, aside, ours)
         for path in aside.rglob("*"):
             fsync_path(path)
         fsync_path(aside)
-        replace_folder(aside, target)
+        replace_folder(aside, target, keep=keep)
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
 
 
-def replace_folder(new: Path, target: Path) -> None:
-    """Rename the folder `new` to `target`; what stood there is removed afterwards."""
-    old = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")
+def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
+    """Copy what is not ours; it stays in the old folder until the new one stands whole."""
+    for path in old.iterdir():
+        if path.name in ours:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, new / path.name, symlinks=True)
+        else:
+            shutil.copy2(path, new / path.name, follow_symlinks=False)
+
+
+def replace_folder(new: Path, target: Path, *, keep: Path | None = None) -> None:
+    """Rename the folder `new` to `target`; what stood there is moved to `keep`, or removed."""
+    old = keep or target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")
     if target.exists():
+        old.parent.mkdir(parents=True, exist_ok=True)
         os.rename(target, old)
     os.rename(new, target)
     fsync_path(target.parent)
-    shutil.rmtree(old, ignore_errors=True)
+    if keep is None:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:

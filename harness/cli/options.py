@@ -34,7 +34,7 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--protocol", action="append", metavar="NAME", help="show this one only; repeatable"
     )
-    parser.add_argument("--ks", metavar="K,K,...", help="cut-offs instead of the protocol's own")
+    parser.add_argument("--ks", metavar="K,K,...", help="cut-offs to add and show: 3,20")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to add and show: ndcg@20,map")
     parser.add_argument("--ties", help="order of equal scores: trec, trec64 or order")
     parser.add_argument(
@@ -165,6 +165,11 @@ def scoring_choices(options: argparse.Namespace) -> Any:
         missing=options.missing or "zero",
         answers=options.answers,
     )
+
+
+def shown_first(choices: Any) -> list[str]:
+    """Metrics that were asked for, and `@5` for a cut-off that was."""
+    return [*map(str, choices.metrics), *(f"@{k}" for k in choices.ks)]
 
 
 def cut_offs(text: str | None) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from harness.cli.options import (
     parameters,
     retriever_spec,
     scoring_choices,
+    shown_first,
     view_arguments,
 )
 from harness.errors import UsageError
@@ -64,6 +65,11 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
     parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="run a finished run anew, and keep the old one beside it (else it is shown)",
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
     parser.add_argument(
         "--config",
@@ -74,7 +80,7 @@ def add(verbs: Verbs) -> None:
         "the harness (--config alone lists those)",
     )
     add_output(parser)
-    parser.set_defaults(call=call, params={})
+    parser.set_defaults(call=call, params={}, nightly=False)
 
 
 def call(options: argparse.Namespace) -> int:
@@ -87,7 +93,8 @@ def call(options: argparse.Namespace) -> int:
         from harness.cli.suite import is_suite
 
         options.config = str(config_file(options.config, options.quiet))
-        known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
+        fixed = {"call", "config", "param", "params", "json", "resume", "again", "nightly"}
+        known = set(vars(options)) - fixed
         if is_suite(options.config):
             return _suite(options, known)
         apply_config(options, options.config, known)
@@ -96,7 +103,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.cli.tables import show
 
     folder, summary, record = _run_one(options)
-    show(summary, record, folder, _asked(options), options)
+    show(summary, record, folder, shown_first(scoring_choices(options)), options)
     failed = record["queries"]["failed"]
     if failed:
         print(
@@ -171,6 +178,8 @@ def _night(
     from harness.cli.suite import run_all
     from harness.testing.nightly.night import open_night
 
+    for run in runs:
+        run.nightly = True  # measured anew every night; what it was stands in the history
     with open_night(plan, [run.series for run in runs], resume=options.resume) as night:
         if night.said:
             print(f"note: {night.said}", file=sys.stderr)
@@ -215,10 +224,6 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
     return retriever_spec(options, options.retriever, params)
 
 
-def _asked(options: argparse.Namespace) -> list[str]:
-    return [str(metric) for metric in scoring_choices(options).metrics]
-
-
 def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Run and score; gives the folder, scores.json and run.json."""
     from harness.dataset.prepare import open_dataset
@@ -254,6 +259,8 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
         settings,
         out=Path(options.out or "results"),
         resume=options.resume,
+        again=options.again or options.nightly,
+        keep=not options.nightly,
         quiet=options.quiet or options.json,
         prepare_seconds=perf_counter() - start,
     )

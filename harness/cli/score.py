@@ -15,6 +15,7 @@ from harness.cli.options import (
     add_view,
     matching,
     scoring_choices,
+    shown_first,
     view_arguments,
 )
 from harness.cli.semantic import add_semantic, score_expected, threshold
@@ -123,7 +124,7 @@ def _score(
 
     scores = score_run(folder, dataset, choices, semantic=semantic)
     record = RunFolder(folder).record
-    show(scores.summary, record, folder, [str(metric) for metric in choices.metrics], options)
+    show(scores.summary, record, folder, shown_first(choices), options)
     return record
 
 

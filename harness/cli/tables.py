@@ -161,19 +161,20 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
 
 
 def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]:
-    """At most eight metrics to show: those asked for, then the protocol's headline ones.
-
-    Where other cut-offs were chosen than the headline's, its metrics at the chosen ones.
+    """At most eight metrics to show: those asked for (`@5`: at this cut-off), then the protocol's
+    headline ones; where the rankings are too short for those, its metrics at the deepest cut-off.
     """
     names = list(known)
     headline = _COLUMNS.get(protocol, ())
-    shown = [name for name in (*asked, *headline) if name in names]
+    kinds = dict.fromkeys(name.partition("@")[0] for name in headline or names)
+    wanted: list[str] = []
+    for one in asked:
+        wanted += [kind + one for kind in kinds] if one.startswith("@") else [one]
+    shown = [name for name in (*wanted, *headline) if name in names]
     if sum(name in names for name in headline) < len(headline):
-        kinds = dict.fromkeys(name.partition("@")[0] for name in headline)
         ks = sorted({int(name.rpartition("@")[2]) for name in names if "@" in name}, reverse=True)
         k10 = sorted(ks, key=lambda k: (k != 10, -k))  # 10 first, then the deepest
-        order = kinds or dict.fromkeys(name.partition("@")[0] for name in names)
-        shown += [f"{kind}@{k}" for k in k10 for kind in order if f"{kind}@{k}" in names]
+        shown += [f"{kind}@{k}" for k in k10 for kind in kinds if f"{kind}@{k}" in names]
     return list(dict.fromkeys(shown or names))[:8]
 
 

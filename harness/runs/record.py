@@ -13,7 +13,13 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
-from harness.runs.folder.run_folder import RUN_VERSION, dataset_record, write_rankings
+from harness.runs.folder.run_folder import (
+    OURS,
+    RUN_VERSION,
+    dataset_record,
+    earlier_place,
+    write_rankings,
+)
 from harness.runs.provenance import git_state, machine, peak_memory, versions
 from harness.runs.reports import COUNTS
 from harness.runs.worker import Answer, Outcome
@@ -30,12 +36,20 @@ def write_run(
     record: dict[str, Any],
     seconds: dict[str, Any],
     matching: Matching | None = None,
+    *,
+    keep: bool = True,
 ) -> None:
-    """Write everything of a finished run, whole or not at all; hits are resolved first."""
+    """Write everything of a finished run, whole or not at all; hits are resolved first.
+
+    A run that stands there already is kept at `earlier_place`, or else replaced but for what is
+    not its own.
+    """
     import pyarrow.parquet as pq
 
     answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
-    with folder_aside(folder) as aside:
+    there = (folder / "run.json").is_file()
+    place = earlier_place(folder) if there and keep else None
+    with folder_aside(folder, ours=None if place else OURS, keep=place) as aside:
         if any(answer.hits is not None for answer in answers):
             hits = [hit for answer in answers for hit in _hits(answer)]
             k = record["settings"]["k"]

@@ -37,8 +37,10 @@ def run(
     retriever: str | RetrieverSpec | Retriever | Callable[..., Any],
     settings: Settings | None = None,
     *,
-    out: Path = Path("results"),
+    out: str | Path = "results",
     resume: bool = False,
+    again: bool = True,
+    keep: bool = True,
     quiet: bool = True,
     executor: Executor | None = None,
     prepare_seconds: float | None = None,
@@ -48,12 +50,16 @@ def run(
     The folder appears whole or not at all. What is done is kept beside it while the run goes on;
     with `resume` an interrupted run of the same settings goes on from there, and its rankings are
     the same bytes as those of a run that was not interrupted; a finished one is left as it is.
+    Without `resume`, a finished run of the same settings is run `again`, and the old one kept in
+    NAME.earlier beside it (unless not `keep`: then it is replaced, but for files that are not its
+    own). Without `again` a finished one is left as it is, if the retriever was given by name: of an
+    object nobody can tell whether it is the same.
 
     Raises UsageError for settings that cannot be, a folder that cannot be written and one that
     another process is running in, and where `isolate` finds no sandbox; RunError when `strict`
     meets a failure, when every query failed or when a worker process died.
     """
-    settings = settings or Settings()
+    settings, out = settings or Settings(), Path(out)
     k = settings.k or dataset.manifest.k
     under_test = _under_test(retriever)
     named = isinstance(under_test, RetrieverSpec)
@@ -85,9 +91,14 @@ def run(
         identity["matching"] = asdict(settings.matching)
     folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
-    if resume and (folder / "run.json").is_file() and not (partial / "plan.json").is_file():
+    stopped = (partial / "plan.json").is_file()
+    if (folder / "run.json").is_file() and ((resume and not stopped) or (named and not again)):
         if not quiet:
-            print(f"note: {folder} is finished already and is kept", file=sys.stderr)
+            print(
+                f"note: {folder} is finished already, and kept; --again runs it anew, and keeps "
+                "the old one beside it",
+                file=sys.stderr,
+            )
         return folder
     worker = Worker(
         dataset.folder,
@@ -144,6 +155,7 @@ def run(
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
             matching=settings.matching,
+            keep=keep,
         )
         shutil.rmtree(partial)
     return folder

@@ -9,7 +9,8 @@ protocol would give another number for the same rankings.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from harness.errors import UsageError, near
 from harness.scoring.metrics import Metric
@@ -166,7 +167,8 @@ def fitting(
 
 @dataclass(frozen=True)
 class Choices:
-    """How to score. Empty: every fitting protocol, and each protocol's own cut-offs.
+    """How to score. Empty: every fitting protocol at its own cut-offs and metrics, to which `ks`
+    and `metrics` are added.
 
     `answers`: returned texts against reference answers too, which systems that return texts get
     anyway (see answers.py).
@@ -178,3 +180,26 @@ class Choices:
     ties: Ties | None = None
     missing: str = "zero"
     answers: bool = False
+
+    def record(self) -> dict[str, Any]:
+        """What scores.json says of it: see `wider`."""
+        return {
+            "protocols": [*self.protocols],
+            "ks": [*self.ks],
+            "metrics": [*map(str, self.metrics)],
+            "answers": self.answers,
+        }
+
+    def wider(self, earlier: Mapping[str, Any]) -> Choices:
+        """These choices and those that an earlier scoring was asked for (its `record`): scoring
+        again takes nothing away. Order of ties and missing queries are as asked for now."""
+        known = earlier["protocols"]
+        return replace(
+            self,
+            protocols=[*dict.fromkeys([*known, *self.protocols])]
+            if known and self.protocols
+            else (),
+            ks=sorted({*earlier["ks"], *self.ks}),
+            metrics=[*dict.fromkeys([*map(Metric.parse, earlier["metrics"]), *self.metrics])],
+            answers=self.answers or earlier["answers"],
+        )

@@ -179,8 +179,10 @@ class _Scorer:
             metrics += self._choices.metrics
         metrics = list(dict.fromkeys(metrics))
         reach = self._reach()
-        deep = sorted({m.k for m in metrics if m.k is not None and m.k > reach})
-        if deep and (protocol.fixed_ks or self._choices.ks or self._choices.metrics):
+        chosen = {*self._choices.ks, *(m.k for m in self._choices.metrics)}
+        told = protocol.ks if protocol.fixed_ks else chosen
+        deep = sorted({m.k for m in metrics if m.k in told and m.k is not None and m.k > reach})
+        if deep:
             self._warn(
                 f"rankings hold {self._depth} documents: nothing is reported at k = "
                 f"{', '.join(map(str, deep))}; run with a larger --k for that"
@@ -188,13 +190,14 @@ class _Scorer:
         return [m for m in metrics if m.k is None or m.k <= reach]
 
     def _ks(self, protocol: Protocol, largest: int) -> Sequence[int]:
-        """Cut-offs: the protocol's fixed ones, the chosen ones, or the default ones below the
-        largest haystack, as a cut-off that takes everything says nothing."""
+        """Cut-offs: the protocol's fixed ones, or its default ones below the largest haystack, as
+        a cut-off that takes everything says nothing, and the chosen ones."""
         if protocol.fixed_ks:
             if self._choices.ks or self._choices.metrics:
                 self._warn(f"{protocol.name}: metrics and cut-offs are part of it and stay as are")
             return protocol.ks
-        return self._choices.ks or [k for k in protocol.ks if k < largest] or [1]
+        own = [k for k in protocol.ks if k < largest]
+        return sorted({*own, *self._choices.ks}) or [1]
 
     def _reach(self) -> float:
         """The largest cut-off that the rankings can tell about."""
@@ -270,7 +273,7 @@ class _Scorer:
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
         sections = Sections(dataset, ranked, self._counted, self._signature)
-        ks = tuple(k for k in self._choices.ks or (1, 5, 10) if k <= self._reach())
+        ks = tuple(k for k in sorted({1, 5, 10, *self._choices.ks}) if k <= self._reach())
         summary: dict[str, Any] = {
             "score_version": SCORE_VERSION,
             "harness": harness.__version__,
@@ -285,6 +288,7 @@ class _Scorer:
             },
             "depth": self._depth,
             "missing": self._choices.missing,
+            "asked_for": self._choices.record(),
             "queries": {
                 "in_dataset": dataset.n_queries,
                 "asked": int(self._answered.asked.sum()),

@@ -76,10 +76,10 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     explained = harness("explain", cell["signature"])
     assert explained.status == 0
     assert "No substitute for the same metric by ids" in explained.out
-    # Scored again without it, nothing of it stays behind.
+    # Scored again without it, it stays, being of the same run; the rest is what it was.
     assert harness("score", folder, "--quiet").status == 0
-    assert read_json(folder / "scores.json") == before
-    assert not (folder / "semantic.parquet").exists()
+    assert read_json(folder / "scores.json") == {**before, "semantic": found}
+    assert (folder / "semantic.parquet").exists()
 
 
 def test_boards_gates_and_comparisons_do_not_take_it_for_recall(

@@ -65,7 +65,9 @@ def test_workers_and_batches_change_no_byte(
         assert made(*choice) == first
 
 
-def test_a_second_run_takes_the_place_of_the_first(sample: Dataset, tmp_path: Path) -> None:
+def test_a_second_run_takes_the_place_of_the_first_which_is_kept_beside_it(
+    sample: Dataset, tmp_path: Path
+) -> None:
     first = run(sample, "bm25", Settings(10), out=tmp_path)
     (first / "scores.json").write_text("old")
     assert run(sample, "bm25", Settings(10), out=tmp_path) == first
@@ -75,7 +77,9 @@ def test_a_second_run_takes_the_place_of_the_first(sample: Dataset, tmp_path: Pa
         "rankings.trec",
         "run.json",
     ]
-    assert [path.name for path in tmp_path.iterdir()] == [first.name]
+    (earlier,) = (tmp_path / f"{first.name}.earlier").iterdir()
+    assert (earlier / "scores.json").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.parametrize("limit", [1, 4, 10, 33, 320])

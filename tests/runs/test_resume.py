@@ -153,7 +153,7 @@ def test_a_finished_run_is_kept_by_resume(
     assert run(notes, again, out=tmp_path, resume=True, quiet=False) == folder
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
-    assert "is finished already and is kept" in capsys.readouterr().err
+    assert "is finished already, and kept" in capsys.readouterr().err
 
 
 def test_failed_queries_are_tried_again(notes: Dataset, tmp_path: Path) -> None:

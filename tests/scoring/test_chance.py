@@ -197,13 +197,14 @@ def key(lines: Sequence[tuple[str, str, int]], queries: Sequence[str] = ("q",)) 
     """Judgements, alike for each query: document, piece of evidence, grade."""
     import pyarrow as pa
 
+    of = np.repeat(np.arange(len(queries), dtype=np.int32), len(lines))
     lines = [*lines] * len(queries)
     return Qrels(
         [*queries],
-        np.repeat(np.arange(len(queries), dtype=np.int32), len(lines) // len(queries)),
+        of,
         pa.array([document for document, _, _ in lines]),
         np.array([grade for _, _, grade in lines], np.int32),
-        np.array([ord(piece) for _, piece, _ in lines], np.int32),
+        np.array([ord(piece) for _, piece, _ in lines], np.int32) + 1000 * of,
     )
 
 

@@ -83,8 +83,8 @@ def test_a_cut_off_beyond_every_haystack_finds_everything_and_is_shown_only_when
     found = cells(summaries["session, all"], "memory", "session")
     assert [found[f"{m}@50"]["value"] for m in ("hit", "recall_all")] == [1, 1]
     assert [found[f"{m}@50"]["chance"] for m in ("hit", "recall_all")] == [1, 1]
-    (warning,) = summaries["session, all"]["warnings"]
-    assert "reaches the whole haystack" in warning
+    warnings = summaries["session, all"]["warnings"]
+    (warning,) = (one for one in warnings if "reaches the whole haystack" in one)
     assert "hit@50" in warning
 
 

@@ -176,7 +176,6 @@ def fail_one(i: int) -> Answered:
 @pytest.mark.parametrize(
     "change",
     [
-        {"choices": Choices(ks=(2,))},
         {"choices": Choices(ties=Ties.TREC)},
         {"choices": Choices(ties=Ties.TREC64)},
         {"choices": Choices(missing="skip")},

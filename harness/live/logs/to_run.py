@@ -21,7 +21,11 @@ from harness.live.logs.recall import Recall, feedback_summary, with_feedback
 from harness.rankings.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import import_record, known_queries, say
-from harness.runs.folder.run_folder import folder_name, write_rankings
+from harness.runs.folder.run_folder import (
+    OURS,
+    folder_name,
+    write_rankings,
+)
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
@@ -96,7 +100,8 @@ def import_log(
     folder = out / folder_name(dataset, name, identity)
     record = import_record(dataset, name, depth, {**about, "notes": notes})
     record |= {"queries": _outcomes(asked), **_measured(asked)}
-    with disk_errors(out, "name another folder with --out"), folder_aside(folder) as aside:
+    remedy = "name another folder with --out"
+    with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         if rankings is None:
             ranked, record["hits"] = resolve_into(
                 aside, dataset, _hits(asked, dataset, depth), depth, matching

@@ -16,7 +16,12 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside, write_json
 from harness.rankings.rankings import Rankings, read_rankings
-from harness.runs.folder.run_folder import RunFolder, folder_name, write_rankings
+from harness.runs.folder.run_folder import (
+    OURS,
+    RunFolder,
+    folder_name,
+    write_rankings,
+)
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import (
     UNRESOLVED,
@@ -104,7 +109,7 @@ def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
     copy = folder.parent / folder_name(
         dataset, name, {"run": folder.name, "matching": asdict(matching)}
     )
-    with disk_errors(folder.parent, "make it writable"), folder_aside(copy) as aside:
+    with disk_errors(folder.parent, "make it writable"), folder_aside(copy, ours=OURS) as aside:
         ranked, about = resolve_into(aside, dataset, read_hits(dataset, run.hits), k, matching)
         queries = read_rankings(run.rankings).query_ids
         write_queries(aside, dataset, ranked, queries, name)

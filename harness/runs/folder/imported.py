@@ -18,7 +18,13 @@ from harness.files import digest, disk_errors, folder_aside, write_json
 from harness.rankings.jsonl import read_lines
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
-from harness.runs.folder.run_folder import RUN_VERSION, dataset_record, folder_name, write_rankings
+from harness.runs.folder.run_folder import (
+    OURS,
+    RUN_VERSION,
+    dataset_record,
+    folder_name,
+    write_rankings,
+)
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
@@ -202,7 +208,8 @@ def _import_hits(
         identity["matching"] = asdict(matching)
     folder = out / folder_name(dataset, name or "run", identity)
     hits = [hit for hit in file.hits if hit.place <= depth]
-    with disk_errors(out, "name another folder with --out"), folder_aside(folder) as aside:
+    remedy = "name another folder with --out"
+    with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
         write_queries(aside, dataset, ranked, list(file.queries), name)
         record = import_record(dataset, name, depth, about)
@@ -222,7 +229,7 @@ def _write(
     """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
     folder = out / folder_name(dataset, name or "run", {"rankings": source["sha256"], "k": k})
     remedy = "name another folder with --out"
-    with disk_errors(out, remedy), folder_aside(folder) as aside:
+    with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         write_rankings(rankings, aside, name)
         write_json(aside / "run.json", import_record(dataset, name, k, source))
     return folder

@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,15 @@ from harness.files import read_json
 from harness.rankings.rankings import Rankings, write_trec
 
 RUN_VERSION = 1
+
+OURS = frozenset(
+    {
+        *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
+        *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "left_out.json"),
+        "feedback.json",
+    }
+)
+"""What a run folder is made of; whatever else lies in it is the user's and is left to them."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +78,15 @@ class RunFolder:
         import pyarrow.parquet as pq
 
         return pq.read_table(self.path / "queries.parquet")
+
+
+def earlier_place(folder: Path) -> Path:
+    """Where a finished run is kept when it is made anew: NAME.earlier/TIME beside it, not there
+    yet. What lists run folders does not look in there."""
+    time = str(RunFolder(folder).record["finished"]).partition("+")[0].replace(":", "")
+    place = folder.with_name(f"{folder.name}.earlier") / time
+    same = (place.with_name(f"{time}-{n}") for n in count(2))
+    return place if not place.exists() else next(one for one in same if not one.exists())
 
 
 def folder_name(dataset: Dataset, system: str, identity: dict[str, Any]) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
-from harness.files import disk_errors, write_bytes, write_json
+from harness.files import disk_errors, read_json, write_bytes, write_json
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.budget import text_tokens, token_counts
@@ -34,14 +35,20 @@ def score_run(
     `semantic` is the cosine from which on texts are similar: given, accuracy by similarity of texts
     is measured too (see harness/scoring/semantic). Raises UsageError for what is no run folder,
     protocols that do not fit, a folder that cannot be written, and `semantic` without its model.
+
+    What the folder was scored by before is scored again: nothing is taken away.
     """
     folder = Path(folder)
     run = RunFolder(folder)
     record = run.record
     depth = record["settings"]["k"]
     known = answered(run, dataset)
+    earlier = _earlier(folder)
+    choices = (choices or Choices()).wider(earlier["asked_for"]) if earlier else choices
     scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=known)
     by_text = None
+    if semantic is None and _still_holds(earlier.get("semantic"), earlier, scores.summary):
+        scores.summary["semantic"] = earlier["semantic"]
     if semantic is not None:
         from harness.runs.folder.semantic import semantic_of_run
 
@@ -51,13 +58,26 @@ def score_run(
         scores.summary["hits"] = record["hits"]
     with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
         write_bytes(folder / "scores.parquet", _parquet(scores.per_query))
-        if by_text is None:
+        if "semantic" not in scores.summary:
             (folder / "semantic.parquet").unlink(missing_ok=True)  # of scores that are replaced
-        else:
+        elif by_text is not None:
             write_bytes(folder / "semantic.parquet", _parquet(by_text))
         write_json(folder / "left_out.json", scores.left_out)
         write_json(folder / "scores.json", scores.summary)
     return scores
+
+
+def _earlier(folder: Path) -> dict[str, Any]:
+    """The scores that stand in the folder; empty where none do, or of an older harness."""
+    path = folder / "scores.json"
+    found: dict[str, Any] = read_json(path) if path.is_file() else {}
+    return found if "asked_for" in found else {}
+
+
+def _still_holds(semantic: Any, earlier: dict[str, Any], summary: dict[str, Any]) -> bool:
+    """Whether accuracy by similarity of texts, which nobody asked for now, is of the same run."""
+    same = ("harness", "score_version", "dataset", "depth", "missing", "queries")
+    return semantic is not None and all(earlier[name] == summary[name] for name in same)
 
 
 def _parquet(table: pa.Table) -> bytes:

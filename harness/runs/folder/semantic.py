@@ -112,7 +112,7 @@ def semantic_of_run(
     """
     record = run.record
     depth = record["settings"]["k"]
-    ks = tuple(k for k in choices.ks or KS if k <= depth) or (1,)
+    ks = tuple(k for k in sorted({*KS, *choices.ks}) if k <= depth) or (1,)
     rankings, _ = cleaned(read_rankings(run.rankings), dataset)
     ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
     if run.hits.is_file():
