@@ -21,8 +21,10 @@ import numpy.typing as npt
 
 from harness.files import disk_errors, write_bytes
 from harness.live.logs.recall import Feedback, Recall
-from harness.live.monitor.alerts import METRICS, Alert, Alerts, Rules
+from harness.live.monitor.alerts import Alert, Alerts
 from harness.live.monitor.measure import feedback
+from harness.live.monitor.over_time import SLACK
+from harness.live.monitor.rules import METRICS, Rules
 from harness.live.monitor.state import SECONDS, Held, read_state, snapshot, write_state
 from harness.live.monitor.window import Columns, Scorer, as_columns, tested
 
@@ -66,10 +68,12 @@ class Monitor(Held):
         self._pending: list[Recall] = []
         self._flushed = self._saved = clock.monotonic()
         self._looked = 0
+        self._hold = False
         self._lock = RLock()
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             read_state(self._state, self)
+        alerts.open()  # now that nothing is left to be refused
         self._unsaved = False
         if self._state is not None:
             # A reference that does not keep the monitor alive for the whole program.
@@ -141,12 +145,21 @@ class Monitor(Held):
         """
         self.record_many((Feedback(request, None if clicked is None else tuple(clicked), rating),))
 
-    def record_many(self, recalls: Iterable[Recall | Feedback], position: Any = None) -> None:
+    def record_many(
+        self,
+        recalls: Iterable[Recall | Feedback],
+        position: Any = None,
+        *,
+        hold: bool = False,
+    ) -> None:
         """Take in recalls and feedback in their order, as `harness.live.logs` reads them.
 
-        `position` (a JSON value) is kept in the state with them: where a log was read to.
+        `position` (a JSON value) is kept in the state with them: where a log was read to. `hold`:
+        more are about to come whose times may be earlier, so that no day is taken to be over
+        before `settle`.
         """
         with self._lock:
+            self._hold = hold
             if position is not None:
                 self.position = position
             self._unsaved = True
@@ -192,9 +205,11 @@ class Monitor(Held):
             self.save()
 
     def settle(self) -> None:
-        """Score what waits, and hold the window against the thresholds."""
+        """Score what waits, end days that are over, hold the window against the thresholds."""
         with self._lock:
+            self._hold = False
             self._flush()
+            self.watch.changes({}, self.cells, self._moment())
             self._look()
 
     def close(self) -> None:
@@ -222,8 +237,8 @@ class Monitor(Held):
                 r.query if row < 0 else None for row, r in zip(rows, recalls, strict=True)
             ]
             self.words.add(unlabelled)
-        new = tested(columns, values, self.metrics)
-        self.watch.changes(new, self.cells, self._moment())
+        new = tested(columns, values, rows, self.metrics, clock.time() + SLACK)
+        self.watch.changes(new, self.cells, self._moment(), hold=self._hold)
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
             self._look()
 

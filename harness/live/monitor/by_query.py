@@ -1,0 +1,118 @@
+"""Are recalls worse than a run was? Query by query, for a run asks each once and traffic does not.
+
+The mean over a run's queries and the mean over recalls are means of different things: what is
+asked often weighs more in the second, and what is asked often changes. So each query that was
+asked in a period has one difference, the mean of its recalls minus its score in the run, and the
+query counts once. If each is as likely above as below, by as much, the sum's chance has a bound by
+signs (`statistics/signs_and_ranks.py`), whatever the differences are, also where a query is
+answered otherwise than in the run by chance, and alike all day. The differences of two days hang
+together, as the run is the same; so nothing is multiplied over days: the r-th look has the part
+`detector.part(r)` of alpha, and all of them together have alpha, however they hang together.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from harness.live.monitor.change import About, Event, Reference, Tested, Values
+from harness.live.monitor.periods import Cells, Open, Period
+from harness.statistics.detector import part
+from harness.statistics.signs_and_ranks import signs_bound
+
+RECALLS = 1000
+"""Recalls of a look, where they are not taken by the calendar."""
+
+_BACK = 0.2  # a chance from which on, over half as many queries, an alarm ends
+
+
+class ByQuery:
+    """A test of one metric against a run's scores of the labelled queries, NaN where it has none.
+
+    A look at each `period` that is over, or after each `size` recalls.
+    """
+
+    def __init__(
+        self, of_run: Values, alpha: float, drop: bool, period: Period | None, size: int
+    ) -> None:
+        self.alpha, self.drop, self.period = alpha, drop, period
+        self.open = Open(period, size)
+        scores = of_run[~np.isnan(of_run)]
+        mean = float(scores.mean())
+        self.reference = Reference(mean, mean, len(scores))
+        self.n, self.episode, self.alarmed = 0, 1, False
+        self.evidence = 0.0
+        self._of_run = of_run
+        self._queries = 0  # in the look that raised the alarm
+
+    @property
+    def testable(self) -> bool:
+        """False where the run is so bad that nothing can be worse."""
+        return self.reference.mean != (0 if self.drop else 1)
+
+    @property
+    def about(self) -> About:
+        """What is said of it."""
+        return About(
+            held_to=f"{self.reference.mean:.4g} (the run's {self.reference.n} queries)",
+            condition="if each query, for itself, is as likely above its score in the run as "
+            "below, by as much",
+            unit="looks" if self.period is None else f"{self.period.name}s",
+            left_out={
+                "recalls that came too late": self.open.late,
+                "recalls without a time": self.open.untimed,
+            },
+        )
+
+    def take(self, new: Tested | None, *, hold: bool = False) -> list[Event]:
+        """Take in values; gives what the looks that are due bring about. `hold`: see `Open`."""
+        if new is not None:
+            self.open.add(new)
+        found = []
+        for number, cells in self.open.over(hold=hold):
+            found += self._look(cells, number)
+        return found
+
+    def _look(self, cells: Cells, number: int) -> list[Event]:
+        rows = np.array(list(cells))
+        sums, counts = np.array(list(cells.values())).T
+        known = ~np.isnan(self._of_run[rows])
+        rows, means = rows[known], (sums / counts)[known]
+        if not len(rows):
+            return []
+        differences = means - self._of_run[rows]
+        chance = signs_bound(differences if self.drop else -differences)
+        held = f"over the same {len(rows)} queries, where the run has "
+        held += f"{self._of_run[rows].mean():.4g}"
+        if self.period is not None:
+            held += f", on {self.period.told(number)}"
+        time = None if self.period is None else self.period.start(number + 1)
+        event = Event(False, float(means.mean()), int(counts[known].sum()), held, time)
+        if self.alarmed:
+            if chance < _BACK or 2 * len(rows) < self._queries:
+                return []
+            self.alarmed, self.n, self.episode = False, 0, self.episode + 1
+            return [event]
+        self.n += 1
+        limit = self.alpha / (self.episode * (self.episode + 1)) * float(part(self.n))
+        self.evidence = min(1.0, np.log(chance) / np.log(limit))
+        if chance > limit:
+            return []
+        self.alarmed, self._queries = True, len(rows)
+        return [event._replace(alarm=True)]
+
+    def state(self) -> dict[str, Any]:
+        """JSON for `resume`."""
+        return {
+            "open": self.open.state(),
+            "n": [self.n, self.episode, self._queries],
+            "alarmed": self.alarmed,
+            "evidence": self.evidence,
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Take up where `state` left."""
+        self.open.resume(state["open"])
+        self.n, self.episode, self._queries = state["n"]
+        self.alarmed, self.evidence = state["alarmed"], state["evidence"]
