@@ -39,12 +39,12 @@ def _updates(summary: dict[str, Any]) -> Line | None:
     k = max((k for k in ks if k <= 10), default=min(ks, default=None))
     if k is None:
         return None
-    return (
-        "knowledge update",
-        f"n {found['n']}: newest found@{k} {found[f'newest_found@{k}']:.4f}, "
-        f"only stale found@{k} {found[f'only_stale_found@{k}']:.4f}, "
-        f"newest above all older {found['newest_above_all_older']:.4f}",
+    names = (f"newest_found@{k}", f"only_stale_found@{k}", "newest_above_all_older")
+    said = (
+        f"{name.replace('_', ' ')} {found[name]:.4f} (chance {found['chance'][name]:.4f})"
+        for name in names
     )
+    return "knowledge update", f"n {found['n']}: {', '.join(said)}"
 
 
 def _abstention(summary: dict[str, Any]) -> Line | None:
@@ -81,8 +81,9 @@ def _tokens(summary: dict[str, Any]) -> Line | None:
     for budget, value in tokens["recall_within_budget"].items():
         short = "*" if value["rankings_that_ended_before"] else ""
         parts.append(f"{budget}: {_plain(value['recall'])}{short}")
-    name = tokens["tokenizer"]
+    name, within = tokens["tokenizer"], tokens["recall_within_budget"].values()
     text = f"{mean:.0f} {name} tokens in the top 10; recall by tokens: {', '.join(parts)}"
+    text += f"; by chance {', '.join(_plain(value['chance']) for value in within)}"
     if any(part.endswith("*") for part in parts):
         text += " (* some rankings ended before)"
     return "prompt cost", text

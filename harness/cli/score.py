@@ -208,7 +208,8 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
 
         print(orjson.dumps({"n": result.n, "means": result.means}).decode())
     elif not options.quiet:
-        print(f"{result.n} queries, {result.missing_queries} of them without a ranking")
+        how = "left out for want of" if options.missing == "skip" else "of them without"
+        print(f"{result.n} queries, {result.missing_queries} {how} a ranking")
         for name, value in result.means.items():
             print(f"{name:16} {'-' if value is None else format(value, '.4f')}")
     return 0

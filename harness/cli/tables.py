@@ -86,7 +86,7 @@ def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
         f"{q['asked']} queries"
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
         + f", {q['failed']} failed"
-        + _silent(q["without_ranking"], own_run="measured" in record)
+        + _silent(q["without_ranking"], summary["missing"], own_run="measured" in record)
         + f"; {summary['depth']} documents deep; data {d['fingerprint'][:8]}"
         + (" (NOT the published files)" if d["published_files"] is False else ""),
     ]
@@ -99,11 +99,12 @@ def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _silent(n: int, *, own_run: bool) -> str:
+def _silent(n: int, missing: str, *, own_run: bool) -> str:
     """What is said of queries with no ranking: a run file cannot tell why it has none."""
     if not n:
         return ""
-    return f", {n} returned nothing" if own_run else f", {n} without a ranking (counted 0)"
+    how = "left out" if missing == "skip" else "counted 0"
+    return f", {n} returned nothing" if own_run else f", {n} without a ranking ({how})"
 
 
 def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
@@ -127,9 +128,15 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     cells = slices["all"]["metrics"]
     if any("interval" in cells[m] for m in shown):
         rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
+    if any("over_haystacks" in cells[m] for m in shown):
+        # Other than `all` where large haystacks and small ones differ.
+        once = [_number(cells[m].get("over_haystacks")) for m in shown]
+        haystacks = cells[shown[0]].get("interval", {}).get("units", "")
+        rows.append(["  mean of haystacks", haystacks, *once])
     rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
     if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
-        rows.append(["ceiling", "", *(_number(cells[m], "ceiling") for m in shown)])
+        name = "ceiling at most" if any("ceiling_is" in cells[m] for m in shown) else "ceiling"
+        rows.append([name, "", *(_number(cells[m], "ceiling") for m in shown)])
     text = str(
         tabulate(
             rows,
@@ -182,8 +189,10 @@ def _how(interval: dict[str, Any] | None) -> str:
     """How the intervals were made."""
     if interval is None:
         return ""
-    names = {"t": "t", "bootstrap": "bootstrap, 10,000 resamples,", "wilson": "Wilson's score"}
-    said = f"intervals: {names[interval['method']]} over {interval['units']} {interval['over']}"
+    from harness.statistics.intervals import METHOD_NAMES
+
+    method = METHOD_NAMES[interval["method"]]
+    said = f"intervals: {method} over {interval['units']} {interval['over']}"
     if interval["over"] == "haystacks":
         said += ", as questions to one haystack are not independent"
     return said + (f"; rough ({interval['rough']})" if "rough" in interval else "")

@@ -103,15 +103,17 @@ def _order(view: Mapping[str, Any]) -> tuple[bool, bool, str]:
 
 def _levels(
     blocks: Iterable[Mapping[str, Any]], name: str, metrics: Iterable[str]
-) -> dict[str, dict[str, list[float]]]:
+) -> dict[str, dict[str, Any]]:
     """Least and greatest chance and ceiling among the systems: they differ where queries failed."""
-    levels: dict[str, dict[str, list[float]]] = {}
+    levels: dict[str, dict[str, Any]] = {}
     for metric in metrics:
         cells = [block["slices"].get(name, {}).get(metric, {}) for block in blocks]
         for part in ("chance", "ceiling"):
             known = [cell[part] for cell in cells if cell.get(part) is not None]
             if known:
                 levels.setdefault(metric, {})[part] = [min(known), max(known)]
+        if bound := next((c["ceiling_is"] for c in cells if "ceiling_is" in c), None):
+            levels[metric]["ceiling_is"] = bound
     return levels
 
 

@@ -20,7 +20,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
-from harness.scoring.rollup import haystack_sizes
+from harness.scoring.rollup import haystack_sizes, held
 from harness.scoring.uncertainty import Cells, add_intervals
 from harness.verdicts.compare.scored import Block
 
@@ -50,7 +50,7 @@ def by_k(material: Material, block: Block) -> dict[str, Any]:
     dataset, rule = material.dataset, protocol(block[0])
     judged, ties = dataset.judgements(rule.key), Ties(material.run.blocks[block]["ties"])
     ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
-    scored, present = material.scored(block), judged.document >= 0
+    scored, present = material.scored(block), held(dataset, judged.query, judged.document)
     sizes = haystack_sizes(dataset)
     ks = grid(min(material.depth, int(sizes.max(initial=1))))
     metrics = [Metric(family, k) for family in FAMILIES for k in ks]
@@ -101,7 +101,7 @@ def _series(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
 
 def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
     """Mean tokens of the top k, over the queries of which something can be said."""
-    resolved, counted = material.resolved, material.answered.counted
+    resolved, counted = material.resolved, material.counted
     inside = counted[resolved.query]
     spent = np.bincount(resolved.rank[inside], material.costs[inside], minlength=max(ks) + 1)
     total = np.cumsum(spent)[np.array(ks)] / max(1, int(counted.sum()))
@@ -118,7 +118,7 @@ def by_tokens(material: Material) -> dict[str, Any]:
     without = material.dataset.abilities == str(Ability.ABSTENTION)
     relevant = material.ranked.query[material.ranked.grade >= 1]
     evidence = np.bincount(relevant, minlength=material.ranked.n) > 0
-    scored = material.answered.counted & evidence & ~without
+    scored = material.counted & evidence & ~without
     most = int(budget.per_query[scored].max(initial=0))
     budgets = [b for b in _BUDGETS if b < most] + [b for b in _BUDGETS if b >= most][:1]
     budgets = sorted({*budgets, *BUDGETS})

@@ -62,6 +62,12 @@ class Material:
         return depth
 
     @cached_property
+    def counted(self) -> Flags:
+        """Queries of which something can be said, less those that scoring left out as missing."""
+        missing = self.run.scores.get("missing", "zero")
+        return self.answered.counted & ~self.answered.left_out(self.ranked.answered, missing)
+
+    @cached_property
     def masks(self) -> dict[str, Flags]:
         """Slices of the queries: `all`, `answerable` and the abilities."""
         named = slices(self.dataset)

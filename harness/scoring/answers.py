@@ -23,8 +23,7 @@ import numpy as np
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.scoring.arrays import Flags, Values
-from harness.scoring.cells import Column
+from harness.scoring.arrays import Values
 from harness.scoring.protocols import Protocol
 from harness.scoring.resolve import Resolved
 
@@ -209,7 +208,7 @@ def answer_score(metric: str, text: str, answers: Sequence[str]) -> float:
     Raises UsageError for a metric of no such name.
     """
     _known([metric])
-    return _best(METRICS[metric], Text(text), [Text(answer) for answer in answers])
+    return best_of(METRICS[metric], Text(text), [Text(answer) for answer in answers])
 
 
 def answers_in_top(
@@ -239,25 +238,23 @@ def answers_in_top(
         for name, values in best.items():
             metric = METRICS[name]
             # The empty text says what no text is worth: 0, or NaN where nothing can be measured.
-            scores = [_best(metric, text, known) for text in (Text(""), *shown)]
+            scores = [best_of(metric, text, known) for text in (Text(""), *shown)]
             highest = np.maximum.accumulate(scores)
             values[query] = highest[[min(k, len(shown)) for k in ks]]
     return {
-        f"{'success' if name == 'containment' else name}@{k}": values[:, i]
-        for name, values in best.items()
-        for i, k in enumerate(ks)
+        metric_at(name, k): values[:, i] for name, values in best.items() for i, k in enumerate(ks)
     }
 
 
-def answer_columns(
-    dataset: Dataset, texts: Sequence[Sequence[str]], counted: Flags, depth: float
-) -> list[Column]:
-    """Columns of every metric at every cut-off that the answers reach; `texts` are by query."""
-    references = dataset.query_table["answers"].to_pylist()
-    given = [answers if use else [] for answers, use in zip(references, counted, strict=True)]
-    found = answers_in_top(texts, given, [k for k in ANSWERS.ks if k <= depth] or [1], SHOWN)
-    known = np.ones(dataset.n_queries, bool)
-    return [Column(name, values, known, None, None) for name, values in found.items()]
+def best_of(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
+    """The best value of `metric` over the references; NaN where none can be measured against."""
+    values = [value for answer in answers if not math.isnan(value := metric(text, answer))]
+    return max(values, default=math.nan)
+
+
+def metric_at(name: str, k: int) -> str:
+    """What a metric of the best of k texts is called: containment is `success@k`."""
+    return f"{'success' if name == 'containment' else name}@{k}"
 
 
 def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
@@ -268,11 +265,6 @@ def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
     for query, text in zip(resolved.query[top].tolist(), texts, strict=True):
         by_query[query].append(text)
     return by_query
-
-
-def _best(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
-    values = [value for answer in answers if not math.isnan(value := metric(text, answer))]
-    return max(values, default=math.nan)
 
 
 def _known(metrics: Sequence[str]) -> None:

@@ -8,22 +8,30 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
+from harness.scoring.answers import ANSWERS, SHOWN, answers_in_top
 from harness.scoring.arrays import Flags, Ints, Values, mean
-from harness.scoring.chance import ceiling, chance
+from harness.scoring.ceiling import Ceilings
+from harness.scoring.chance import chance
+from harness.scoring.drawn_chance import answers_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import Ranked
 from harness.scoring.rollup import SessionLevel
+from harness.scoring.session_chance import SessionChance
 from harness.scoring.ties import TieOrders
 
 SATURATED = 0.005
 """A mean this close to its ceiling leaves no room for a better system."""
+
+BOUND = "an upper bound"
+"""What a cell's `ceiling_is` says where the best could not be worked out for all of its queries."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,10 @@ class Column:
     """One metric of one protocol over all queries; every array has shape (n,).
 
     `values` is NaN where the query is not scored. `measurable` is False where the ranking was too
-    short to know the value. `chance` and `ceiling` are None where no exact level is known; `best`,
+    short to know the value. `chance` and `ceiling` are None where there is no such level; `best`,
     `worst` and `expected` are what other orders of equal scores would give, None where ties change
-    nothing.
+    nothing. `exact`: where the ceiling is no mere upper bound. `chance_is` says how chance was come
+    by, where it is not exact.
     """
 
     metric: Metric | str
@@ -44,26 +53,37 @@ class Column:
     best: Values | None = None
     worst: Values | None = None
     expected: Values | None = None
+    exact: Flags | None = None
+    chance_is: str = ""
+
+    @cached_property
+    def _scored(self) -> Flags:
+        return ~np.isnan(self.values)
 
     def cell(self, mask: Flags) -> dict[str, Any] | None:
         """The mean over the scored queries of a slice; None where there are none.
 
         The value is None when a ranking in the slice was too short to know it.
         """
-        mine = mask & ~np.isnan(self.values)
-        if not mine.any():
+        mine = mask & self._scored
+        n = int(np.count_nonzero(mine))
+        if not n:
             return None
-        unknown = int((mine & ~self.measurable).sum())
+        unknown = int(np.count_nonzero(mine & ~self.measurable))
         cell: dict[str, Any] = {
             "value": None if unknown else mean(self.values[mine]),
-            "n": int(mine.sum()),
+            "n": n,
         }
         if self.ceiling is not None:
             cell["ceiling"] = mean(self.ceiling[mine])
+            if self.exact is not None and not self.exact[mine].all():
+                cell["ceiling_is"] = BOUND
         if unknown:
             cell["not_measurable"] = unknown
         if self.chance is not None:
             cell["chance"] = mean(self.chance[mine])
+            if self.chance_is:
+                cell["chance_is"] = self.chance_is
         if self.best is not None and self.worst is not None and self.expected is not None:
             bounds = {
                 "best": mean(self.best[mine]),
@@ -84,7 +104,7 @@ def document_columns(
     sizes: Ints,
 ) -> list[Column]:
     """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py."""
-    orders = TieOrders(ranked)
+    orders, ceilings = TieOrders(ranked), Ceilings(ranked, present)
     columns = []
     for metric in metrics:
         finish = _finisher(protocol, metric, scored)
@@ -93,23 +113,25 @@ def document_columns(
             low, high = (finish(values) for values in reversed(orders.bounds(metric)))
             if np.nanmax(high - low, initial=0) > 1e-12:
                 best, worst, expected = high, low, finish(orders.expected(metric))
-        by_chance = chance(metric, ranked, present, sizes)
+        by_chance, top = chance(metric, ranked, present, sizes), ceilings(metric)
         columns.append(
             Column(
                 metric,
                 finish(metric(ranked)),
                 np.ones(ranked.n, bool),
                 None if by_chance is None else finish(by_chance),
-                finish(ceiling(metric, ranked, present)),
+                finish(top.values),
                 best,
                 worst,
                 expected,
+                top.exact,
             )
         )
     return columns
 
 
 def session_columns(
+    dataset: Dataset,
     protocol: Protocol,
     ks: Sequence[int],
     level: SessionLevel,
@@ -118,16 +140,44 @@ def session_columns(
 ) -> list[Column]:
     """Every session metric of the protocol at `ks`, on turns; `present` (m,) as in chance.py."""
     by_session = level.ranked()
+    ceilings = Ceilings(by_session, present)
+    levels = SessionChance(dataset, dataset.judgements(protocol.key), level, scored, present, ks)
     columns = []
     for template in protocol.session_metrics:
         for k in ks:
             metric = Metric.parse(template.format(k=k))
             cut, measurable = level.cut(k)
             finish = _finisher(protocol, metric, scored)
-            # The best ranking brings a session of evidence with every turn: its own cut-off is k.
-            values, best = metric(by_session, cut), ceiling(metric, by_session, present)
-            columns.append(Column(metric, finish(values), measurable, None, finish(best)))
+            by_chance, how = levels(metric)
+            top = ceilings.of_sessions(metric)
+            columns.append(
+                Column(
+                    metric,
+                    finish(metric(by_session, cut)),
+                    measurable,
+                    finish(by_chance),
+                    finish(top.values),
+                    exact=top.exact,
+                    chance_is=how,
+                )
+            )
     return columns
+
+
+def answer_columns(
+    dataset: Dataset, texts: Sequence[Sequence[str]], counted: Flags, depth: float
+) -> list[Column]:
+    """Every metric of answers at every cut-off that they reach; `texts` are by query."""
+    references = dataset.query_table["answers"].to_pylist()
+    given = [answers if use else [] for answers, use in zip(references, counted, strict=True)]
+    ks = [k for k in ANSWERS.ks if k <= depth] or [1]
+    found = answers_in_top(texts, given, ks, SHOWN)
+    by_chance, how = answers_by_chance(dataset, given, SHOWN, ks)
+    known = np.ones(dataset.n_queries, bool)
+    return [
+        Column(name, values, known, by_chance[name], None, chance_is=how)
+        for name, values in found.items()
+    ]
 
 
 def query_table(
@@ -161,9 +211,12 @@ class Cautions:
         self._found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
 
     def look(self, columns: list[Column], unit: str, scored: Flags) -> None:
-        """Look at the recall and hit columns of one protocol at one unit."""
+        """Look at the columns of one protocol at one unit: all for bounds, recall and hit for the
+        rest."""
         for column in columns:
             metric, cell = column.metric, column.cell(scored)
+            if cell is not None and "ceiling_is" in cell:
+                self._found["bound", unit][str(metric)] = None
             if isinstance(metric, str) or cell is None or metric.k is None:
                 continue
             if metric.name not in ("recall", "hit"):
@@ -180,6 +233,7 @@ class Cautions:
         sentences = {
             "whole": "k reaches the whole haystack, so {names} cannot tell systems apart",
             "saturated": "saturated, within {close} of the ceiling: {names}",
+            "bound": "the ceiling is an upper bound, which nothing may reach: {names}",
             "short": "rankings of {depth} turns hold too few sessions for k = {names}; "
             "run with a larger --k for that",
         }

@@ -1,4 +1,4 @@
-"""What a random ranking would score, exactly, and the best any ranking could.
+"""What a random ranking would score, exactly.
 
 A random ranking orders the N documents of the haystack uniformly. With R relevant ones, the number
 of relevant documents in the top k is hypergeometric; every formula below follows from that. Not
@@ -7,14 +7,16 @@ SciPy's hypergeom: in a haystack of 8.8 million it is off by 7e-10, products by 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations
 
 import numpy as np
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
 from harness.scoring.metrics import Metric
+from harness.scoring.metrics.counted import pieces_of
+from harness.scoring.metrics.ranked import FORMS, ideal_dcg
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 _LARGEST = 1_000_000
@@ -50,9 +52,9 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
     if metric.name == "recall":
         value = ratio(inside, total) * ratio(k, size, 0.0)
     elif metric.name == "hit":
-        value = 1 - _none_found(size, inside, k)
+        value = 1 - none_found(size, inside, k)
     elif metric.name == "recall_all":
-        value = np.where(inside == total, _all_found(size, inside, k), 0.0)
+        value = np.where(inside == total, all_found(size, inside, k), 0.0)
     elif metric.name == "precision":
         value = share * k / (metric.k or 1)
     elif metric.name == "precision_returned":
@@ -75,35 +77,6 @@ def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> V
     return np.where(total > 0, value, np.nan)
 
 
-def ceiling(metric: Metric, ranked: Ranked, present: np.ndarray) -> Values:
-    """The value of the best possible answer, which may be a short one; shape (n,)."""
-    least = 1 if metric.name.startswith("ndcg") else metric.rel
-    return metric(ideal(ranked, present, 0 if metric.name == "judged" else least))
-
-
-def ideal(ranked: Ranked, present: np.ndarray, least: int = 1) -> Ranked:
-    """The ranking of the documents of grade `least` or more alone, best grade first.
-
-    Where documents carry units of evidence, those that carry a unit not seen yet come first, which
-    is the best order unless units overlap in contrived ways.
-    """
-    findable = present & (ranked.grade >= least)
-    unit_seen = _occurrence(ranked.unit)
-    order = np.lexsort((-ranked.grade, unit_seen, ~findable, ranked.query))
-    order = order[findable[order]]
-    # All judgements of one document share its rank.
-    first = ranked.first_of_document[order]
-    query = ranked.query[order]
-    nth = np.cumsum(first)
-    start = np.zeros(ranked.n, np.int64)
-    begins = np.flatnonzero(np.diff(query, prepend=-1))
-    start[query[begins]] = nth[begins] - first[begins]
-    rank = np.full(len(ranked.query), NOT_RETRIEVED)
-    rank[order] = np.maximum(nth - start[query], 1)
-    returned = count_by(query[first], ranked.n)
-    return replace(ranked, rank=rank, returned=returned)
-
-
 def _pieces_found(
     name: str, ranked: Ranked, relevant: np.ndarray, present: np.ndarray, size: Ints, k: Ints
 ) -> Values | None:
@@ -114,17 +87,12 @@ def _pieces_found(
     and exclusion over the different sets of documents. Shape (n,), NaN without relevant documents;
     None when a query has more than _MOST_SETS sets.
     """
-    pieces: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
-    for row in np.flatnonzero(relevant).tolist():
-        found = pieces[int(ranked.query[row])][int(ranked.unit[row])]
-        if present[row]:
-            found.add(int(ranked.document[row]))
     values = np.full(ranked.n, np.nan)
-    for query, units in pieces.items():
+    for query, pieces in pieces_of(ranked, relevant, present).items():
         n, cut = int(size[query]), int(k[query])
-        sets = [frozenset(documents) for documents in units.values()]
+        sets = [frozenset(documents) for documents in pieces]
         if name == "recall":
-            values[query] = np.mean([1 - _missed(n, len(documents), cut) for documents in sets])
+            values[query] = _share_found(n, tuple(map(len, sets)), cut)
             continue
         distinct = set(sets)
         if len(distinct) > _MOST_SETS:
@@ -144,6 +112,13 @@ def _all_units_found(sets: set[frozenset[int]], n: int, k: int) -> float:
     return max(0.0, total)
 
 
+@lru_cache(maxsize=1 << 16)
+def _share_found(n: int, sizes: tuple[int, ...], k: int) -> float:
+    """Expected share of the pieces that so many documents each carry in the top k of n."""
+    return float(np.mean([1 - _missed(n, documents, k) for documents in sizes]))
+
+
+@lru_cache(maxsize=1 << 16)
 def _missed(n: int, documents: int, k: int) -> float:
     """P(none of so many documents is in the top k of n)."""
     i = np.arange(documents)
@@ -156,18 +131,7 @@ def _rows(ranked: Ranked, rows: np.ndarray) -> Ranked:
     return replace(ranked, **{name: getattr(ranked, name)[rows] for name in columns})
 
 
-def _occurrence(codes: np.ndarray) -> Ints:
-    """How many times each code stood before; 0 for its first."""
-    order = np.argsort(codes, kind="stable")
-    ordered = codes[order]
-    first = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    counts = np.diff(np.append(first, len(ordered)))
-    result = np.empty(len(codes), np.int64)
-    result[order] = np.arange(len(codes)) - np.repeat(first, counts)
-    return result
-
-
-def _none_found(size: Ints, relevant: Ints, k: Ints) -> Values:
+def none_found(size: Ints, relevant: Ints, k: Ints) -> Values:
     """P(no relevant document in the top k) = product over i < R of (N - k - i) / (N - i)."""
     value = np.ones(len(size))
     for i in range(int(relevant.max(initial=0))):
@@ -177,7 +141,7 @@ def _none_found(size: Ints, relevant: Ints, k: Ints) -> Values:
     return value
 
 
-def _all_found(size: Ints, relevant: Ints, k: Ints) -> Values:
+def all_found(size: Ints, relevant: Ints, k: Ints) -> Values:
     """P(all relevant documents in the top k) = product over i < R of (k - i) / (N - i)."""
     value = np.ones(len(size))
     for i in range(int(relevant.max(initial=0))):
@@ -213,33 +177,11 @@ def _average_precision(size: Ints, relevant: Ints, k: Ints) -> Values:
 
 
 def _ndcg(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints, k: Ints) -> Values:
-    """Mean gain of a document * sum of discounts in the top k / ideal DCG.
-
-    Expected DCG is that of a ranking where every rank holds the mean gain; the metric's own
-    function gives ideal DCG, as the value of one document of gain g at rank 1 is g / ideal.
-    """
-    relevant = ranked.grade >= 1
-    grade = ranked.grade.astype(float)
-    gain = np.exp2(grade) - 1 if metric.name == "ndcg_exp" else grade
-    gains = sum_by(ranked.query[relevant & present], gain[relevant & present], ranked.n)
-    best = sum_by(ranked.query, np.where(_is_top(ranked), gain, 0.0), ranked.n)
-    alone = replace(ranked, rank=np.where(_is_top(ranked), 1, NOT_RETRIEVED))
-    own_ideal = ratio(best, metric(alone), np.nan)
-    discounts = _discount_sums(metric.name, int(k.max(initial=0)))[k]
-    return ratio(gains * discounts, size * np.nan_to_num(own_ideal))
-
-
-def _is_top(ranked: Ranked) -> np.ndarray:
-    """One judgement of the highest grade for each query that has a relevant one."""
-    order = np.lexsort((-ranked.grade, ranked.query))
-    first = np.diff(ranked.query[order], prepend=-1) != 0
-    top = np.zeros(len(ranked.query), bool)
-    top[order[first]] = True
-    return top & (ranked.grade >= 1)
-
-
-def _discount_sums(name: str, k: int) -> Values:
-    """Sums of 1 / discount over ranks 1..i, for i = 0..k."""
-    rank = np.arange(1, k + 1)
-    discount = np.log2(np.maximum(rank, 2)) if name == "ndcg_b2" else np.log2(rank + 1)
-    return np.concatenate([[0.0], np.cumsum(1 / discount)])
+    """Mean gain of a document * sum of discounts in the top k / ideal DCG."""
+    form = FORMS[metric.name]
+    there = np.flatnonzero((ranked.grade >= 1) & present)
+    gains = sum_by(ranked.query[there], form.gain(ranked.grade[there].astype(float)), ranked.n)
+    cut = np.full(ranked.n, metric.k if metric.k is not None else NOT_RETRIEVED - 1)
+    discounts = 1 / form.discount(np.arange(1.0, k.max(initial=0) + 1))
+    found = gains * np.concatenate([[0.0], np.cumsum(discounts)])[k]
+    return ratio(found, size * ideal_dcg(ranked, cut, form))

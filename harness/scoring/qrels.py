@@ -38,10 +38,14 @@ class Qrels:
 
     @cached_property
     def first_of_document(self) -> npt.NDArray[np.bool_]:
-        """False where the same query and document stand above already (for another unit)."""
+        """True for one judgement of each document of a query: the first of its highest grade.
+
+        A document stands more than once where it carries several units of evidence.
+        """
         first = np.zeros(len(self.query), bool)
         pairs = self.query.astype(np.int64) << 32 | self.document_code
-        first[np.unique(pairs, return_index=True)[1]] = True
+        order = np.lexsort((-self.grade, pairs))
+        first[order[np.diff(pairs[order], prepend=-1) != 0]] = True
         return first
 
     @cached_property

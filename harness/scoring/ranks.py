@@ -44,9 +44,9 @@ class Ranked:
 
     Shapes: `returned` and `answered` (n,): documents returned for a query, and whether the run has
     the query at all. The rest (m,), one a judgement, sorted by query: `rank` from 1, or
-    NOT_RETRIEVED; `document` numbers the documents, and `first_of_document` is False for further
-    units of one; `above` and `tied` describe the group of equal scores it stands in: how many stand
-    strictly above it, and how many are in it (0 where not retrieved).
+    NOT_RETRIEVED; `document` numbers the documents, and `first_of_document` is True for one
+    judgement of each, of its highest grade; `above` and `tied` describe the group of equal scores
+    it stands in: how many stand strictly above it, and how many are in it (0 where not retrieved).
     """
 
     returned: Ints

@@ -1,7 +1,8 @@
 """Turn rankings scored at session level, by LongMemEval's rule (evaluate_retrieval_turn2session).
 
 Strip turns to their sessions and grow an effective k from k until the top holds k distinct sessions
-or the ranking ends; then score at that effective k over turn positions.
+or the ranking ends; then score at that effective k over turn positions. Below it: what a haystack
+lets a ranking hold.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, Judgements
-from harness.scoring.arrays import Ints
+from harness.scoring.arrays import Flags, Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
 
@@ -37,8 +38,10 @@ class SessionLevel:
         self._ranked = ranked
         # Shorter than it could be: the system had no more to give, and the ranking is all of it.
         self._ended = (ranked.returned >= haystack_sizes(dataset)) | (ranked.returned < depth)
-        self.of_judgement = _sessions(dataset, judged.document)
-        group = _sessions(dataset, resolved.row)
+        self.renamed = renamed
+        group = sessions_of(dataset, resolved.row)
+        # What is not there must not be taken for something else that is not there either.
+        self.of_judgement = sessions_of(dataset, judged.document, beyond=len(resolved.row))
         if renamed:
             gold = judged.grade >= 1
             pairs = judged.query[gold].astype(np.int64) << 32 | judged.document[gold]
@@ -48,7 +51,6 @@ class SessionLevel:
         keys = resolved.query.astype(np.int64) << 33 | group
         self._met, first = np.unique(keys, return_index=True)
         self._met_at = np.append(resolved.rank[first], NOT_RETRIEVED)
-        self._renamed = renamed
         first.sort()
         self._query, self._rank = resolved.query[first], resolved.rank[first]
         self._starts = np.searchsorted(self._query, np.arange(ranked.n + 1))
@@ -68,7 +70,7 @@ class SessionLevel:
         pieces = self._ranked.query.astype(np.int64) << 33 | self.of_judgement
         _, unit = np.unique(pieces, return_inverse=True)
         rank = self._ranked.rank
-        if not self._renamed:
+        if not self.renamed:
             at = np.searchsorted(self._met, pieces)
             known = np.append(self._met, -1)[at] == pieces
             rank = np.where(known, self._met_at[at], NOT_RETRIEVED)
@@ -86,13 +88,13 @@ class SessionLevel:
         return cut, enough | self._ended
 
 
-def _sessions(dataset: Dataset, rows: npt.NDArray[np.int32]) -> Ints:
+def sessions_of(dataset: Dataset, rows: npt.NDArray[np.int32], beyond: int = 0) -> Ints:
     """A code for the session of each document row; what has no session, or is no document (-1),
-    is a session of its own."""
+    is a session of its own. Codes of the latter leave `beyond` free."""
     codes = dataset.session_codes.astype(np.int64)
     named = int(codes.max(initial=-1)) + 1
     codes = np.where(codes >= 0, codes, named + np.arange(len(codes)))
-    own = named + len(codes) + np.arange(len(rows))
+    own = named + len(codes) + beyond + np.arange(len(rows))
     return own if len(codes) == 0 else np.where(rows >= 0, codes[rows], own)
 
 
@@ -103,3 +105,18 @@ def haystack_sizes(dataset: Dataset) -> Ints:
     if dataset.manifest.exclude_self:
         sizes = sizes - (dataset.rows_with_query_id >= 0)
     return sizes
+
+
+def held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
+    """Whether a ranking can hold each document, (m,): the haystack of its query does, and it is not
+    the query's own where that is left out."""
+    there = document >= 0
+    haystack = dataset.query_haystack[query]
+    order = np.argsort(haystack, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(haystack[order])) + 1):
+        one = int(haystack[rows[0]]) if len(rows) else 0
+        if len(rows) and dataset.haystack_size(one) < len(dataset.documents):
+            there[rows] &= np.isin(document[rows], dataset.haystack_rows(one))
+    if dataset.manifest.exclude_self:
+        there &= document != dataset.rows_with_query_id[query]
+    return there

@@ -17,14 +17,21 @@ from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
-from harness.scoring.answers import ANSWERS, answer_columns, document_texts
-from harness.scoring.cells import Cautions, Column, document_columns, query_table, session_columns
+from harness.scoring.answers import ANSWERS, document_texts
+from harness.scoring.cells import (
+    Cautions,
+    Column,
+    answer_columns,
+    document_columns,
+    query_table,
+    session_columns,
+)
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices, Protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.rollup import SessionLevel, haystack_sizes
+from harness.scoring.rollup import SessionLevel, haystack_sizes, held
 from harness.scoring.scores import Scores
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
@@ -32,6 +39,7 @@ from harness.scoring.slices import Answered, slices
 from harness.scoring.uncertainty import add_intervals
 
 SCORE_VERSION = 1
+_NO_RANKING = "no ranking in the run"
 Flags = npt.NDArray[np.bool_]
 
 
@@ -81,6 +89,9 @@ class _Scorer:
     ) -> None:
         self._dataset, self._rankings, self._resolved = dataset, rankings, resolved
         self._choices, self._depth, self._answered = choices, depth, answered
+        ranked = np.isin(dataset.query_ids, rankings.query_ids)
+        self._skipped = answered.left_out(ranked, choices.missing)
+        self._counted = answered.counted & ~self._skipped
         self._masks = slices(dataset)
         self._sizes = haystack_sizes(dataset)
         self._blocks: list[dict[str, Any]] = []
@@ -99,7 +110,7 @@ class _Scorer:
         ranked = rank_judged(self._rankings, from_dataset(dataset, protocol.key), ties)
         scored = self._scored(protocol, ranked)
         metrics = self._metrics(protocol)
-        present = judged.document >= 0
+        present = held(dataset, judged.query, judged.document)
         columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes)
         self._add(protocol, dataset.manifest.granularity, ties, columns)
         of_sessions = dataset.manifest.granularity == "turn" and (dataset.session_codes >= 0).any()
@@ -111,21 +122,25 @@ class _Scorer:
                 dataset, resolved, judged, ranked, self._depth, renamed=protocol.renamed
             )
             ks = self._ks(protocol, level.most_sessions(dataset))
-            columns = session_columns(protocol, ks, level, scored, present)
+            columns = session_columns(dataset, protocol, ks, level, scored, present)
             self._add(protocol, "turn>session", ties, columns)
 
     def apply_answers(self) -> None:
         """Score what was returned against the reference answers, where the dataset has any."""
         dataset, answered = self._dataset, self._answered
-        counted = answered.asked & ~answered.failed
+        counted = answered.asked & ~answered.failed & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
         texts = answered.texts
         if texts is None:
             texts = document_texts(dataset, self._resolved)
         columns = answer_columns(dataset, texts, counted, self._reach())
         without = counted & np.isnan(columns[0].values)
-        ids = [dataset.query_ids[i] for i in np.flatnonzero(without)]
-        self._left_out[ANSWERS.name] = {"no reference answer": ids} if ids else {}
+        reasons = {"no reference answer": without, _NO_RANKING: self._skipped}
+        self._left_out[ANSWERS.name] = {
+            reason: [dataset.query_ids[i] for i in np.flatnonzero(mask)]
+            for reason, mask in reasons.items()
+            if mask.any()
+        }
         if counted.sum() > without.sum():
             self._add(ANSWERS, dataset.manifest.granularity, ANSWERS.ties, columns)
 
@@ -143,8 +158,7 @@ class _Scorer:
             "no answer exists (abstention)": without & (not protocol.unanswerable),
             "no judgement": ~any_judged & protocol.judged,
             "no evidence in the answer key": ~any_relevant & protocol.relevant,
-            "no ranking in the run": ~(ranked.answered | answered.replied)
-            & (self._choices.missing == "skip"),
+            _NO_RANKING: self._skipped,
         }
         scored = np.ones(n, bool)
         left_out: dict[str, list[str]] = {}
@@ -240,13 +254,9 @@ class _Scorer:
     @cached_property
     def _queries(self) -> str:
         """Which queries the run can be scored on, for the signature."""
-        counted = self._answered.counted
-        if self._choices.missing == "skip":
-            there = np.isin(self._dataset.query_ids, self._rankings.query_ids)
-            counted = counted & (there | self._answered.replied)
-        if counted.all():
+        if self._counted.all():
             return "all"
-        return digest([self._dataset.query_ids[i] for i in np.flatnonzero(counted)])
+        return digest([self._dataset.query_ids[i] for i in np.flatnonzero(self._counted)])
 
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
@@ -259,7 +269,7 @@ class _Scorer:
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
-        sections = Sections(dataset, ranked, self._answered.counted, self._signature)
+        sections = Sections(dataset, ranked, self._counted, self._signature)
         ks = tuple(k for k in self._choices.ks or (1, 5, 10) if k <= self._reach())
         summary: dict[str, Any] = {
             "score_version": SCORE_VERSION,
@@ -274,6 +284,7 @@ class _Scorer:
                 "own_document_left_out": manifest.exclude_self,
             },
             "depth": self._depth,
+            "missing": self._choices.missing,
             "queries": {
                 "in_dataset": dataset.n_queries,
                 "asked": int(self._answered.asked.sum()),
@@ -285,9 +296,11 @@ class _Scorer:
             - self._answered.places_unresolved,
             "repeated_documents_in_run": repeated,
             "protocols": self._blocks,
-            "knowledge_update": sections.updates(ks),
+            "knowledge_update": sections.updates(ks, self._depth),
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),
-            "tokens": sections.tokens(self._resolved, self._masks, self._answered.tokens),
+            "tokens": sections.tokens(
+                self._resolved, self._masks, self._answered.tokens, self._depth
+            ),
             "warnings": [*self._warnings, *self._cautions.lines()],
         }
         table = pa.concat_tables(self._tables, promote_options="default")

@@ -11,11 +11,14 @@ from harness.dataset.reader import Dataset, Judgements
 from harness.rankings.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
-from harness.scoring.arrays import Flags, Ints, Values, mean
+from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, token_counts, token_summary
+from harness.scoring.chance import none_found
+from harness.scoring.drawn_chance import ORDERS, recall_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
+from harness.scoring.rollup import haystack_sizes, held
 from harness.scoring.slices import Answered
 
 Sign = Callable[[str, str, str, str, int], str]
@@ -33,16 +36,15 @@ class Sections:
         relevant = ranked.query[ranked.grade >= 1]
         self._evidence = np.bincount(relevant, minlength=ranked.n) > 0
 
-    def updates(self, ks: tuple[int, ...]) -> dict[str, Any] | None:
-        """See `freshness`; None where no query is one."""
+    def updates(self, ks: tuple[int, ...], depth: int) -> dict[str, Any] | None:
+        """See `freshness`; None where no query is one. `chance` is exact."""
         dataset = self._dataset
-        found = freshness(dataset, dataset.judgements(), self._ranked, self._counted, ks)
+        found = freshness(dataset, dataset.judgements(), self._ranked, self._counted, ks, depth)
         if found is not None:
             ability = str(Ability.KNOWLEDGE_UPDATE)
             found["signatures"] = {
                 name: self._sign(name, "knowledge-update/1", self._unit, ability, found["n"])
-                for name in found
-                if name != "n"
+                for name in found["chance"]
             }
         return found
 
@@ -104,24 +106,30 @@ class Sections:
         return top
 
     def tokens(
-        self, resolved: Resolved, masks: Mapping[str, Flags], costs: Ints | None
+        self, resolved: Resolved, masks: Mapping[str, Flags], costs: Ints | None, depth: int
     ) -> dict[str, Any]:
         """What the rankings cost, and recall within BUDGETS over answerable queries.
 
         `costs` aligns with `resolved`: where texts were returned, theirs; None: the documents'.
+        Chance is that of the haystack's documents, `depth` of them in a random order.
         """
         counted = self._counted
         if costs is None:
             costs = token_counts(self._dataset, resolved.row)
         budget = TokenBudget(self._ranked, resolved, costs)
         scored = counted & self._evidence & ~self._without
+        judged = self._dataset.judgements()
+        present = held(self._dataset, judged.query, judged.document)
+        levels = recall_by_chance(
+            self._dataset, judged, self._ranked, present, scored, depth, BUDGETS
+        )
         within: dict[str, Any] = {}
-        for tokens in BUDGETS:
+        for tokens, by_chance in zip(BUDGETS, levels.T, strict=True):
             values, ended = budget.recall(tokens)
-            within[str(tokens)] = self._within(tokens, values, scored, "answerable") | {
+            within[str(tokens)] = self._within(tokens, values, by_chance, scored, "answerable") | {
                 "rankings_that_ended_before": int(ended[scored].sum()),
                 "by_ability": {
-                    name: self._within(tokens, values, scored & mask, name)
+                    name: self._within(tokens, values, by_chance, scored & mask, name)
                     for name, mask in masks.items()
                     if name in set(Ability) and (scored & mask).any()
                 },
@@ -131,16 +139,25 @@ class Sections:
             "retrieved_a_query": token_summary(budget.per_query[counted]),
             "retrieved_a_query_top_10": token_summary(budget.tokens_at(10, resolved)[counted]),
             "recall_within_budget": within,
+            "chance_is": f"from {ORDERS} random orders of each haystack",
         }
 
-    def _within(self, tokens: int, values: Values, mask: Flags, slice_: str) -> dict[str, Any]:
+    def _within(
+        self, tokens: int, values: Values, by_chance: Values, mask: Flags, slice_: str
+    ) -> dict[str, Any]:
         n = int(mask.sum())
         signature = self._sign(f"recall_in_tokens@{tokens}", "tokens/1", self._unit, slice_, n)
-        return {"recall": mean(values[mask]), "n": n, "signature": signature}
+        level = mean(by_chance[mask])
+        return {"recall": mean(values[mask]), "n": n, "chance": level, "signature": signature}
 
 
 def freshness(
-    dataset: Dataset, judged: Judgements, ranked: Ranked, scored: np.ndarray, ks: tuple[int, ...]
+    dataset: Dataset,
+    judged: Judgements,
+    ranked: Ranked,
+    scored: np.ndarray,
+    ks: tuple[int, ...],
+    depth: int,
 ) -> dict[str, Any] | None:
     """Knowledge update: is the newest statement of a fact found, and above the older ones?
 
@@ -148,6 +165,7 @@ def freshness(
     newest_found@k: a gold document of the latest date is in the top k. only_stale_found@k: an older
     gold document is, and none of the latest date. newest_above_all_older: the first gold document
     of the latest date was returned and stands above every older one. None without such queries.
+    `chance` has what random orders would score, `depth` documents deep, by the same names.
     """
     update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
     gold = (ranked.grade >= 1) & (judged.document >= 0) & (update & scored)[ranked.query]
@@ -161,16 +179,27 @@ def freshness(
     if len(queries) == 0:
         return None
     first_new, first_old = (_first(ranked, rows)[queries] for rows in (newest, older))
-    result: dict[str, Any] = {
-        "n": len(queries),
-        "newest_above_all_older": mean(
-            ((first_new != NOT_RETRIEVED) & (first_new < first_old)).astype(float)
-        ),
+    # Distinct documents that a ranking can hold, and how many others there are.
+    once = ranked.first_of_document & held(dataset, judged.query, judged.document)
+    new, old = (count_by(ranked.query[rows & once], ranked.n)[queries] for rows in (newest, older))
+    size, both = haystack_sizes(dataset)[queries], new + old
+    seen = 1 - none_found(size, both, np.minimum(depth, size))
+    values = {
+        "newest_above_all_older": (
+            (first_new != NOT_RETRIEVED) & (first_new < first_old),
+            ratio(new, both, 0.0) * seen,
+        )
     }
     for k in ks:
-        result[f"newest_found@{k}"] = mean((first_new <= k).astype(float))
-        result[f"only_stale_found@{k}"] = mean(((first_new > k) & (first_old <= k)).astype(float))
-    return result
+        top = np.minimum(k, size)
+        missed, nothing = none_found(size, new, top), none_found(size, both, top)
+        values[f"newest_found@{k}"] = (first_new <= k, 1 - missed)
+        values[f"only_stale_found@{k}"] = ((first_new > k) & (first_old <= k), missed - nothing)
+    return {
+        "n": len(queries),
+        **{name: mean(found.astype(float)) for name, (found, _) in values.items()},
+        "chance": {name: mean(level) for name, (_, level) in values.items()},
+    }
 
 
 def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:

@@ -64,6 +64,11 @@ class Answered:
         counted = self.asked & ~self.failed
         return counted if self.unmeasurable is None else counted & ~self.unmeasurable
 
+    def left_out(self, ranked: Flags, missing: str) -> Flags:
+        """Queries that `missing` "skip" leaves out: neither `ranked` (those that the rankings have)
+        nor known to have been answered. None of them where a missing query counts `zero`."""
+        return ~(ranked | self.replied) & (missing == "skip")
+
     @classmethod
     def everything(cls, n: int) -> Answered:
         """Every query asked, nothing failed, nothing else known: a run from elsewhere."""

@@ -31,3 +31,17 @@ def test_score_by_qrels_prints_what_trec_eval_prints(
     said = harness("score", run, "--qrels", qrels)
     assert said.status == 0
     assert said.out.splitlines()[1].split()[0] == "ndcg@10"
+
+
+def test_a_query_without_a_ranking_counts_0_or_is_left_out_and_the_head_says_which(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    qrels, run = tmp_path / "qrels", tmp_path / "run"
+    qrels.write_text("q 0 a 1\nr 0 a 1\n")
+    run.write_text("q Q0 a 1 1.0 t\n")
+    said = harness("score", run, "--qrels", qrels, "--metrics", "mrr")
+    assert said.out.splitlines() == ["2 queries, 1 of them without a ranking", f"{'mrr':16} 0.5000"]
+    said = harness("score", run, "--qrels", qrels, "--metrics", "mrr", "--missing", "skip")
+    head, value = said.out.splitlines()
+    assert head == "1 queries, 1 left out for want of a ranking"
+    assert value == f"{'mrr':16} 1.0000"

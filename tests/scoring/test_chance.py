@@ -1,19 +1,27 @@
-"""Chance and ceiling against every ranking there is of small haystacks."""
+"""Chance and ceiling of documents against every ranking there is of small haystacks."""
 
 from __future__ import annotations
 
-from itertools import permutations
+from collections.abc import Sequence
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import ranked, value
+from small import lists, prepared, ranked, value
 
-from harness.scoring.chance import ceiling, chance
+from harness.dataset.writer import DatasetWriter
+from harness.scoring import ceiling
+from harness.scoring.ceiling import Ceilings
+from harness.scoring.chance import chance
 from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
+from harness.scoring.protocols import Choices
 from harness.scoring.qrels import Qrels, from_dict
 from harness.scoring.ranks import Ranked
+from harness.scoring.score import score
 
 
 @st.composite
@@ -53,6 +61,7 @@ def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_an
     )
     one = of_all([tuple(documents)], judged)
     present = np.array([document in documents for document in judged])
+    ceilings = Ceilings(one, present)
     size = np.array([len(documents)])
     for name in NAMES:
         metric = Metric.parse(name)
@@ -62,19 +71,98 @@ def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_an
             expected[0], metric(whole).mean(), rtol=0, atol=1e-12, err_msg=name
         )
         np.testing.assert_allclose(
-            ceiling(metric, one, present)[0], metric(short).max(), rtol=0, atol=1e-12, err_msg=name
+            ceilings(metric).values[0], metric(short).max(), rtol=0, atol=1e-12, err_msg=name
         )
 
 
-@pytest.mark.parametrize("name", ["recall@2", "hit@2", "recall_all@2", "ndcg@2", "map@2", "mrr"])
-def test_ceiling_with_shared_evidence_is_that_of_the_best_permutation(name: str) -> None:
-    # d0 carries three pieces, d1 one of the same, d2 and d3 one of their own.
-    qrels = shared({"d0": "abc", "d1": "a", "d2": "e", "d3": "f"})
-    documents = ["d4", "d1", "d3", "d2", "d0"]
-    best = max(value(name, ranked({"q": list(p)}, qrels)) for p in permutations(documents))
-    present = np.ones(len(qrels.query), bool)
-    of = ranked({"q": documents}, qrels)
-    assert ceiling(Metric.parse(name), of, present)[0] == pytest.approx(best, abs=1e-12)
+# A document may carry several pieces, a piece have several documents, and any of them be absent.
+CARRIED = st.lists(st.tuples(st.sets(st.sampled_from("abcd"), max_size=3), st.integers(0, 2)))
+
+
+@given(CARRIED.filter(lambda some: 0 < len(some) < 6), st.sets(st.sampled_from("abxy")), st.data())
+@settings(max_examples=40, deadline=None)
+def test_ceiling_with_shared_evidence_is_that_of_the_best_ranking_in_any_order_of_the_lines(
+    carried: list[tuple[set[str], int]], absent: set[str], data: st.DataObject
+) -> None:
+    documents = [f"d{i}" for i in range(len(carried))]
+    lines = [
+        (document, piece, grade)
+        for document, (pieces, grade) in zip(documents, carried, strict=True)
+        for piece in sorted(pieces)
+    ]
+    lines += [("absent", piece, 1) for piece in sorted(absent) or ["z"]]
+    qrels, again = key(lines), key(data.draw(st.permutations(lines)))
+    of, shuffled = ranked({"q": []}, qrels), ranked({"q": []}, again)
+    orders = [p for n in range(len(documents) + 1) for p in permutations(documents, n)]
+    whole = [ranked({"q": list(order)}, qrels) for order in orders]
+    ceilings = Ceilings(of, of_documents(qrels, documents))
+    others = Ceilings(shuffled, of_documents(again, documents))
+    for name in NAMES:
+        metric = Metric.parse(name)
+        best = max(float(metric(order)[0]) for order in whole)
+        for found in (ceilings(metric), others(metric)):
+            assert found.exact[0], name
+            np.testing.assert_allclose(found.values[0], best, rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_the_ceiling_counts_the_documents_that_carry_most_wherever_they_are_listed() -> None:
+    # a carries one piece, b two: one document finds two thirds at most, as a run does.
+    lines = [("a", "A", 1), ("b", "B", 1), ("b", "C", 1)]
+    qrels = key(lines)
+    of = ranked({"q": ["b"]}, qrels)
+    top = Ceilings(of, np.ones(3, bool))(Metric.parse("recall@1"))
+    assert top.values[0] == pytest.approx(value("recall@1", of)) == pytest.approx(2 / 3)
+
+
+@given(st.lists(st.sets(st.integers(0, 11), min_size=1, max_size=5), min_size=1, max_size=8))
+@settings(max_examples=60, deadline=None)
+def test_what_is_too_much_to_go_through_is_an_upper_bound_and_is_called_one(
+    carried: list[set[int]],
+) -> None:
+    def curve() -> tuple[list[int], list[int]]:
+        found = ceiling.Cover.of_query(
+            [{d for d, p in enumerate(carried) if i in p} for i in range(12)]
+        )
+        return [found.of(k)[0] for k in range(9)], [found.of(k)[1] for k in range(9)]
+
+    best = [
+        max(len(set().union(*some)) for some in combinations(carried, min(k, len(carried))))
+        for k in range(9)
+    ]
+    assert curve() == (best, best)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ceiling, "_STEPS", 0)
+        most, least = curve()
+    assert all(low <= true <= high for low, true, high in zip(least, best, most, strict=True))
+    assert most[8] == least[8] == best[8]
+
+
+def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Two documents carry all six pieces; greed begins with another, which carries most.
+    def fill(out: DatasetWriter) -> None:
+        rows = [out.document(f"d{i}", "w") for i in range(6)]
+        out.haystack("all")
+        out.query("q", "?", "all")
+        for row, pieces in zip(rows, ("abcd", "abe", "cdf", "ae", "bf", "c"), strict=True):
+            for piece in pieces:
+                out.judgement("q", row, unit=piece)
+
+    dataset = prepared(tmp_path / "data", fill)
+    run = lists({"q": ["d1", "d2"]})
+
+    def cell() -> tuple[dict[str, Any], list[str]]:
+        summary = score(dataset, run, Choices(["memory"], ks=(2,))).summary
+        block = summary["protocols"][0]["slices"]["all"]["metrics"]
+        return block["recall@2"], summary["warnings"]
+
+    exact, warnings = cell()
+    assert exact["ceiling"] == exact["value"] == 1
+    assert "ceiling_is" not in exact
+    monkeypatch.setattr(ceiling, "_STEPS", 0)
+    bound, warnings = cell()
+    assert bound["ceiling"] == 1
+    assert bound["ceiling_is"] == "an upper bound"
+    assert "turn: the ceiling is an upper bound, which nothing may reach: recall@2" in warnings[0]
 
 
 @given(
@@ -90,27 +178,36 @@ def test_chance_with_shared_evidence_is_the_mean_over_all_permutations(
     pieces["absent"] = "".join(sorted(absent)) or "z"
     qrels = shared(pieces)
     present = np.array([d != "absent" for d in qrels.document.to_pylist()])
-    orders = list(permutations(documents))
+    orders = [ranked({"q": list(order)}, qrels) for order in permutations(documents)]
     for name in (n for n in NAMES if "rel" not in n):
         metric = Metric.parse(name)
         level = chance(metric, ranked({"q": documents}, qrels), present, np.array([len(documents)]))
         assert level is not None
-        mean = np.mean([metric(ranked({"q": list(order)}, qrels))[0] for order in orders])
+        mean = np.mean([metric(order)[0] for order in orders])
         np.testing.assert_allclose(level[0], mean, rtol=0, atol=1e-12, err_msg=name)
 
 
 def shared(pieces: dict[str, str]) -> Qrels:
     """One query's judgements: the pieces of evidence that each document carries."""
+    return key([(document, piece, 1) for document, of in pieces.items() for piece in of])
+
+
+def key(lines: Sequence[tuple[str, str, int]]) -> Qrels:
+    """One query's judgements: document, piece of evidence, grade."""
     import pyarrow as pa
 
-    pairs = [(document, piece) for document, of in pieces.items() for piece in of]
     return Qrels(
         ["q"],
-        np.zeros(len(pairs), np.int32),
-        pa.array([document for document, _ in pairs]),
-        np.ones(len(pairs), np.int32),
-        np.array([ord(piece) for _, piece in pairs], np.int32),
+        np.zeros(len(lines), np.int32),
+        pa.array([document for document, _, _ in lines]),
+        np.array([grade for _, _, grade in lines], np.int32),
+        np.array([ord(piece) for _, piece, _ in lines], np.int32),
     )
+
+
+def of_documents(qrels: Qrels, documents: list[str]) -> np.ndarray:
+    """Which judgements are of these."""
+    return np.array([d in documents for d in qrels.document.to_pylist()])
 
 
 def test_a_haystack_too_large_for_sums_over_ranks_has_no_level_for_whole_rankings() -> None:

@@ -82,6 +82,79 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     assert orjson.loads(orjson.dumps(scores.summary)) == scores.summary
 
 
+def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_say(
+    tmp_path: Path,
+) -> None:
+    def fill(out: DatasetWriter) -> None:
+        for i, id_ in enumerate(IDS):
+            out.document(id_, f"text {id_}", timestamp=i, session=f"s{i // 2}")
+        out.haystack("all")
+        for q in ("found", "other", "missing"):
+            out.query(q, q, "all", ability=Ability.KNOWLEDGE_UPDATE, answers=["d0"])
+            out.judgement(q, 0)
+            out.judgement(q, 1)
+
+    dataset = prepared(tmp_path / "data", fill)
+    run = lists({"found": ["d0", "d1", "d2"], "other": ["d1", "d2", "d0"]})
+    skipped = score(dataset, run, Choices(missing="skip", answers=True))
+    unasked = Answered.everything(3)
+    unasked.asked[2] = False
+    expected = score(dataset, run, Choices(answers=True), answered=unasked)
+    for scores in (skipped, expected):
+        assert scores.left_out["answers"] == (
+            {"no ranking in the run": ["missing"]} if scores is skipped else {}
+        )
+        assert scores["success@1", "all", "answers"] == 1 / 2
+    for section in ("knowledge_update", "tokens", "abstention"):
+        assert plain(skipped.summary[section]) == plain(expected.summary[section]), section
+    assert skipped.summary["knowledge_update"]["n"] == 2
+    assert skipped.summary["tokens"]["recall_within_budget"]["500"]["n"] == 2
+    assert skipped.summary["tokens"]["retrieved_a_query"]["n"] == 2
+    zero = score(dataset, run, Choices(answers=True))
+    assert zero.summary["knowledge_update"]["n"] == 3
+    assert zero["success@1", "all", "answers"] == 1 / 3
+    assert (zero.summary["missing"], skipped.summary["missing"]) == ("zero", "skip")
+
+
+def plain(part: Any) -> Any:
+    """A section less its signatures."""
+    if not isinstance(part, dict):
+        return part
+    return {k: plain(v) for k, v in part.items() if k not in ("signature", "signatures")}
+
+
+def test_what_a_ranking_cannot_hold_counts_for_no_level(tmp_path: Path) -> None:
+    # The query's own document, and one of another's haystack, are gold that nothing can find.
+    judged = {"q": {"q": 1, "a": 1}}
+    own = one_corpus(tmp_path / "own", ["a", "b", "q"], judged, exclude_self=True)
+    found = cell(
+        score(own, lists({"q": ["q", "a", "b"]}), Choices(["memory"], ks=(1, 2))),
+        "memory",
+        "recall@2",
+    )
+    assert (found["value"], found["ceiling"], found["chance"]) == (1 / 2, 1 / 2, 1 / 2)
+
+    def fill(out: DatasetWriter) -> None:
+        rows = [out.document(id_, id_, session=id_) for id_ in ("a", "b", "c")]
+        out.haystack("two", rows[:2])
+        out.haystack("three", rows)
+        for haystack in ("two", "three"):
+            out.query(haystack, "?", haystack)
+            out.judgement(haystack, rows[0])
+            out.judgement(haystack, rows[2])
+
+    both = prepared(tmp_path / "both", fill)
+    scores = score(
+        both, lists({"two": ["a", "b"], "three": ["c", "b"]}), Choices(["memory"], ks=(1, 2))
+    )
+    for unit in ("turn", "turn>session"):
+        (block_,) = [b for b in scores.summary["protocols"] if b["unit"] == unit]
+        found = block_["slices"]["all"]["metrics"]["recall@2"]
+        # Half of the evidence is in one haystack, all of it in the other.
+        assert found["ceiling"] == pytest.approx((1 / 2 + 1) / 2)
+        assert found["chance"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+
+
 def test_a_negative_grade_is_unjudged_and_counts_for_nothing(tmp_path: Path) -> None:
     dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": -2, "d1": 0, "d2": 2}})
     scores = score(dataset, lists({"q": ["d0", "d1", "d2", "d3"]}), Choices(["trec"], ks=(1, 2, 3)))

@@ -129,6 +129,15 @@ def test_turns_without_a_session_and_evidence_that_is_not_there_are_sessions_of_
     assert cells["recall@4"]["ceiling"] == 0.5
 
 
+def test_a_document_that_nobody_knows_is_not_evidence_that_is_not_there(tmp_path: Path) -> None:
+    data = dataset(tmp_path / "data", {"q": ["gone", "s0t0"]})
+    for place in range(3):
+        ranking = ["s1t0", "s1t1", "s1t2"]
+        ranking[place] = "unknown"
+        cells = session_cells(data, lists({"q": ranking}), ks=(3,), depth=4)
+        assert cells["recall@3"]["value"] == 0
+
+
 def test_documents_that_are_not_turns_or_have_no_sessions_get_no_session_level(
     tmp_path: Path,
 ) -> None:

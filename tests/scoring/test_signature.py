@@ -147,7 +147,7 @@ def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> Non
     assert seen > 100
     updates = summary["knowledge_update"]
     assert {Signature.parse(s).n for s in updates["signatures"].values()} == {updates["n"]} == {2}
-    assert set(updates["signatures"]) == set(updates) - {"n", "signatures"}
+    assert set(updates["signatures"]) == set(updates) - {"n", "chance", "signatures"}
     tokens = summary["tokens"]["recall_within_budget"]
     for _, _, signature in numbers(tokens):
         assert Signature.parse(signature).formula

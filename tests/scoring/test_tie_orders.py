@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import groupby, permutations, product
+from math import comb
 
 import numpy as np
 import pytest
@@ -13,12 +14,13 @@ from small import ranked
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import Qrels, from_dict
 from harness.scoring.ranks import Ties
-from harness.scoring.ties import DRAWS, TieOrders
+from harness.scoring.ties import TieOrders
 
 NAMES = [
     *("recall@2", "hit@1", "recall_all@3", "precision@2", "precision_returned@3", "f1@2"),
     *("judged@1", "judged@3", "mrr", "mrr@2", "map", "map@3", "rprec"),
     *("ndcg", "ndcg@2", "ndcg_exp@3", "ndcg_b2@2", "recall(rel=2)@2", "map(rel=2)"),
+    *("hit(rel=2)@2", "recall_all(rel=2)@4", "mrr(rel=2)@3", "judged(rel=2)@2", "rprec(rel=2)"),
 ]
 
 
@@ -59,28 +61,23 @@ def test_best_worst_and_expected_are_those_of_all_tie_orders(
         best, worst = tie_orders.bounds(metric)
         np.testing.assert_allclose(best[0], values.max(), rtol=0, atol=1e-12, err_msg=name)
         np.testing.assert_allclose(worst[0], values.min(), rtol=0, atol=1e-12, err_msg=name)
-        # The mean of DRAWS orders is off by more than five standard errors in one of a million.
-        error = 5 * values.std() / np.sqrt(DRAWS)
         np.testing.assert_allclose(
-            tie_orders.expected(metric)[0], values.mean(), rtol=0, atol=error + 1e-9, err_msg=name
+            tie_orders.expected(metric)[0], values.mean(), rtol=0, atol=1e-12, err_msg=name
         )
 
 
-def test_random_orders_of_equals_are_drawn_without_a_preference() -> None:
-    # 100 queries of the same judgements: 10,000 draws of the 24 orders of four equals.
-    judged, run = {"a": 1, "b": 2, "c": 3}, dict.fromkeys("abcd", 1.0)
-    names = [str(i) for i in range(100)]
-    many = TieOrders(ranked(dict.fromkeys(names, run), dict.fromkeys(names, judged)))
-    every = [str(i) for i in range(24)]
-    whole = ranked(
-        dict(zip(every, map(list, permutations("abcd")), strict=True)),
-        dict.fromkeys(every, judged),
-    )
-    for name in ("ndcg@1", "ndcg@2", "ndcg_exp@3", "map@2", "recall(rel=3)@1", "mrr(rel=2)"):
-        metric = Metric.parse(name)
-        values = metric(whole)
-        error = 5 * values.std() / np.sqrt(100 * DRAWS)
-        assert many.expected(metric).mean() == pytest.approx(values.mean(), abs=error), name
+def test_the_expected_order_of_many_equals_is_exact_and_no_draw() -> None:
+    # A thousand equals, three of them relevant, of which a cut-off at 10 finds one in a hundred.
+    run = {"q": {f"d{i:03}": 1.0 for i in range(1000)}}
+    of = TieOrders(ranked(run, {"q": {"d001": 1, "d500": 1, "d900": 1}}))
+    expected = {
+        "recall@10": 10 / 1000,
+        "hit@10": 1 - comb(997, 10) / comb(1000, 10),
+        "recall_all@10": comb(997, 7) / comb(1000, 10),
+        "mrr": sum(comb(1000 - r, 2) / comb(1000, 3) / r for r in range(1, 999)),
+    }
+    for name, value in expected.items():
+        assert of.expected(Metric.parse(name))[0] == pytest.approx(value, rel=1e-12), name
 
 
 def test_no_bounds_are_claimed_where_documents_share_evidence() -> None:

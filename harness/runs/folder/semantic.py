@@ -120,8 +120,7 @@ def semantic_of_run(
     else:
         returned = _texts_of_documents(dataset, rankings, max(ks))
     counted = answered.asked & ~answered.failed
-    if choices.missing == "skip":
-        counted &= ranked.answered | answered.replied
+    counted &= ~answered.left_out(ranked.answered, choices.missing)
     relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
     asked = _asked(dataset, returned, counted & relevant)
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]

@@ -9,10 +9,12 @@ documents: precision over k and over what was returned, F1, R-precision, the jud
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
+from harness.scoring.arrays import Flags, Ints, Values, count_by, ratio, sum_by
 from harness.scoring.ranks import Ranked
 
 
@@ -75,6 +77,16 @@ def judged(ranked: Ranked, cut: Ints) -> Values:
     any_judged = count_by(ranked.query, ranked.n) > 0
     value = ratio(seen, shown, 0.0)
     return np.where(any_judged, value, np.nan)
+
+
+def pieces_of(ranked: Ranked, relevant: Flags, present: Flags) -> dict[int, list[set[int]]]:
+    """For each query the documents of each of its pieces of evidence, those that are `present`."""
+    found: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
+    for row in np.flatnonzero(relevant).tolist():
+        documents = found[int(ranked.query[row])][int(ranked.unit[row])]
+        if present[row]:
+            documents.add(int(ranked.document[row]))
+    return {query: list(units.values()) for query, units in found.items()}
 
 
 def _pieces(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:

@@ -14,7 +14,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
-from harness.scoring.rollup import haystack_sizes
+from harness.scoring.rollup import haystack_sizes, held
 from harness.verdicts.analyze.causes import Flags
 
 Rows = npt.NDArray[np.int32]
@@ -70,9 +70,9 @@ class Pieces:
 def pieces(dataset: Dataset, judged: Judgements, ranked: Ranked, scored: Flags, k: int) -> Pieces:
     """All pieces of evidence of the scored queries; `ranked` is of the same answer key."""
     rows = np.flatnonzero((ranked.grade >= 1) & scored[ranked.query])
-    held = _held(dataset, judged.query[rows], judged.document[rows])
-    order = np.lexsort((~held, ranked.rank[rows], ranked.unit[rows], ranked.query[rows]))
-    rows, held = rows[order], held[order]
+    there = held(dataset, judged.query[rows], judged.document[rows])
+    order = np.lexsort((~there, ranked.rank[rows], ranked.unit[rows], ranked.query[rows]))
+    rows, there = rows[order], there[order]
     start = np.flatnonzero(np.diff(ranked.unit[rows], prepend=-1))
     tied = (ranked.above[rows] < k) & (ranked.rank[rows] > k)
     best = rows[start]
@@ -80,7 +80,7 @@ def pieces(dataset: Dataset, judged: Judgements, ranked: Ranked, scored: Flags, 
         ranked.query[best],
         judged.document[best],
         ranked.rank[best],
-        np.logical_or.reduceat(held, start) if len(start) else held,
+        np.logical_or.reduceat(there, start) if len(start) else there,
         np.logical_or.reduceat(tied, start) if len(start) else tied,
         start,
         np.append(start[1:], len(rows)),
@@ -93,19 +93,6 @@ def had_room(dataset: Dataset, ranked: Ranked, missed: Pieces, depth: int) -> Fl
     full = np.minimum(haystack_sizes(dataset), depth)
     room = (ranked.returned < full)[missed.query]
     return np.asarray((missed.rank == NOT_RETRIEVED) & room)
-
-
-def _held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
-    """Whether the haystack of each query holds the document."""
-    held = document >= 0
-    haystack = dataset.query_haystack[query]
-    for one in np.unique(haystack):
-        if dataset.haystack_size(int(one)) < len(dataset.documents):
-            mine = haystack == one
-            held[mine] &= np.isin(document[mine], dataset.haystack_rows(int(one)))
-    if dataset.manifest.exclude_self:
-        held &= document != dataset.rows_with_query_id[query]
-    return held
 
 
 # -- What stands in the k places -------------------------------------------------------------------

@@ -152,7 +152,7 @@ function costs({ cost, tokens }) {
     ],
     ...Object.entries(tokens?.recall_within_budget ?? {}).map(([budget, found]) => [
       `Recall in ${count(Number(budget))} tokens`,
-      plain(found.recall),
+      besideChance(found.recall, found.chance),
     ]),
   ];
 }
@@ -169,6 +169,7 @@ function sections({ abstention, knowledge_update: updates }) {
       );
   }
   for (const [name, value] of Object.entries(updates ?? {}))
-    if (name !== "n") pairs.push([name.replaceAll("_", " "), plain(value)]);
+    if (name !== "n" && name !== "chance")
+      pairs.push([name.replaceAll("_", " "), besideChance(value, updates.chance?.[name])]);
   return pairs;
 }

@@ -18,7 +18,7 @@ function abilities() {
       `${several ? `${LETTERS[run]} ` : ""}${metric}`,
       "95% interval",
     ]),
-    ...(several ? ["A − B", "95% interval", "p", "detectable", "won / lost / tied"] : []),
+    ...(several ? ["B − A", "95% interval", "p", "detectable", "won / lost / tied"] : []),
     "chance",
     "ceiling",
   ];
@@ -47,7 +47,7 @@ function abilities() {
               : Array.from({ length: 5 }, () => number(NONE))
             : []),
           number(plain(cells[0].chance)),
-          number(plain(cells[0].ceiling)),
+          number(`${cells[0].ceiling_is ? "≤ " : ""}${plain(cells[0].ceiling)}`),
         ];
       }),
     ),

@@ -46,10 +46,10 @@ function others() {
         );
     }
     for (const [name, value] of Object.entries(run.knowledge_update ?? {})) {
-      if (name !== "signatures")
+      if (name !== "signatures" && name !== "chance")
         pairs.push([
           name === "n" ? "Questions on updated facts" : name.replaceAll("_", " "),
-          name === "n" ? count(value) : plain(value),
+          name === "n" ? count(value) : besideChance(value, run.knowledge_update.chance?.[name]),
         ]);
     }
     return pairs;

@@ -33,6 +33,8 @@ const signed = (value) =>
     : (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(3);
 const count = (value) =>
   value === null || value === undefined ? NONE : value.toLocaleString("en");
+const besideChance = (value, chance) =>
+  chance === null || chance === undefined ? plain(value) : `${plain(value)} (chance ${plain(chance)})`;
 const span = (low, high, show = plain) => `${show(low)} to ${show(high)}`;
 
 /** Milliseconds as people say them. */
@@ -50,7 +52,13 @@ const parameters = (params) =>
 /** How the interval of a cell was made. */
 function intervalSaid(interval) {
   if (!interval) return "";
-  const names = { t: "t", bootstrap: "bootstrap", wilson: "Wilson's score" };
+  const names = {
+    "korn-graubard": "Korn-Graubard",
+    "clopper-pearson": "Clopper-Pearson",
+    t: "t",
+    bootstrap: "bootstrap",
+    wilson: "Wilson's score",
+  };
   const rough = interval.rough ? `; rough: ${interval.rough}` : "";
   return `95% intervals: ${names[interval.method]} over ${count(interval.units)} ${interval.over}${rough}`;
 }

@@ -1,0 +1,218 @@
+"""Chance by seeded draws, where no formula gives it: recall within a budget of tokens, and answers.
+
+Both are means over random orders of a haystack's documents. What of the mean has a formula is taken
+by it, so that a draw tells more than the one order that it is.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.reader import Dataset, Judgements
+from harness.scoring.answers import METRICS, Text, best_of, metric_at
+from harness.scoring.arrays import Flags, Ints, Values
+from harness.scoring.budget import token_counts
+from harness.scoring.metrics.counted import pieces_of
+from harness.scoring.ranks import Ranked
+
+ORDERS = 100
+"""Random orders of each haystack that recall within a budget is the mean over."""
+
+PAIRS = 20_000
+"""Texts held against answers, over all queries, for chance: about as many as for a run."""
+
+_SEED = 0xC4A2
+_KEPT = 5_000  # documents whose words are kept for the next query
+_SHUFFLED = 20_000  # haystacks up to this size are shuffled whole; of larger ones a few are drawn
+
+
+# -- Recall within a budget of tokens --------------------------------------------------------------
+
+
+def recall_by_chance(
+    dataset: Dataset,
+    judged: Judgements,
+    ranked: Ranked,
+    present: Flags,
+    scored: Flags,
+    depth: int,
+    budgets: Sequence[int],
+) -> Values:
+    """Expected recall of the longest prefix of a random order, `depth` documents deep, that costs
+    at most each budget of tokens; (n, budgets), NaN where a query is not `scored`.
+
+    `present` (m,): a ranking can hold the judged document. Costs are those of the documents.
+    """
+    found = np.full((ranked.n, len(budgets)), np.nan)
+    relevant = (ranked.grade >= 1) & scored[ranked.query]
+    by_row = replace(ranked, document=judged.document.astype(np.int64))
+    pieces = pieces_of(by_row, relevant, present)
+    by_haystack = defaultdict(list)
+    for query in pieces:
+        by_haystack[int(dataset.query_haystack[query])].append(query)
+    rows = judged.document[relevant & present]
+    costs = dict(zip(rows.tolist(), token_counts(dataset, rows).tolist(), strict=True))
+    for haystack, queries in by_haystack.items():
+        most = max(len(documents) for query in queries for documents in pieces[query])
+        orders = Orders.draw(dataset, haystack, depth, most + 1, budgets)
+        for query in queries:
+            own = -1
+            if dataset.manifest.exclude_self:
+                own = int(dataset.rows_with_query_id[query])
+            of_pieces = [
+                orders.found({d: costs[d] for d in sorted(documents)}, own)
+                for documents in pieces[query]
+            ]
+            found[query] = np.mean(of_pieces, axis=0)
+    return found
+
+
+_END = -2  # stands behind the last document of an order
+
+
+@dataclass(frozen=True)
+class Orders:
+    """The first documents of ORDERS random orders of a haystack of `size` documents.
+
+    `row`, (ORDERS, drawn + 1), has their rows, and _END at last; `cost` their tokens, and `above`
+    those of all documents above each. A ranking is `depth` documents deep.
+    """
+
+    size: int
+    depth: int
+    budgets: tuple[int, ...]
+    row: npt.NDArray[np.int32]
+    cost: Ints
+    above: Ints
+
+    @classmethod
+    def draw(
+        cls, dataset: Dataset, haystack: int, depth: int, more: int, budgets: Sequence[int]
+    ) -> Orders:
+        """Seeded by the haystack; `more` than `depth` are drawn, as some will be taken out."""
+        rows = dataset.haystack_rows(haystack)
+        rng = np.random.default_rng([_SEED, haystack])
+        drawn = min(len(rows), depth + more)
+        if len(rows) <= _SHUFFLED:
+            row = rng.permuted(np.tile(rows, (ORDERS, 1)), axis=1)[:, :drawn]
+        else:
+            places = [rng.choice(len(rows), drawn, replace=False) for _ in range(ORDERS)]
+            row = rows[np.array(places)]
+        row = np.pad(row, ((0, 0), (0, 1)), constant_values=_END)
+        cost = token_counts(dataset, row.ravel()).reshape(row.shape)
+        above = np.cumsum(cost, axis=1) - cost
+        return cls(len(rows), depth, tuple(budgets), row, cost, above)
+
+    def found(self, documents: Mapping[int, int], own: int) -> Values:
+        """P(a piece of evidence, in `documents` of these costs, is in the prefix of each budget).
+
+        The first of its r documents has m others above it with probability C(n - r, m) / C(n, m)
+        times r / (n - m), is each of the r alike, and is in the prefix when it and those m cost no
+        more than the budget. Only what m others cost is drawn. `own`: a document that is left out
+        of the haystack, or -1.
+        """
+        if not documents:
+            return np.zeros(len(self.budgets))
+        r, n = len(documents), self.size - (own >= 0)
+        m = np.arange(min(self.depth, n - r + 1))
+        none = np.cumprod([1.0, *((n - r - m[:-1]) / (n - m[:-1]))])
+        first = none / (n - m)  # P(one of them is the first, with m others above it)
+        room = np.subtract.outer(np.array(self.budgets), np.array([*documents.values()], np.int64))
+        # Orders that none of them was drawn in are all of others; elsewhere they are taken out.
+        out = [*documents, own]
+        touched = self._with(out)
+        columns = min(len(m), self._reach)
+        others = np.delete(self.above[:, :columns], touched, axis=0)
+        kept = ~np.isin(self.row[touched], out)
+        place: Ints = np.cumsum(kept, axis=1) - kept
+        cost = np.where(kept, self.cost[touched], 0)
+        above = np.cumsum(cost, axis=1) - cost
+        weight = np.where(kept & (place < len(m)), first[np.minimum(place, len(m) - 1)], 0.0)
+        sums = [
+            sum(
+                np.count_nonzero(others <= left, axis=0) @ first[:columns]
+                + weight[above <= left].sum()
+                for left in of
+            )
+            for of in room.tolist()
+        ]
+        return np.array(sums, np.float64) / ORDERS
+
+    def _with(self, rows: Sequence[int]) -> Ints:
+        """The orders in which any of these documents was drawn."""
+        values, order = self._sorted
+        ends = np.searchsorted(values, rows), np.searchsorted(values, rows, side="right")
+        found = [order[a:b] for a, b in zip(*ends, strict=True)]
+        return np.unique(np.concatenate(found) // self.row.shape[1])
+
+    @cached_property
+    def _reach(self) -> int:
+        """Places of which some order can fill one within the largest budget."""
+        return int((self.above <= max(self.budgets)).any(axis=0).sum())
+
+    @cached_property
+    def _sorted(self) -> tuple[npt.NDArray[np.int32], Ints]:
+        order = np.argsort(self.row, axis=None)
+        return self.row.ravel()[order], order
+
+
+# -- Answers ---------------------------------------------------------------------------------------
+
+
+def answers_by_chance(
+    dataset: Dataset, answers: Sequence[Sequence[str]], names: Sequence[str], ks: Sequence[int]
+) -> tuple[dict[str, Values], str]:
+    """What the best of k random documents of the haystack is expected to score against a query's
+    `answers`, by `metric@k`, (n,), NaN without answers; and how, where it is not exact.
+
+    The mean over all sets of k documents is a sum over the documents in order of their values. It
+    is taken over the haystack where that is small, else over a sample of it.
+    """
+    asked = sum(map(bool, answers))
+    most = max(*ks, PAIRS // max(1, asked))
+    found = {name: np.full((len(answers), len(ks)), np.nan) for name in names}
+    cut: dict[int, Text] = {}
+    sampled = False
+    for query, references in enumerate(answers):
+        if not references:
+            continue
+        rows = dataset.haystack_rows(int(dataset.query_haystack[query]))
+        if dataset.manifest.exclude_self:
+            rows = rows[rows != dataset.rows_with_query_id[query]]
+        if len(rows) > most:
+            sampled = True
+            rng = np.random.default_rng([_SEED, query])
+            rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
+        known = [Text(reference) for reference in references]
+        if len(cut) > _KEPT:
+            cut.clear()
+        new = np.array([row for row in rows.tolist() if row not in cut], np.int32)
+        cut |= zip(new.tolist(), map(Text, dataset.documents.contents(new)), strict=True)
+        texts = [cut[row] for row in rows.tolist()]
+        for name in names:
+            values = np.sort([best_of(METRICS[name], text, known) for text in texts])
+            found[name][query] = [best_of_random(values, k) for k in ks]
+    by_name = {
+        metric_at(name, k): values[:, at]
+        for name, values in found.items()
+        for at, k in enumerate(ks)
+    }
+    return by_name, f"from {most} random documents a query" if sampled else ""
+
+
+def best_of_random(values: Values, k: int) -> float:
+    """Mean, over all sets of k of the `values` (ascending; all of them where they are fewer), of
+    the largest: the sum over i of values[i] C(i, k - 1) / C(n, k)."""
+    n = len(values)
+    if n == 0:
+        return 0.0
+    k = min(k, n)
+    i = np.arange(n - 1, k - 1, -1)  # C(i - 1, k - 1) / C(i, k - 1) = (i - k + 1) / i
+    weight = np.cumprod([k / n, *((i - k + 1) / i)])
+    return float(values[::-1][: n - k + 1] @ weight)

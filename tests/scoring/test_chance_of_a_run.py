@@ -1,0 +1,184 @@
+"""Chance of everything that a run is given, against a run that has every order of the haystack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations, permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small import lists, one_corpus, prepared
+
+from harness.dataset.reader import Dataset
+from harness.dataset.writer import DatasetWriter
+from harness.schema import Ability
+from harness.scoring import drawn_chance
+from harness.scoring.protocols import Choices
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import rank_judged
+from harness.scoring.rollup import held
+from harness.scoring.score import score
+from harness.scoring.session_chance import DRAWS
+
+TURNS = {
+    "a": ("s1", 100, "the kiln is in the old barn"),
+    "b": ("s1", 100, "nothing of note w w w w w w"),
+    "c": ("s2", 200, "in the new barn, they said"),
+    "d": ("s3", 300, "the barn"),
+    "e": ("s3", 300, "w w"),
+    "f": ("s4", 400, "old"),
+}
+ORDERS = list(permutations(TURNS))
+GOLD = ("a", "c", "d")
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
+    """One question, asked once for every order of six turns in four sessions."""
+
+    def fill(out: DatasetWriter) -> None:
+        rows = {
+            id_: out.document(id_, text, session=session, timestamp=when)
+            for id_, (session, when, text) in TURNS.items()
+        }
+        out.haystack("all")
+        for at in range(len(ORDERS)):
+            kind = {"ability": Ability.KNOWLEDGE_UPDATE, "answers": ["old barn", "the new barn"]}
+            out.query(f"q{at}", "?", "all", **kind)
+            for gold in GOLD:
+                out.judgement(f"q{at}", rows[gold])
+                out.judgement(f"q{at}", rows[gold], key="longmemeval-official")
+
+    return prepared(tmp_path_factory.mktemp("orders") / "data", fill)
+
+
+def summary(dataset: Dataset, depth: int = len(TURNS)) -> dict[str, Any]:
+    run = lists({f"q{at}": order[:depth] for at, order in enumerate(ORDERS)})
+    choices = Choices(ks=(1, 2, 3, 4), answers=True)
+    found: dict[str, Any] = score(dataset, run, choices, depth=depth).summary
+    return found
+
+
+def cells(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for block in found["protocols"]:
+        for name, cell in block["slices"]["all"]["metrics"].items():
+            yield f"{block['protocol']} {block['unit']} {name}", cell
+
+
+def test_chance_of_documents_sessions_and_answers_is_the_mean_over_all_orders(
+    dataset: Dataset,
+) -> None:
+    seen = set()
+    for name, cell in cells(summary(dataset)):
+        exact = "chance_is" not in cell
+        seen.add((name.split("@")[0], exact))
+        # Drawn for each query anew; the values are no further than 0.5 from their mean.
+        error = 1e-10 if exact else 5 * 0.5 / np.sqrt(DRAWS * len(ORDERS))
+        assert cell["chance"] == pytest.approx(cell["value"], abs=error), name
+    for exact in ("recall", "hit", "recall_all"):
+        assert (f"memory turn>session {exact}", True) in seen
+    assert ("longmemeval-official turn>session hit", True) in seen
+    assert ("longmemeval-official turn>session ndcg_b2", False) in seen
+    for metric in ("success", "token_f1", "rouge_l", "bleu", "exact_match"):
+        assert (f"answers turn {metric}", True) in seen
+
+
+@pytest.mark.parametrize("depth", [6, 3])
+def test_chance_of_knowledge_updates_is_the_mean_over_all_orders(
+    dataset: Dataset, depth: int
+) -> None:
+    found = summary(dataset, depth)["knowledge_update"]
+    assert set(found["chance"]) == set(found) - {"n", "chance", "signatures"}
+    for name, level in found["chance"].items():
+        assert level == pytest.approx(found[name], abs=1e-12), name
+    assert 0 < found["chance"]["newest_above_all_older"] < 1
+
+
+# -- Recall within a budget of tokens --------------------------------------------------------------
+
+COSTS = {"q": 1, "b": 2, "c": 3, "d": 5, "e": 8, "f": 0}
+# A piece in one document, in two, in one that costs much, in the query's own too, in none.
+PIECES = {"one": ["c"], "two": ["b", "d"], "large": ["e"], "own": ["q", "f"], "gone": ["gone"]}
+BUDGETS = (0, 2, 3, 7, 12, 100)
+
+
+@pytest.mark.parametrize(("depth", "exclude_self"), [(6, False), (3, False), (3, True)])
+@pytest.mark.parametrize("shuffled", [6, 5])
+def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
+    tmp_path: Path, depth: int, exclude_self: bool, shuffled: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(out: DatasetWriter) -> None:
+        rows = {d: out.document(d, "w " * cost) for d, cost in COSTS.items()}
+        out.haystack("all")
+        out.query("q", "?", "all")
+        for piece, documents in PIECES.items():
+            for d in documents:
+                out.judgement("q", rows.get(d, -1), unit=piece, document_id=d)
+
+    data = prepared(tmp_path / "data", fill, unknown_documents="keep", exclude_self=exclude_self)
+    documents = [d for d in COSTS if not (exclude_self and d == "q")]
+    expected = np.zeros(len(BUDGETS))
+    for order in permutations(documents):
+        spent = np.cumsum([COSTS[d] for d in order[:depth]])
+        for at, budget in enumerate(BUDGETS):
+            prefix = set(order[: int((spent <= budget).sum())])
+            expected[at] += np.mean([not prefix.isdisjoint(p) for p in PIECES.values()])
+    expected /= len(list(permutations(documents)))
+
+    monkeypatch.setattr(drawn_chance, "ORDERS", 10_000)
+    monkeypatch.setattr(drawn_chance, "_SHUFFLED", shuffled)
+    judged = data.judgements()
+    levels = drawn_chance.recall_by_chance(
+        data,
+        judged,
+        rank_judged(lists({"q": []}), from_dataset(data)),
+        held(data, judged.query, judged.document),
+        np.ones(1, bool),
+        depth,
+        BUDGETS,
+    )
+    # Two draws differ by 1 at most; where everything fits nothing is left to draw.
+    np.testing.assert_allclose(levels[0], expected, rtol=0, atol=5 * 0.5 / 100)
+    if depth == 6:
+        assert levels[0, -1] == pytest.approx(0.8, abs=1e-12)
+
+
+def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Path) -> None:
+    # One of 300 documents deep: what fits is in the prefix of one order in 300, drawn or not.
+    ids = [f"d{i}" for i in range(300)]
+    texts = {d: "w " * (1 + i % 40) for i, d in enumerate(ids)}
+    data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
+    orders = drawn_chance.Orders.draw(data, 0, 1, 1, (5, 20, 50))
+    drawn = set(np.unique(orders.row).tolist())
+    assert not drawn.issuperset(range(300))
+    for row in range(300):
+        cost = 1 + row % 40
+        expected = [(cost <= budget) / 300 for budget in (5, 20, 50)]
+        np.testing.assert_allclose(orders.found({row: cost}, -1), expected, rtol=1e-12)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(1, 8))
+def test_the_best_of_random_texts_is_the_mean_over_all_sets_of_so_many(
+    values: list[float], k: int
+) -> None:
+    best = [max(some) for some in combinations(values, min(k, len(values)))]
+    found = drawn_chance.best_of_random(np.sort(values), k)
+    assert found == pytest.approx(np.mean(best), abs=1e-12)
+
+
+def test_answers_of_a_large_haystack_are_expected_from_a_sample_that_is_said(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = [["old barn"]] * len(ORDERS)
+    whole, how = drawn_chance.answers_by_chance(dataset, answers, ["token_f1"], (1, 2))
+    assert how == ""
+    monkeypatch.setattr(drawn_chance, "PAIRS", 3 * len(ORDERS))
+    some, how = drawn_chance.answers_by_chance(dataset, answers, ["token_f1"], (1, 2))
+    assert how == "from 3 random documents a query"
+    for name, values in some.items():
+        assert values.std() > 0
+        assert values.mean() == pytest.approx(whole[name].mean(), abs=5 * 0.5 / len(ORDERS) ** 0.5)
