@@ -12,11 +12,12 @@ not where one hangs on the one before, as with a drift of many days: then take l
 from __future__ import annotations
 
 from collections import deque
+from statistics import median
 from typing import Any
 
 import numpy as np
 
-from harness.live.monitor.change import About, Change, Event, Reference, Tested
+from harness.live.monitor.change import About, Change, Event, Observed, Reference
 from harness.live.monitor.periods import Open, Period
 from harness.statistics.detector import Detector
 from harness.statistics.signs_and_ranks import STAKES, lowest_rank, rank_factors
@@ -124,8 +125,8 @@ class ByPeriod:
     """A test of one metric or rate by the mean of each period; see above.
 
     `reference` is a number, or None for the first `learned` periods. The first period of all is
-    left out, as nobody knows whether it is whole; so is one with few recalls (`short` counts them),
-    as its mean is less sure than those that it would be ranked among.
+    left out, as nobody knows whether it is whole; so is, of ranks, one with few recalls (`short`
+    counts them), as its mean is less sure than those that it would be ranked among.
     """
 
     def __init__(
@@ -180,19 +181,17 @@ class ByPeriod:
             "recalls without a time": self.open.untimed,
         }
 
-    def take(self, new: Tested | None, *, hold: bool = False) -> list[Event]:
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[Event]:
         """Take in values; gives what the periods that are over bring about. `hold`: see `Open`."""
         if new is not None:
             self.open.add(new)
         found = []
         for number, cells in self._whole(hold):
-            total, n = (sum(column) for column in zip(*cells.values(), strict=True))
+            total, n = cells[-1]
             kind = number % self.period.cycle
-            usual = self._usual.setdefault(kind, [])
-            if usual and n < SHORT * np.median(usual):
+            if self._is_short(kind, n):
                 self.short += 1
                 continue
-            usual.append(n)
             self._last.append((total / n, n))
             if event := self._judge(total / n, kind):
                 found.append(self._event(event, number))
@@ -204,6 +203,19 @@ class ByPeriod:
             if self._begun:
                 yield number, cells
             self._begun = True
+
+    def _is_short(self, kind: int, n: int) -> bool:
+        """Whether a period is not to be ranked. What is usual is that of periods that were ranked.
+
+        And of all while the reference is learned, so that one odd period does not set it.
+        """
+        if not isinstance(self.judge, Ranks):
+            return False  # of a number a mean of few is as right, if less sure
+        usual = self._usual.setdefault(kind, [])
+        short = bool(usual) and n < SHORT * median(usual)
+        if not short or self.judge.reference is None:
+            usual.append(n)
+        return short
 
     def _judge(self, mean: float, kind: int) -> str | None:
         if isinstance(self.judge, Ranks):

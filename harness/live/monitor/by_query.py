@@ -2,12 +2,17 @@
 
 The mean over a run's queries and the mean over recalls are means of different things: what is
 asked often weighs more in the second, and what is asked often changes. So each query that was
-asked in a period has one difference, the mean of its recalls minus its score in the run, and the
-query counts once. If each is as likely above as below, by as much, the sum's chance has a bound by
-signs (`statistics/signs_and_ranks.py`), whatever the differences are, also where a query is
-answered otherwise than in the run by chance, and alike all day. The differences of two days hang
-together, as the run is the same; so nothing is multiplied over days: the r-th look has the part
-`detector.part(r)` of alpha, and all of them together have alpha, however they hang together.
+asked in a period has one difference, of its first recall there from its score in the run, and
+counts once. If the two might as well be exchanged, the difference is as likely above 0 as below, by
+as much, and the sum's chance has a bound by signs (`statistics/signs_and_ranks.py`). That is so
+where a query is answered alike at any time, where each answer is a draw of one chance, and where
+the system drew anew when it was built and answers alike since. The mean of all recalls is nearer to
+the truth, but cannot be exchanged with the one of the run: of 100 queries with a chance of 0.99,
+the run may have all right, and the means of many recalls are below it nearly all.
+
+The differences of two days hang together, as the run is the same; so nothing is multiplied over
+days: the r-th look has the part `detector.part(r)` of alpha, and all of them together have alpha,
+however they hang together.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.live.monitor.change import About, Event, Reference, Tested, Values
+from harness.live.monitor.change import About, Event, Observed, Reference, Values
 from harness.live.monitor.periods import Cells, Open, Period
 from harness.statistics.detector import part
 from harness.statistics.signs_and_ranks import signs_bound
@@ -24,7 +29,7 @@ from harness.statistics.signs_and_ranks import signs_bound
 RECALLS = 1000
 """Recalls of a look, where they are not taken by the calendar."""
 
-_BACK = 0.2  # a chance from which on, over half as many queries, an alarm ends
+_BACK = 0.5  # a chance from which on, in two looks on half as many queries, an alarm ends
 
 
 class ByQuery:
@@ -37,7 +42,7 @@ class ByQuery:
         self, of_run: Values, alpha: float, drop: bool, period: Period | None, size: int
     ) -> None:
         self.alpha, self.drop, self.period = alpha, drop, period
-        self.open = Open(period, size)
+        self.open = Open(period, size, by_query=True)
         scores = of_run[~np.isnan(of_run)]
         mean = float(scores.mean())
         self.reference = Reference(mean, mean, len(scores))
@@ -45,6 +50,7 @@ class ByQuery:
         self.evidence = 0.0
         self._of_run = of_run
         self._queries = 0  # in the look that raised the alarm
+        self._well = 0  # looks in a row since then that were as the run
 
     @property
     def testable(self) -> bool:
@@ -57,7 +63,7 @@ class ByQuery:
         return About(
             held_to=f"{self.reference.mean:.4g} (the run's {self.reference.n} queries)",
             condition="if each query, for itself, is as likely above its score in the run as "
-            "below, by as much",
+            "below it, by as much",
             unit="looks" if self.period is None else f"{self.period.name}s",
             left_out={
                 "recalls that came too late": self.open.late,
@@ -65,7 +71,7 @@ class ByQuery:
             },
         )
 
-    def take(self, new: Tested | None, *, hold: bool = False) -> list[Event]:
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[Event]:
         """Take in values; gives what the looks that are due bring about. `hold`: see `Open`."""
         if new is not None:
             self.open.add(new)
@@ -76,21 +82,23 @@ class ByQuery:
 
     def _look(self, cells: Cells, number: int) -> list[Event]:
         rows = np.array(list(cells))
-        sums, counts = np.array(list(cells.values())).T
+        scores = np.array([score for score, _ in cells.values()])
         known = ~np.isnan(self._of_run[rows])
-        rows, means = rows[known], (sums / counts)[known]
+        rows, scores = rows[known], scores[known]
         if not len(rows):
             return []
-        differences = means - self._of_run[rows]
+        differences = scores - self._of_run[rows]
         chance = signs_bound(differences if self.drop else -differences)
-        held = f"over the same {len(rows)} queries, where the run has "
+        held = f"over the first recall of {len(rows)} queries each, where the run has "
         held += f"{self._of_run[rows].mean():.4g}"
         if self.period is not None:
             held += f", on {self.period.told(number)}"
         time = None if self.period is None else self.period.start(number + 1)
-        event = Event(False, float(means.mean()), int(counts[known].sum()), held, time)
+        event = Event(False, float(scores.mean()), len(rows), held, time)
         if self.alarmed:
-            if chance < _BACK or 2 * len(rows) < self._queries:
+            if 2 * len(rows) >= self._queries:
+                self._well = self._well + 1 if chance >= _BACK else 0
+            if self._well < 2:
                 return []
             self.alarmed, self.n, self.episode = False, 0, self.episode + 1
             return [event]
@@ -99,14 +107,14 @@ class ByQuery:
         self.evidence = min(1.0, np.log(chance) / np.log(limit))
         if chance > limit:
             return []
-        self.alarmed, self._queries = True, len(rows)
+        self.alarmed, self._queries, self._well = True, len(rows), 0
         return [event._replace(alarm=True)]
 
     def state(self) -> dict[str, Any]:
         """JSON for `resume`."""
         return {
             "open": self.open.state(),
-            "n": [self.n, self.episode, self._queries],
+            "n": [self.n, self.episode, self._queries, self._well],
             "alarmed": self.alarmed,
             "evidence": self.evidence,
         }
@@ -114,5 +122,5 @@ class ByQuery:
     def resume(self, state: dict[str, Any]) -> None:
         """Take up where `state` left."""
         self.open.resume(state["open"])
-        self.n, self.episode, self._queries = state["n"]
+        self.n, self.episode, self._queries, self._well = state["n"]
         self.alarmed, self.evidence = state["alarmed"], state["evidence"]

@@ -43,7 +43,7 @@ _NEAREST = 1e-4  # of a reference to 0 and 1: bets there would have no limit
 Values = npt.NDArray[np.float64]
 
 
-class Tested(NamedTuple):
+class Observed(NamedTuple):
     """New values of one metric or rate, in the order of their recalls.
 
     `times` in seconds since 1970, NaN where none is known; `rows` of labelled queries, else -1.
@@ -127,7 +127,7 @@ class Change:
     def __post_init__(self) -> None:
         self._players = Detector(len(SHARES), self.entry)
 
-    def take(self, new: Tested | None, *, hold: bool = False) -> list[Event]:
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[Event]:
         """Take in values in the order of the recalls, to which `hold` is nothing."""
         return [] if new is None else [Event(said == "alarm") for said in self.update(new.values)]
 

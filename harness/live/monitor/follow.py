@@ -75,8 +75,7 @@ class Follower:
         before = self.tally.recalls
         for path, file in self._files():
             self._read(path, file)
-        if self.tally.recalls > before:
-            self.monitor.settle()  # files of one time are read one after the other
+        self.monitor.settle()  # only now, as files of one time are read one after the other
         return self.tally.recalls - before
 
     def _siblings(self) -> list[Path]:

@@ -26,7 +26,7 @@ from harness.live.monitor.measure import feedback
 from harness.live.monitor.over_time import SLACK
 from harness.live.monitor.rules import METRICS, Rules
 from harness.live.monitor.state import SECONDS, Held, read_state, snapshot, write_state
-from harness.live.monitor.window import Columns, Scorer, as_columns, tested
+from harness.live.monitor.window import Columns, Scorer, as_columns, observed
 
 _TOGETHER = 64  # recalls scored in one step
 _WAIT = 0.5  # seconds that one waits for others
@@ -68,11 +68,11 @@ class Monitor(Held):
         self._pending: list[Recall] = []
         self._flushed = self._saved = clock.monotonic()
         self._looked = 0
-        self._hold = False
         self._lock = RLock()
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             read_state(self._state, self)
+        self._hold = self.position is not None  # who follows a log may have been in the midst of it
         alerts.open()  # now that nothing is left to be refused
         self._unsaved = False
         if self._state is not None:
@@ -184,7 +184,7 @@ class Monitor(Held):
     def snapshot(self) -> dict[str, Any]:
         """All numbers of this moment, as JSON values; what is not measurable is None."""
         with self._lock:
-            self.settle()
+            self._settle()
             return snapshot(self)
 
     def save(self) -> None:
@@ -205,17 +205,24 @@ class Monitor(Held):
             self.save()
 
     def settle(self) -> None:
-        """Score what waits, end days that are over, hold the window against the thresholds."""
+        """Score what waits, end days that are over, hold the window against the thresholds.
+
+        Nothing more is about to come that `record_many` was to `hold` days for.
+        """
         with self._lock:
             self._hold = False
-            self._flush()
-            self.watch.changes({}, self.cells, self._moment())
-            self._look()
+            self._settle()
 
     def close(self) -> None:
-        """Settle, and write the state."""
-        self.settle()
+        """Score what waits, look for alarms, and write the state."""
+        with self._lock:
+            self._settle()
         self.save()
+
+    def _settle(self) -> None:
+        self._flush()
+        self.watch.changes({}, self.cells, self._moment(), hold=self._hold)
+        self._look()
 
     def _flush(self) -> None:
         """Score what waits and put it into the window."""
@@ -237,7 +244,7 @@ class Monitor(Held):
                 r.query if row < 0 else None for row, r in zip(rows, recalls, strict=True)
             ]
             self.words.add(unlabelled)
-        new = tested(columns, values, rows, self.metrics, clock.time() + SLACK)
+        new = observed(columns, values, rows, self.metrics, clock.time() + SLACK)
         self.watch.changes(new, self.cells, self._moment(), hold=self._hold)
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
             self._look()

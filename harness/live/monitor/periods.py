@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from harness.live.monitor.change import Tested, Values
+from harness.live.monitor.change import Observed, Values
 from harness.statistics.units import Ints
 
 LATER = 20
 """A period is over when so many values of later ones have come, so that no stray line ends it."""
 
-MOST_OPEN = 62
-"""Of more periods that are not over, the oldest ends: what is read in disorder is held so long."""
+MOST_OPEN = 20_000
+"""Of more cells of periods that are not over, the oldest period ends: what is read in disorder is
+held so long, 54 years of days where all recalls of one are one cell."""
 
 _DAY = 86_400
 
@@ -60,26 +61,30 @@ PERIODS = {
 }
 
 Cells = dict[int, tuple[float, int]]
-"""The sum of the values and their number, by row of the labelled queries (-1: of none)."""
+"""Of a period, by row of the labelled queries: the value that came first, and how many came. Or,
+below the row -1, the sum of all values, and how many there are."""
 
 
 @dataclass
 class Open:
     """Periods that are not over: a `Period` of the calendar, or `size` values each.
 
-    `late` counts values of periods that were over, `untimed` those without a time.
+    `by_query`: queries are held apart, see `Cells`. `late` counts values of periods that were over,
+    `untimed` those without a time.
     """
 
     period: Period | None = None
     size: int = 0
+    by_query: bool = False
     late: int = 0
     untimed: int = 0
     last: int | None = None  # the newest that is over
     cells: dict[int, Cells] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)  # values of each
     _n: int = 0  # values so far, where they alone are counted
+    _held: int = 0  # cells of all
 
-    def add(self, new: Tested) -> None:
+    def add(self, new: Observed) -> None:
         """Take in values, in whatever order they come."""
         known = np.ones(len(new.values), bool)
         if self.period is None:
@@ -93,18 +98,24 @@ class Open:
             self.late += int(late.sum())
             known &= ~late
         if known.any():
-            self._sum(numbers[known].astype(np.int64), new.rows[known], new.values[known])
+            rows = new.rows if self.by_query else np.full(len(known), -1)
+            self._put(numbers[known].astype(np.int64), rows[known], new.values[known])
 
-    def _sum(self, numbers: Ints, rows: Ints, values: Values) -> None:
-        order = np.lexsort((rows, numbers))
+    def _put(self, numbers: Ints, rows: Ints, values: Values) -> None:
+        order = np.lexsort((rows, numbers))  # equals stay in the order in which they came
         numbers, rows, values = numbers[order], rows[order], values[order]
         other = (np.diff(numbers) != 0) | (np.diff(rows) != 0)
         at = np.r_[0, 1 + np.flatnonzero(other)]
-        groups = (numbers[at], rows[at], np.add.reduceat(values, at), np.diff(at, append=len(rows)))
-        for number, row, total, n in zip(*(column.tolist() for column in groups), strict=True):
+        found = values[at] if self.by_query else np.add.reduceat(values, at)
+        groups = (numbers[at], rows[at], found, np.diff(at, append=len(rows)))
+        for number, row, value, n in zip(*(column.tolist() for column in groups), strict=True):
             mine = self.cells.setdefault(number, {})
-            before, n_before = mine.get(row, (0.0, 0))
-            mine[row] = (before + total, n_before + n)
+            if row in mine:
+                before, n_before = mine[row]
+                mine[row] = (before if self.by_query else before + value, n_before + n)
+            else:
+                mine[row] = (value, n)
+                self._held += 1
             self.counts[number] = self.counts.get(number, 0) + n
 
     def over(self, *, hold: bool = False) -> Iterator[tuple[int, Cells]]:
@@ -112,7 +123,7 @@ class Open:
 
         `hold`: more values are about to come, in no order that one could trust.
         """
-        if hold and self.period is not None and len(self.cells) <= MOST_OPEN:
+        if hold and self.period is not None and self._held <= MOST_OPEN:
             return
         later = sum(self.counts.values())
         for number in sorted(self.cells):
@@ -122,11 +133,13 @@ class Open:
                 ended = mine == self.size
             else:
                 ended = not hold and later >= min(LATER, (mine + 1) // 2)
-            if not ended and len(self.cells) <= MOST_OPEN:
+            if not ended and self._held <= MOST_OPEN:
                 return
             self.last = number
             del self.counts[number]
-            yield number, self.cells.pop(number)
+            cells = self.cells.pop(number)
+            self._held -= len(cells)
+            yield number, cells
 
     def state(self) -> dict[str, Any]:
         """JSON for `resume`."""
@@ -144,8 +157,9 @@ class Open:
         self.late, self.untimed, self._n = state["counts"]
         self.last = state["last"]
         self.cells = {
-            number: {row: (total, n) for row, total, n in cells} for number, cells in state["cells"]
+            number: {row: (value, n) for row, value, n in cells} for number, cells in state["cells"]
         }
+        self._held = sum(len(cells) for cells in self.cells.values())
         self.counts = {
             number: sum(n for _, n in cells.values()) for number, cells in self.cells.items()
         }

@@ -240,7 +240,12 @@ def _check_observations(rule: ChangeRule) -> None:
                 "[[change]] first and batch count recalls, period and periods go by the calendar: "
                 "name those of one way"
             )
-        if min(batch, first, rule.batch or 1) < 1 or (not rule.of_run and first < 20 * batch):
+        if rule.of_run and rule.batch is not None and rule.batch < 100:
+            raise UsageError(
+                "[[change]] batch, with a run as reference, is how many recalls one look at its "
+                f"queries is about: 100 or more, not {rule.batch}"
+            )
+        if min(batch, first) < 1 or (not rule.of_run and first < 20 * batch):
             raise UsageError("[[change]] batch must be 1 or more, and first 20 batches or more")
         return
     if rule.period and rule.period not in PERIODS:

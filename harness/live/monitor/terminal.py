@@ -264,8 +264,6 @@ def follow(
             elif not screen and now - said >= _SAY and follower.tally.recalls:
                 said = now
                 _print(follower.monitor.snapshot(), quiet=quiet, json=json)
-            else:
-                follower.monitor.settle()
             if now - saved >= _SAVE:
                 saved = now
                 follower.monitor.save()

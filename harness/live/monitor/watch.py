@@ -12,7 +12,7 @@ from harness.errors import UsageError, near
 from harness.live.monitor.alerts import Alert, Alerts
 from harness.live.monitor.by_period import ByPeriod
 from harness.live.monitor.by_query import RECALLS, ByQuery
-from harness.live.monitor.change import Change, Event, Reference, Tested, Values
+from harness.live.monitor.change import Change, Event, Observed, Reference, Values
 from harness.live.monitor.labels import Labels
 from harness.live.monitor.measure import Cell, number
 from harness.live.monitor.periods import PERIODS
@@ -103,7 +103,7 @@ class Watch:
 
     def changes(
         self,
-        values: Mapping[str, Tested],
+        values: Mapping[str, Observed],
         cells: Callable[[], Mapping[str, Cell]],
         moment: tuple[int, float | None],
         *,

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.live.logs.recall import Feedback, Recall
-from harness.live.monitor.change import Tested
+from harness.live.monitor.change import Observed
 from harness.live.monitor.labels import Labels
 from harness.scoring.arrays import Values
 from harness.scoring.metrics import Metric
@@ -176,9 +176,9 @@ def as_columns(
     return {name: np.array(found[name], kind) for name, (kind, _) in COLUMNS.items()}
 
 
-def tested(
+def observed(
     columns: Columns, values: Values, rows: Sequence[int], metrics: Sequence[str], latest: float
-) -> dict[str, Tested]:
+) -> dict[str, Observed]:
     """The values of every metric and rate, over the recalls that each is about (see `measure`).
 
     `rows` are the labelled queries of the recalls; a time after `latest` is a mistake, and none.
@@ -196,11 +196,11 @@ def tested(
         "false_evidence": (~silent, known & (columns["unanswerable"] == 1)),
     }
     found = {
-        name: Tested(flags[base].astype(float), times[base], everywhere[base])
+        name: Observed(flags[base].astype(float), times[base], everywhere[base])
         for name, (flags, base) in over.items()
     }
     for i, name in enumerate(metrics):
-        found[name] = Tested(values[scored, i], times[scored], at[scored])
+        found[name] = Observed(values[scored, i], times[scored], at[scored])
     return found
 
 

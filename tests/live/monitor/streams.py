@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.signal import lfilter
 
-from harness.live.monitor.change import Tested
+from harness.live.monitor.change import Observed
 from harness.statistics.units import Ints, Values
 
 Generator = np.random.Generator
 MEAN, QUERIES = 0.8, 200
-A_DAY = 3_000  # recalls, and in a run's streams fewer
+A_DAY = 6_000  # recalls, and in a run's streams fewer
 MONDAY = 1_704_067_200  # 2024-01-01
 
 
@@ -38,6 +38,12 @@ def bouts(size: int) -> Callable[[Generator, int], Values]:
 
 def swing(rng: Generator, n: int) -> Values:
     return drawn(rng, MEAN + 0.05 * np.sin(2 * np.pi * np.arange(n) / A_DAY))
+
+
+def clocks(rng: Generator, n: int) -> Values:
+    """A swing that comes an hour later from the 45th day on, as by clocks that were changed."""
+    hours = np.arange(n) / (A_DAY / 24) - (np.arange(n) >= 45 * A_DAY)
+    return drawn(rng, MEAN + 0.05 * np.sin(2 * np.pi * hours / 24))
 
 
 def weekend(rng: Generator, n: int) -> Values:
@@ -75,6 +81,7 @@ KINDS: dict[str, Callable[[Generator, int], Values]] = {
     "bouts of 10": bouts(10),
     "bouts of 50": bouts(50),
     "day and night, ±0.05": swing,
+    "day and night, clocks changed once": clocks,
     "weekend, -0.05": weekend,
     "popularity of the day": popularity(1),
     "popularity of four weeks": popularity(28),
@@ -88,12 +95,12 @@ KINDS: dict[str, Callable[[Generator, int], Values]] = {
 }
 
 
-def timed(values: Values, a_day: int, rows: Ints) -> Tested:
+def timed(values: Values, a_day: int, rows: Ints) -> Observed:
     """A stream that begins on a Monday, recalls coming evenly."""
-    return Tested(values, MONDAY + np.arange(len(values)) * (86_400 / a_day), rows)
+    return Observed(values, MONDAY + np.arange(len(values)) * (86_400 / a_day), rows)
 
 
-def by_hours(values: Values, a_day: int) -> Tested:
+def by_hours(values: Values, a_day: int) -> Observed:
     """A stream's means of hours in place of its recalls, for tests that look at means alone."""
     means = values.reshape(-1, a_day // 24).mean(axis=1)
     return timed(means, 24, np.full(len(means), -1))
@@ -102,6 +109,8 @@ def by_hours(values: Values, a_day: int) -> Tested:
 def run_scores(rng: Generator, kind: str, n: int) -> tuple[Values, Values]:
     """(scores in the run, chance of a recall to score 1) of each query."""
     chances = rng.beta(4 * MEAN, 4 * (1 - MEAN), n)
+    if kind == "by chance, all 0.99":
+        chances = np.full(n, 0.99)
     if kind == "alike":
         chances = drawn(rng, chances)
     if kind in ("alike", "expected"):

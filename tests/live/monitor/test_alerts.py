@@ -107,7 +107,8 @@ def test_a_change_against_a_run_of_the_same_labels(
     assert test["reference"] == pytest.approx(mean)
     assert test["reference_n"] == with_evidence
     for i in range(400):
-        one.record(query_id=sample.query_ids[i % sample.n_queries], returned=["nothing"])
+        name, day = sample.query_ids[i % sample.n_queries], i // 350
+        one.record(query_id=name, returned=["nothing"], time=1.7e9 + 86_400 * day)
     (alert,) = one.snapshot()["alerts"]
     assert alert["alert"] == "recall@10 dropped"
     assert "at most 0.05" in alert["said"]

