@@ -28,7 +28,7 @@ SHOWN = 3
 SHORT = 0.5
 """A period with fewer recalls than this share of what is usual for its kind is left out."""
 
-_BACK = 0.3  # of the ranks of their kind: where periods stand again on average, an alarm ends
+_BACK = 0.5  # of the ranks of their kind: where periods stand again on average, an alarm ends
 
 
 class Ranks:

@@ -16,7 +16,7 @@ What it cannot tell: why. Harder questions make a mean fall as a broken index do
 the null is about every next value, given those before: where values come in bouts (one user's ten
 hard questions in a row, a night, a weekend) it does not hold value by value, and alpha is exceeded
 by far. So means over `batch` values are tested, and `batch` has to be as long as the bouts are; for
-the calendar's bouts there is `by_period.py` (`tests/benchmarks/monitor.md` has the rates of false
+the calendar's bouts there is `by_period.py` (`tests/benchmarks/change_detection.md` has the false
 alarms of both).
 """
 

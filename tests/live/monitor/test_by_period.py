@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
-from harness.live.monitor import periods
+from harness.live.logs.recall import Recall
+from harness.live.monitor import ChangeRule, Monitor, Rules, periods
 from harness.live.monitor.by_period import ByPeriod, Ranks
 from harness.live.monitor.change import Change, Event, Observed
 from harness.live.monitor.periods import PERIODS, Open
@@ -130,6 +131,40 @@ def test_days_that_are_not_whole_are_in_no_test() -> None:
     # Days without traffic are no days; a day after them ends the one before.
     test.take(Observed(np.ones(30), np.full(30, MONDAY + 40 * 86_400.0), np.full(30, -1)))
     assert test.judge.learning == 9
+
+
+def test_one_odd_week_at_the_start_leaves_no_later_day_out() -> None:
+    sizes = np.r_[np.full(8, 1_000), np.full(60, 40)]
+    number = np.repeat(np.arange(68), sizes)
+    new = Observed(np.ones(len(number)), MONDAY + number * 86_400.0, np.full(len(number), -1))
+    test = ByPeriod(DAY, ALPHA, True)
+    test.take(new)
+    assert test.short == 14  # two weeks, until the odd one is the third part of what there was
+
+
+def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day() -> None:
+    one = Monitor(labels={"q": {"a": 1}}, rules=Rules(changes=(ChangeRule("recall@10"),)))
+    for host in range(2):
+        recalls = [
+            Recall(("a",), query_id="q", time=MONDAY + 86_400.0 * day)
+            for day in range(9)
+            for _ in range(30)
+        ]
+        one.record_many(recalls, hold=True)
+        (test,) = one.snapshot()["tests"]
+        assert test["learned"] == (0, 28), host
+    one.settle()
+    (test,) = one.snapshot()["tests"]
+    assert test["learned"] == (7, 28)
+    assert test["left_out"] == {}
+
+
+def test_a_test_by_recalls_goes_on_from_a_state_of_before_there_were_periods() -> None:
+    kept = (
+        "ChangeRule(metric='mrr', reference='first', first=900, alpha=0.05, batch=10, worse='')"
+    )
+    assert ChangeRule("mrr", first=900).key == kept
+    assert ChangeRule("mrr@10").key != ChangeRule("mrr@10", period="week").key
 
 
 def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held(
