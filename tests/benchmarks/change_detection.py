@@ -83,11 +83,11 @@ thirds*, where a third of the queries share one more luck, as of a haystack."""
 DELAYS = """\
 From a fall to the alarm: how many of {tests} streams, and after how many days at the median and in
 90%; a dash: not within 60 days (weeks: 180). One observation is the mean of a period; good and bad
-days of their own have a standard deviation of 0.01. The change comes so many days after the first
-recall."""
+days (or hours, for means of hours) of their own have a standard deviation of 0.01. The change comes
+so many days after the first recall; a stream with an alarm before it counts as not found."""
 NUMBER_DELAYS = """\
-Of the mean of a day below a number that somebody set, the mean before the change or 0.05 less; 1,000
-recalls a day, {tests} streams, as above."""
+Of the mean of a day below a number that somebody set, the mean before the change or 0.05 less;
+1,000 recalls a day, {tests} streams, as above."""
 RECALLS = """\
 By recalls (batch 10), independent values; 100 streams, at most 20,000 recalls after the fall."""
 RUN_DELAYS = """\
@@ -217,8 +217,9 @@ def _delay(
     """Days from the fall to the alarm, by means of whole periods; infinite where there is none."""
     period = PERIODS[name]
     hours = np.arange((after + most) * 24)
-    of_day = rng.normal(0, 0.01, after + most)[hours // 24]
-    chance = MEAN + of_day - np.where(hours >= after * 24, fall, 0)
+    alike = 1 if name == "hour" else 24
+    own = rng.normal(0, 0.01, len(hours) // alike)[hours // alike]
+    chance = MEAN + own - np.where(hours >= after * 24, fall, 0)
     sums = rng.binomial(max(a_day // 24, 1), np.clip(chance, 0, 1)) / max(a_day // 24, 1)
     test = ByPeriod(period, ALPHA, True, set_)
     new = Observed(sums, MONDAY + hours * 3600.0, np.full(len(hours), -1))

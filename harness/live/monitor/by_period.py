@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.live.monitor.change import About, Change, Event, Observed, Reference
-from harness.live.monitor.periods import Open, Period
+from harness.live.monitor.periods import DIGITS, Open, Period
 from harness.statistics.detector import Detector
 from harness.statistics.signs_and_ranks import STAKES, lowest_rank, rank_factors
 
@@ -188,12 +188,13 @@ class ByPeriod:
         found = []
         for number, cells in self._whole(hold):
             total, n = cells[-1]
+            mean = round(total / n, DIGITS)
             kind = number % self.period.cycle
             if self._is_short(kind, n):
                 self.short += 1
                 continue
-            self._last.append((total / n, n))
-            if event := self._judge(total / n, kind):
+            self._last.append((mean, n))
+            if event := self._judge(mean, kind):
                 found.append(self._event(event, number))
         return found
 

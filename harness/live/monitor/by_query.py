@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from harness.live.monitor.change import About, Event, Observed, Reference, Values
-from harness.live.monitor.periods import Cells, Open, Period
+from harness.live.monitor.periods import DIGITS, Cells, Open, Period
 from harness.statistics.detector import part
 from harness.statistics.signs_and_ranks import signs_bound
 
@@ -87,7 +87,7 @@ class ByQuery:
         rows, scores = rows[known], scores[known]
         if not len(rows):
             return []
-        differences = scores - self._of_run[rows]
+        differences = np.round(scores - self._of_run[rows], DIGITS)
         chance = signs_bound(differences if self.drop else -differences)
         held = f"over the first recall of {len(rows)} queries each, where the run has "
         held += f"{self._of_run[rows].mean():.4g}"

@@ -19,6 +19,9 @@ MOST_OPEN = 20_000
 """Of more cells of periods that are not over, the oldest period ends: what is read in disorder is
 held so long, 54 years of days where all recalls of one are one cell."""
 
+DIGITS = 12
+"""Of means and differences: what is less comes from the order of additions, and has no rank."""
+
 _DAY = 86_400
 
 

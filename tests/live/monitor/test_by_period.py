@@ -82,6 +82,13 @@ def test_a_mean_that_never_moves_raises_nothing_in_ten_years() -> None:
             assert test.update(0.0, number % PERIODS[period].cycle) is None
 
 
+def test_what_rounding_leaves_of_equal_means_has_no_rank() -> None:
+    number = np.repeat(np.arange(120), np.arange(50, 170))
+    values = np.where(number < 60, 0.1, 0.1 - 1e-15)  # as of sums in another order
+    new = Observed(values, MONDAY + number * 86_400.0, np.full(len(number), -1))
+    assert ByPeriod(DAY, ALPHA, True).take(new) == []
+
+
 def test_one_bad_day_is_no_change_and_an_alarm_ends_when_days_are_as_before() -> None:
     rng = np.random.default_rng(3)
     means = days(rng, 120)
@@ -160,9 +167,7 @@ def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day() -> None:
 
 
 def test_a_test_by_recalls_goes_on_from_a_state_of_before_there_were_periods() -> None:
-    kept = (
-        "ChangeRule(metric='mrr', reference='first', first=900, alpha=0.05, batch=10, worse='')"
-    )
+    kept = "ChangeRule(metric='mrr', reference='first', first=900, alpha=0.05, batch=10, worse='')"
     assert ChangeRule("mrr", first=900).key == kept
     assert ChangeRule("mrr@10").key != ChangeRule("mrr@10", period="week").key
 

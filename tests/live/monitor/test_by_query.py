@@ -69,6 +69,12 @@ def test_recalls_without_times_are_looked_at_by_their_number_and_an_alarm_ends()
     assert said == found
 
 
+def test_what_rounding_leaves_of_equal_scores_is_no_difference() -> None:
+    of_run = np.full(100, 0.1)
+    new = timed(np.full(400, np.nextafter(0.1, 0)), 100, np.arange(400) % 100)
+    assert ByQuery(of_run, ALPHA, True, DAY, 0).take(new) == []
+
+
 def test_queries_that_the_run_has_no_score_for_are_left_out() -> None:
     of_run, new = stream(3, "alike", fall=0.3)
     everything = ByQuery(of_run, ALPHA, True, DAY, 0).take(new)
