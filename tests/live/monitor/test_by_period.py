@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,17 +150,23 @@ def test_one_odd_week_at_the_start_leaves_no_later_day_out() -> None:
     assert test.short == 14  # two weeks, until the odd one is the third part of what there was
 
 
-def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day() -> None:
-    one = Monitor(labels={"q": {"a": 1}}, rules=Rules(changes=(ChangeRule("recall@10"),)))
+def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day(tmp_path: Path) -> None:
+    def monitor() -> Monitor:
+        rules = Rules(changes=(ChangeRule("recall@10"),))
+        return Monitor(labels={"q": {"a": 1}}, rules=rules, state=tmp_path / "state")
+
+    one = monitor()
     for host in range(2):
         recalls = [
             Recall(("a",), query_id="q", time=MONDAY + 86_400.0 * day)
             for day in range(9)
             for _ in range(30)
         ]
-        one.record_many(recalls, hold=True)
-        (test,) = one.snapshot()["tests"]
-        assert test["learned"] == (0, 28), host
+        one.record_many(recalls, position=host, hold=True)
+        one.save()
+        for read in (one, one := monitor()):  # also after a kill
+            (test,) = read.snapshot()["tests"]
+            assert test["learned"] == (0, 28), host
     one.settle()
     (test,) = one.snapshot()["tests"]
     assert test["learned"] == (7, 28)
