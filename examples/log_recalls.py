@@ -1,9 +1,10 @@
 """A service in use, in small: answers questions of the sample and logs every recall.
 
-The times are as if the recalls were of the last day, unless --a-second makes it work in real time.
+The times are as if the recalls were of the last day (or --days), ending last midnight UTC, unless
+--a-second makes it work in real time.
 
 python "$(harness examples log_recalls.py)" recalls.jsonl           # each question once
-python "$(harness examples log_recalls.py)" recalls.jsonl --asked 6000 --worse-after 3000
+python "$(harness examples log_recalls.py)" recalls.jsonl --asked 6000 --days 60 --worse-after 4000
 """
 
 import argparse
@@ -17,6 +18,7 @@ options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("log")
 options.add_argument("--asked", type=int, help="recalls, of questions at random (each once)")
 options.add_argument("--worse-after", type=int, help="from then on three quarters of it are lost")
+options.add_argument("--days", type=int, default=1, help="that the recalls are spread over (1)")
 options.add_argument("--a-second", type=float, help="recalls a second (as fast as it goes)")
 options = options.parse_args()
 
@@ -37,7 +39,8 @@ def answer(text, memory, k=10):
     return [{"id": id_, "score": shared} for shared, id_ in hits[:k] if shared]
 
 
-asked, begun = options.asked or dataset.n_queries, time.time()
+asked = options.asked or dataset.n_queries
+midnight = time.time() // 86_400 * 86_400
 with open(options.log, "a", encoding="utf-8") as log:
     for i in range(asked):
         row = chance.randrange(dataset.n_queries) if options.asked else i
@@ -46,7 +49,9 @@ with open(options.log, "a", encoding="utf-8") as log:
             memory = memory[: len(memory) // 4]
         text, start = dataset.query(row).text, time.perf_counter()
         results = answer(text, memory)
-        now = time.time() if options.a_second else begun - 86_400 * (1 - i / asked)
+        now = midnight - 86_400 * options.days * (1 - i / asked)
+        if options.a_second:
+            now = time.time()
         line = {"time": now, "query": text, "results": results}
         line["latency_ms"] = (time.perf_counter() - start) * 1000
         line["clicked"] = [hit["id"] for hit in results[:5] if chance.random() < 0.1]

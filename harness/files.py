@@ -178,6 +178,7 @@ def _is_of(folder: Path, error: OSError) -> bool:
 _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
+    "int | None": (int,),
     "float": (int, float),
     "float | None": (int, float),
     "str | float": (str, int, float),

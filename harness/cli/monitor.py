@@ -58,9 +58,9 @@ def call(options: argparse.Namespace) -> int:
     """Follow. With --once: status 1 when an alarm stands at the end."""
     from harness.dataset.prepare import open_dataset
     from harness.live.logs.mapping import Mapping
-    from harness.live.monitor.alerts import METRICS, Rules, Settings, threshold
     from harness.live.monitor.follow import Follower
     from harness.live.monitor.monitor import Monitor
+    from harness.live.monitor.rules import METRICS, Rules, Settings, threshold
     from harness.live.monitor.terminal import teller
 
     if not Path(options.log).exists():

@@ -48,10 +48,10 @@ def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
 class SampleRatio:
     """Units in each arm against the split that was planned.
 
-    `p` is the exact binomial test (chi-square beyond 100,000 units), right when looked at once;
     `always_p` is the betting p over the units in the order in which they came, exact at any time.
-    `alarm` where either is below `ALARM`: a false one in at most 1 test of 500 if p is looked at
-    once, 1 of 1000 if only `always_p` is.
+    `alarm` where it is below `ALARM`: a false one, ever, in at most 1 test of 1000. `p` is the
+    exact binomial test (chi-square beyond 100,000 units), right only if looked at a single time; as
+    reports are looked at again and again, it raises no alarm.
     """
 
     units_a: int
@@ -71,4 +71,4 @@ def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
     a = int(arms.sum())
     p = binomial_p(a, len(arms), split)
     always_p = float(betting_p(arms, split)[-1]) if len(arms) else 1.0
-    return SampleRatio(a, len(arms) - a, split, p, always_p, min(p, always_p) < ALARM)
+    return SampleRatio(a, len(arms) - a, split, p, always_p, always_p < ALARM)

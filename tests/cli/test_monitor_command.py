@@ -72,7 +72,8 @@ def test_a_config_and_a_state_that_goes_on(
     config.write_text(
         'window = 50\nmetrics = ["hit@1"]\nbucket = "day"\n'
         '[[at_least]]\nmetric = "hit@1"\nvalue = 0.9\nn = 10\n'
-        '[[change]]\nmetric = "hit@1"\nreference = 0.9\n[log.fields]\nreturned = "hits"\n'
+        '[[change]]\nmetric = "hit@1"\nreference = 0.9\nbatch = 10\n'
+        '[log.fields]\nreturned = "hits"\n'
     )
     command = ("monitor", log, "--dataset", "sample", "--once", "--config", config)
     command += ("--state", tmp_path / "state", "--json")

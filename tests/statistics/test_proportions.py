@@ -60,7 +60,7 @@ def test_false_alarms_are_rare_even_when_looked_at_all_the_time(tests: int) -> N
 
 def test_a_router_that_loses_a_tenth_of_an_arm_is_found() -> None:
     generator = np.random.default_rng(2)
-    found = [sample_ratio(generator.random(10_000) < 0.5 / 0.95) for _ in range(60)]
+    found = [sample_ratio(generator.random(20_000) < 0.5 / 0.95) for _ in range(60)]
     assert np.mean([ratio.alarm for ratio in found]) > 0.95
     assert sample_ratio([]).p == sample_ratio([]).always_p == 1
     assert not sample_ratio([True] * 5).alarm

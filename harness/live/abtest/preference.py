@@ -124,12 +124,19 @@ def preference_text(report: PreferenceReport) -> str:
 
 
 def conclusion(report: PreferenceReport) -> str:
-    """One plain sentence; it claims no more than the always-valid p does."""
+    """One plain sentence; it claims no more than the always-valid p and the interval of now do."""
     if not report.impressions:
         return "Nothing is recorded yet."
     alpha = 1 - report.level
-    if report.always_p <= alpha and report.preference:
-        winner = report.plan.a if report.preference > 0 else report.plan.b
+    if report.always_p <= alpha:
+        low, high = report.always_low, report.always_high
+        if low is None or high is None or low <= 0 <= high:
+            return (
+                f"A preference was shown at an earlier moment (p {p_value(report.always_p)}), but "
+                f"the interval of now, {between(low, high)}, holds 0 again: did something change "
+                "on the way?"
+            )
+        winner = report.plan.a if low > 0 else report.plan.b
         return (
             f"Shown: readers click more on {winner} (preference "
             f"{number(report.preference, sign=True)}, p {p_value(report.always_p)} at any time)."

@@ -86,7 +86,7 @@ class SplitReport:
         if self.ratio.alarm:
             found.append(
                 f"sample-ratio mismatch: {self.ratio.units_a} and {self.ratio.units_b} units of a "
-                f"split of {self.plan.split:g} (p {min(self.ratio.p, self.ratio.always_p):.1g})"
+                f"split of {self.plan.split:g} (p {self.ratio.always_p:.1g} at any time)"
             )
         units = self.ratio.units_a + self.ratio.units_b
         if self.crossed > CROSSED * units:
@@ -146,8 +146,8 @@ def _lines(report: SplitReport) -> Iterator[str]:
     yield from wrapped(
         f"{report.records:,} records of {ratio.units_a + ratio.units_b:,} units ({plan.unit}): "
         f"{ratio.units_a:,} in a, {ratio.units_b:,} in b; sample ratio "
-        f"{'MISMATCH' if ratio.alarm else 'as planned'} (p {p_value(ratio.p)} looked at once, "
-        f"{p_value(ratio.always_p)} at any time)"
+        f"{'MISMATCH' if ratio.alarm else 'as planned'} (p {p_value(ratio.always_p)} at any time; "
+        f"{p_value(ratio.p)} if looked at this single time)"
     )
     for note in _notes(report):
         yield from wrapped(f"note: {note}")

@@ -2,16 +2,10 @@
 
 The null is that the coming value, given all before it, has a mean no worse than the reference. Who
 doubts it bets on each value being worse: a share c of a capital of 1 becomes
-prod(1 + c ((1 - x) / (1 - m) - 1)) for values x in [0, 1], a reference m and worse meaning lower.
-Under the null this is a nonnegative supermartingale. As a change may come at any time, a new player
-enters every `ENTRY` batches, with a part w_j of the money; the parts sum to 1, so all players
-together (with what is not handed out yet) are such a process too, and by Ville's inequality the
-chance that they *ever* hold 1 / alpha is at most alpha: over the whole stream, however often one
-looks. This is the Shiryaev-Roberts e-detector of Shin, Ramdas & Rinaldo (2024, New England Journal
-of Statistics in Data Science 2) with weights that sum to 1, which turns its guarantee on the
-average run length into one on the chance of any false alarm; the price is a delay that grows with
-the logarithm of how long the stream has run. Players spread their money over the shares of
-`statistics/betting.py`.
+prod(1 + c ((1 - x) / (1 - m) - 1)) for values x in [0, 1], a reference m and worse meaning lower,
+with the shares of `statistics/betting.py`. When to begin is not known, so players enter all the
+time: `statistics/detector.py`, where also stands why the chance of any false alarm, over the whole
+stream and however often one looks, is at most alpha.
 
 A reference that was measured is not known exactly. Half of alpha is for it: m is the end of the
 betting interval of its batches, so a true mean worse than m has at most that chance, and the other
@@ -20,21 +14,22 @@ episode r has 1 / (r (r + 1)) of it, which sums to 1 over all.
 
 What it cannot tell: why. Harder questions make a mean fall as a broken index does (see drift). And
 the null is about every next value, given those before: where values come in bouts (one user's ten
-hard questions in a row) it does not hold value by value, and alpha is exceeded by far. So means
-over `batch` values are tested, and `batch` has to be as long as the bouts are
-(`tests/benchmarks/monitor.md` has the rates of false alarms).
+hard questions in a row, a night, a weekend) it does not hold value by value, and alpha is exceeded
+by far. So means over `batch` values are tested, and `batch` has to be as long as the bouts are; for
+the calendar's bouts there is `by_period.py` (`tests/benchmarks/change_detection.md` has the false
+alarms of both).
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.betting import SHARES, betting_interval
+from harness.statistics.detector import Detector
 
 ENTRY = 10
 """A new player enters every so many batches: fewer would notice late, more have less money each."""
@@ -42,11 +37,50 @@ ENTRY = 10
 RECOVERY = 500
 """So many values after an alarm must together be no worse than the reference to clear it."""
 
-_NORMALISER = 2.10974280123689  # the sum over j >= 1 of 1 / ((j + 1) log(j + 1)^2)
-_TOGETHER = 64  # values taken in one step; products of so many factors stay far from the limits
+_TOGETHER = 64  # batches between two looks for an alarm
 _NEAREST = 1e-4  # of a reference to 0 and 1: bets there would have no limit
 
 Values = npt.NDArray[np.float64]
+
+
+class Observed(NamedTuple):
+    """New values of one metric or rate, in the order of their recalls.
+
+    `times` in seconds since 1970, NaN where none is known; `rows` of labelled queries, else -1.
+    """
+
+    values: Values
+    times: Values
+    rows: npt.NDArray[np.int64]
+
+
+class Event(NamedTuple):
+    """An alarm, or the end of one. `value` None: what the window has at this moment.
+
+    `over` says what `value` is a mean of, `n` how many recalls; `time` is when it came about.
+    """
+
+    alarm: bool
+    value: float | None = None
+    n: int = 0
+    over: str = ""
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """What is said of a test of change.
+
+    `held_to`: the reference; `condition`: under what the chance of a false alarm is what it is
+    said to be; `unit`: of what `n` values were tested, and so many (of how many) `learned` for the
+    reference. `left_out`: how many recalls or periods are in no test, by the reason.
+    """
+
+    held_to: str
+    condition: str
+    unit: str
+    learned: tuple[int, int] | None = None
+    left_out: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,7 +108,8 @@ class Change:
 
     `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,
     or None: then the mean of the first `first` values, which are not tested. `batch`: means over so
-    many values are tested instead of each.
+    many values are tested instead of each; a player enters every `entry` batches. `recovery`: so
+    many values together end an alarm.
     """
 
     alpha: float = 0.05
@@ -82,12 +117,32 @@ class Change:
     reference: Reference | None = None
     first: int = 2000
     batch: int = 10
+    entry: int = ENTRY
+    recovery: int = RECOVERY
     n: int = 0  # values tested since the test began (anew)
     episode: int = 1
     alarmed: bool = False
-    _money: Values = field(default_factory=lambda: np.zeros(len(SHARES)))
-    _step: int = 0
     _pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
+
+    def __post_init__(self) -> None:
+        self._players = Detector(len(SHARES), self.entry)
+
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[Event]:
+        """Take in values in the order of the recalls, to which `hold` is nothing."""
+        return [] if new is None else [Event(said == "alarm") for said in self.update(new.values)]
+
+    @property
+    def about(self) -> About:
+        """What is said of it."""
+        reference = self.reference
+        n = "" if reference is None or reference.n is None else f" (n {reference.n})"
+        return About(
+            held_to="" if reference is None else f"{reference.mean:.4g}{n}",
+            condition=f"if no {self.batch} recalls in a row are expected to be worse than the "
+            "reference, whatever came before them",
+            unit="recalls",
+            learned=(len(self._pending) if reference is None else self.first, self.first),
+        )
 
     def update(self, values: npt.ArrayLike) -> list[str]:
         """Take in values in [0, 1]; gives "alarm" and "clear" as they came about, in order."""
@@ -110,8 +165,7 @@ class Change:
     @property
     def evidence(self) -> float:
         """How far the money is to an alarm, from 0 to 1, on a scale of logarithms; 1 is there."""
-        held = float(self._money.mean())
-        return min(1.0, max(0.0, math.log(max(held, 1.0)) / math.log(self._limit())))
+        return self._players.nearness(self._limit())
 
     def _worth(self, value: float) -> float:
         """On the scale where lower is worse."""
@@ -135,15 +189,13 @@ class Change:
     def _test(self, rest: list[float], said: list[str]) -> list[float]:
         if not self.testable:
             return []
-        if self.batch > 1:
-            values, rest = self._batched(rest)
-        else:
-            values, rest = rest[:_TOGETHER], rest[_TOGETHER:]
+        values, rest = self._batched(rest)
         assert self.reference is not None
         bound = min(self._worth(self.reference.bound), 1 - _NEAREST)
         x = np.array([self._worth(value) for value in values])
         for start in range(0, len(x), _TOGETHER):
-            held = self._bet(x[start : start + _TOGETHER], bound)
+            odds = (1 - x[start : start + _TOGETHER]) / (1 - bound)
+            held = self._players.take(1 + SHARES * (odds - 1)[:, None])
             over = np.flatnonzero(held >= self._limit())
             if len(over):
                 used = start + int(over[0]) + 1
@@ -163,28 +215,12 @@ class Change:
         self._pending = all_[whole:]
         return np.reshape(all_[:whole], (-1, self.batch)).mean(axis=1).tolist(), []
 
-    def _bet(self, x: Values, bound: float) -> Values:
-        """The money of all players after each of at most `_TOGETHER` values."""
-        if not len(x):
-            return np.zeros(0)
-        factors = 1 + SHARES * (((1 - x) / (1 - bound) - 1)[:, None])
-        grown = factors.cumprod(axis=0)
-        steps = self._step + np.arange(len(x))
-        enters = steps % ENTRY == 0
-        j = steps // ENTRY + 1
-        money = np.where(enters, 1 / (_NORMALISER * (j + 1) * np.log(j + 1) ** 2), 0.0)
-        before = np.vstack([np.ones_like(SHARES), grown[:-1]])
-        held = grown * (self._money + (money[:, None] / before).cumsum(axis=0))
-        self._money = held[-1]
-        self._step += len(x)
-        return np.asarray(held.mean(axis=1))
-
     def _recover(self, rest: list[float], said: list[str]) -> list[float]:
-        room = RECOVERY - len(self._pending)
+        room = self.recovery - len(self._pending)
         self._pending += rest[:room]
-        if len(self._pending) == RECOVERY:
+        if len(self._pending) == self.recovery:
             assert self.reference is not None
-            mean = sum(self._pending) / RECOVERY
+            mean = sum(self._pending) / self.recovery
             self._pending = []
             if self._worth(mean) >= self._worth(self.reference.bound):
                 self._again()
@@ -192,9 +228,9 @@ class Change:
         return rest[room:]
 
     def _again(self) -> None:
-        self.alarmed, self.n, self._step = False, 0, 0
+        self.alarmed, self.n = False, 0
         self.episode += 1
-        self._money = np.zeros(len(SHARES))
+        self._players.again()
         self._pending = []
 
     def state(self) -> dict[str, Any]:
@@ -205,8 +241,8 @@ class Change:
             "n": self.n,
             "episode": self.episode,
             "alarmed": self.alarmed,
-            "money": self._money.tolist(),
-            "step": self._step,
+            "money": self._players.money or [0.0] * len(SHARES),
+            "step": self._players.step,
             "pending": self._pending,
         }
 
@@ -215,5 +251,5 @@ class Change:
         given = state["reference"]
         self.reference = None if given is None else Reference(*given)
         self.n, self.episode = state["n"], state["episode"]
-        self.alarmed, self._step = state["alarmed"], state["step"]
-        self._money, self._pending = np.array(state["money"]), list(state["pending"])
+        self.alarmed, self._pending = state["alarmed"], list(state["pending"])
+        self._players.step, self._players.money = state["step"], list(state["money"])

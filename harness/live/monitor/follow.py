@@ -75,6 +75,7 @@ class Follower:
         before = self.tally.recalls
         for path, file in self._files():
             self._read(path, file)
+        self.monitor.settle()  # only now, as files of one time are read one after the other
         return self.tally.recalls - before
 
     def _siblings(self) -> list[Path]:
@@ -182,7 +183,7 @@ class Follower:
         file.offset += taken
         file.line += lines
         if taken:
-            self.monitor.record_many(recalls, self._position())
+            self.monitor.record_many(recalls, self._position(), hold=True)
         return taken
 
     def _position(self) -> dict[str, Any]:

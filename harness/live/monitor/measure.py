@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.live.logs.recall import CAVEATS
-from harness.live.monitor.alerts import RATES, TIMES
 from harness.live.monitor.over_time import ratio
+from harness.live.monitor.rules import RATES, TIMES
 from harness.live.monitor.window import Window
 
 Flags = npt.NDArray[np.bool_]

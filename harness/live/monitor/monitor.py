@@ -21,10 +21,12 @@ import numpy.typing as npt
 
 from harness.files import disk_errors, write_bytes
 from harness.live.logs.recall import Feedback, Recall
-from harness.live.monitor.alerts import METRICS, Alert, Alerts, Rules
+from harness.live.monitor.alerts import Alert, Alerts
 from harness.live.monitor.measure import feedback
+from harness.live.monitor.over_time import SLACK
+from harness.live.monitor.rules import METRICS, Rules
 from harness.live.monitor.state import SECONDS, Held, read_state, snapshot, write_state
-from harness.live.monitor.window import Columns, Scorer, as_columns, tested
+from harness.live.monitor.window import Columns, Scorer, as_columns, observed
 
 _TOGETHER = 64  # recalls scored in one step
 _WAIT = 0.5  # seconds that one waits for others
@@ -70,6 +72,8 @@ class Monitor(Held):
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             read_state(self._state, self)
+        self._hold = self.position is not None  # who follows a log may have been in the midst of it
+        alerts.open()  # now that nothing is left to be refused
         self._unsaved = False
         if self._state is not None:
             # A reference that does not keep the monitor alive for the whole program.
@@ -141,12 +145,21 @@ class Monitor(Held):
         """
         self.record_many((Feedback(request, None if clicked is None else tuple(clicked), rating),))
 
-    def record_many(self, recalls: Iterable[Recall | Feedback], position: Any = None) -> None:
+    def record_many(
+        self,
+        recalls: Iterable[Recall | Feedback],
+        position: Any = None,
+        *,
+        hold: bool = False,
+    ) -> None:
         """Take in recalls and feedback in their order, as `harness.live.logs` reads them.
 
-        `position` (a JSON value) is kept in the state with them: where a log was read to.
+        `position` (a JSON value) is kept in the state with them: where a log was read to. `hold`:
+        more are about to come whose times may be earlier, so that no day is taken to be over
+        before `settle`.
         """
         with self._lock:
+            self._hold = hold
             if position is not None:
                 self.position = position
             self._unsaved = True
@@ -171,7 +184,7 @@ class Monitor(Held):
     def snapshot(self) -> dict[str, Any]:
         """All numbers of this moment, as JSON values; what is not measurable is None."""
         with self._lock:
-            self.settle()
+            self._settle()
             return snapshot(self)
 
     def save(self) -> None:
@@ -192,15 +205,24 @@ class Monitor(Held):
             self.save()
 
     def settle(self) -> None:
-        """Score what waits, and hold the window against the thresholds."""
+        """Score what waits, end days that are over, hold the window against the thresholds.
+
+        Nothing more is about to come that `record_many` was to `hold` days for.
+        """
         with self._lock:
-            self._flush()
-            self._look()
+            self._hold = False
+            self._settle()
 
     def close(self) -> None:
-        """Settle, and write the state."""
-        self.settle()
+        """Score what waits, look for alarms, and write the state."""
+        with self._lock:
+            self._settle()
         self.save()
+
+    def _settle(self) -> None:
+        self._flush()
+        self.watch.changes({}, self.cells, self._moment(), hold=self._hold)
+        self._look()
 
     def _flush(self) -> None:
         """Score what waits and put it into the window."""
@@ -222,8 +244,8 @@ class Monitor(Held):
                 r.query if row < 0 else None for row, r in zip(rows, recalls, strict=True)
             ]
             self.words.add(unlabelled)
-        new = tested(columns, values, self.metrics)
-        self.watch.changes(new, self.cells, self._moment())
+        new = observed(columns, values, rows, self.metrics, clock.time() + SLACK)
+        self.watch.changes(new, self.cells, self._moment(), hold=self._hold)
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
             self._look()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.live.logs.read import Tally
-from harness.live.monitor.alerts import RATES
 from harness.live.monitor.monitor import Monitor
+from harness.live.monitor.rules import RATES
 from harness.live.monitor.state import SECONDS
 from harness.pages import local_server
 from harness.pages.html import ASSETS, PLOT, page

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError
-from harness.live.monitor.alerts import Alerts, Rules
+from harness.live.monitor.alerts import Alerts
 from harness.live.monitor.drift import Drift
 from harness.live.monitor.labels import Labels, as_labels
 from harness.live.monitor.measure import Cell, cells, feedback
 from harness.live.monitor.over_time import OverTime
+from harness.live.monitor.rules import Rules
 from harness.live.monitor.watch import Watch
 from harness.live.monitor.window import Requests, Window
 from harness.scoring.metrics import parse_metrics

@@ -17,8 +17,9 @@ from threading import Event, Thread
 from typing import Any
 
 from harness.errors import UsageError
-from harness.live.monitor.alerts import RATES, TIMES, Alert
+from harness.live.monitor.alerts import Alert
 from harness.live.monitor.follow import Follower
+from harness.live.monitor.rules import RATES, TIMES
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
 _LONGEST = 30  # seconds that a command may take with an alarm
@@ -115,18 +116,29 @@ def _feedback(feedback: dict[str, Any] | None) -> list[str]:
 def _tests(tests: list[dict[str, Any]]) -> list[str]:
     found = []
     for test in tests:
-        if test["learning"]:
-            found.append(f"change of {test['metric']}: the reference is being measured")
+        left = test["left_out"]
+        but = f" (left out: {', '.join(f'{n:,} {why}' for why, n in left.items())})" if left else ""
+        if set(left) == {"recalls without a time"} and not test["tested"]:
+            found.append(
+                f"change of {test['metric']}: not tested, as no recall has a time; `batch` in "
+                "[[change]] tests them by their number"
+            )
+        elif test["learning"]:
+            learned, first = test["learned"]
+            found.append(
+                f"change of {test['metric']}: the reference is being measured, {learned:,} of "
+                f"{first:,} {test['unit']}{but}"
+            )
         elif not test["testable"]:
             found.append(
                 f"change of {test['metric']}: not testable, as the reference "
                 f"({_number(test['reference'])}) cannot become worse"
             )
         elif not test["alarm"]:
-            n = "" if test["reference_n"] is None else f" (n {test['reference_n']:,})"
             found.append(
-                f"change of {test['metric']}: none shown against {_number(test['reference'])}{n} "
-                f"in {test['tested']:,} recalls (a false alarm, ever: chance of {test['alpha']:g})"
+                f"change of {test['metric']}: none shown against {test['held_to']} in "
+                f"{test['tested']:,} {test['unit']}{but}; the chance of a false alarm, ever, is at "
+                f"most {test['alpha']:g} {test['condition']}"
             )
     return found
 
@@ -252,8 +264,6 @@ def follow(
             elif not screen and now - said >= _SAY and follower.tally.recalls:
                 said = now
                 _print(follower.monitor.snapshot(), quiet=quiet, json=json)
-            else:
-                follower.monitor.settle()
             if now - saved >= _SAVE:
                 saved = now
                 follower.monitor.save()

@@ -9,19 +9,26 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.live.monitor.alerts import (
+from harness.live.monitor.alerts import Alert, Alerts
+from harness.live.monitor.by_period import ByPeriod
+from harness.live.monitor.by_query import RECALLS, ByQuery
+from harness.live.monitor.change import Change, Event, Observed, Reference, Values
+from harness.live.monitor.labels import Labels
+from harness.live.monitor.measure import Cell, number
+from harness.live.monitor.periods import PERIODS
+from harness.live.monitor.rules import (
+    BATCH,
+    FIRST,
     OTHERS,
     RATES,
     TIMES,
-    Alert,
-    Alerts,
     ChangeRule,
     Rules,
     checked,
 )
-from harness.live.monitor.change import Change, Reference, Values, reference_of
-from harness.live.monitor.labels import Labels
-from harness.live.monitor.measure import Cell, number
+
+Test = Change | ByPeriod | ByQuery
+"""By recalls in a row, by the calendar, or query by query against a run."""
 
 
 class Watch:
@@ -51,7 +58,7 @@ class Watch:
                     f"{one.name}: no labelled query is of the ability {one.slice!r}"
                     f"{near(one.slice, known)}"
                 )
-        self.tests: list[tuple[ChangeRule, Change]] = [
+        self.tests: list[tuple[ChangeRule, Test]] = [
             (rule, _test(rule, labels))
             for rule in changes
             if labels is not None or not _is_metric(rule.metric)
@@ -96,31 +103,42 @@ class Watch:
 
     def changes(
         self,
-        values: Mapping[str, Values],
+        values: Mapping[str, Observed],
+        cells: Callable[[], Mapping[str, Cell]],
+        moment: tuple[int, float | None],
+        *,
+        hold: bool = False,
+    ) -> None:
+        """Take new values of each metric and rate into the tests, in the order of the recalls.
+
+        `hold`: more are about to come whose times may be earlier.
+        """
+        for rule, test in self.tests:
+            for event in test.take(values.get(rule.metric), hold=hold):
+                self._changed(rule, test, event, cells, moment)
+
+    def _changed(
+        self,
+        rule: ChangeRule,
+        test: Test,
+        event: Event,
         cells: Callable[[], Mapping[str, Cell]],
         moment: tuple[int, float | None],
     ) -> None:
-        """Take new values of each metric and rate into the tests, in the order of the recalls."""
-        for rule, test in self.tests:
-            new = values.get(rule.metric)
-            if new is None or not len(new):
-                continue
-            for event in test.update(new):
-                value, n = number(rule.metric, cells().get("all"), None, None)
-                reference = test.reference
-                assert reference is not None
-                held = f"{reference.mean:.4g}" + (
-                    "" if reference.n is None else f" (n {reference.n})"
-                )
-                if event == "alarm":
-                    said = (
-                        f"{rule.name} from {held}: {value:.4g} over {n} recalls of the window; the "
-                        f"chance of ever saying so without a change is at most {rule.alpha:g}"
-                    )
-                else:
-                    said = f"{rule.metric} is back at {held}: {value:.4g} over {n} recalls"
-                state = "raised" if event == "alarm" else "cleared"
-                self._tell(rule.name, "change", state, moment, value, n, said)
+        about, value, n, over = test.about, event.value, event.n, event.over
+        if value is None:
+            value, n = number(rule.metric, cells().get("all"), None, None)
+            over = f"over {n} recalls of the window"
+        if event.alarm:
+            said = (
+                f"{rule.name} from {about.held_to}: {value:.4g} {over}; the chance of ever saying "
+                f"so without a change is at most {rule.alpha:g} {about.condition}"
+            )
+        else:
+            said = f"{rule.metric} is back at {about.held_to}: {value:.4g} {over}"
+        when = (moment[0], moment[1] if event.time is None else event.time)
+        state = "raised" if event.alarm else "cleared"
+        self._tell(rule.name, "change", state, when, value, n, said)
 
     def _tell(
         self,
@@ -139,7 +157,8 @@ class Watch:
         """How each test stands."""
         found = []
         for rule, test in self.tests:
-            reference = test.reference
+            judge = test.judge if isinstance(test, ByPeriod) else test
+            reference, about = judge.reference, test.about
             found.append(
                 {
                     "test": rule.name,
@@ -148,11 +167,16 @@ class Watch:
                     "reference": None if reference is None else reference.mean,
                     "reference_bound": None if reference is None else reference.bound,
                     "reference_n": None if reference is None else reference.n,
-                    "learning": test.reference is None,
-                    "testable": test.testable,
-                    "tested": test.n,
-                    "evidence": None if test.reference is None else test.evidence,
-                    "alarm": test.alarmed,
+                    "held_to": about.held_to,
+                    "condition": about.condition,
+                    "learning": reference is None,
+                    "learned": about.learned,
+                    "testable": judge.testable,
+                    "tested": judge.n,
+                    "unit": about.unit,
+                    "left_out": {why: n for why, n in about.left_out.items() if n},
+                    "evidence": None if reference is None else judge.evidence,
+                    "alarm": judge.alarmed,
                 }
             )
         return found
@@ -161,7 +185,7 @@ class Watch:
         """JSON for `resume`."""
         return {
             "alerts": self.alerts.state(),
-            "tests": [[repr(rule), test.state()] for rule, test in self.tests],
+            "tests": [[rule.key, test.state()] for rule, test in self.tests],
         }
 
     def resume(self, state: dict[str, Any]) -> None:
@@ -169,8 +193,8 @@ class Watch:
         self.alerts.resume(state["alerts"])
         kept = dict(state["tests"])
         for rule, test in self.tests:
-            if repr(rule) in kept:
-                test.resume(kept[repr(rule)])
+            if rule.key in kept:
+                test.resume(kept[rule.key])
             else:
                 self.alerts.standing.pop(rule.name, None)
         for name in [*self.alerts.standing]:
@@ -183,34 +207,42 @@ def _is_metric(name: str) -> bool:
     return name not in (*RATES, *TIMES, *OTHERS)
 
 
-def _test(rule: ChangeRule, labels: Labels | None) -> Change:
-    reference: Reference | None = None
-    if isinstance(rule.reference, float | int):
-        reference = Reference(float(rule.reference), float(rule.reference))
-    elif rule.reference != "first":
-        values = _of_run(Path(rule.reference), rule.metric, labels)
-        reference = reference_of(values, rule.alpha / 2, drop=rule.drop)
-    return Change(rule.alpha, rule.drop, reference, rule.first, rule.batch)
+def _test(rule: ChangeRule, labels: Labels | None) -> Test:
+    period = None if rule.by_recalls else PERIODS[rule.period or "day"]
+    if rule.of_run:
+        of_run = _of_run(Path(str(rule.reference)), rule.metric, labels)
+        return ByQuery(of_run, rule.alpha, rule.drop, period, rule.batch or RECALLS)
+    set_ = None if isinstance(rule.reference, str) else float(rule.reference)
+    if period is not None:
+        return ByPeriod(period, rule.alpha, rule.drop, set_, rule.periods)
+    reference = None if set_ is None else Reference(set_, set_)
+    return Change(rule.alpha, rule.drop, reference, rule.first or FIRST, rule.batch or BATCH)
 
 
 def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
-    """The values that a scored run has for a metric. Raises UsageError where there are none."""
+    """The score of each labelled query in a run, NaN where it has none.
+
+    Raises UsageError where the run has no score at all.
+    """
     import pyarrow.parquet as pq
 
     from harness.runs.folder.run_folder import RunFolder
 
     record = RunFolder(folder).record
-    if labels is not None and record["dataset"]["fingerprint"] != labels.identity:
+    if labels is None or record["dataset"]["fingerprint"] != labels.identity:
         raise UsageError(f"[[change]] reference {folder}: was run on other labels than these")
     scores = folder / "scores.parquet"
     if not scores.is_file():
         raise UsageError(f"[[change]] reference {folder}: is not scored; see `harness score`")
     table = pq.read_table(scores).to_pylist()
+    found = np.full(len(labels), np.nan)
     for protocol in ("memory", "trec"):
         rows = [r for r in table if r["protocol"] == protocol and r["unit"] != "turn>session"]
-        values = [row[metric] for row in rows if row.get(metric) is not None]
+        values = {row["query"]: row[metric] for row in rows if row.get(metric) is not None}
         if values:
-            return np.array(values, np.float64)
+            at = [i for i, name in enumerate(labels.ids) if name in values]
+            found[at] = [values[labels.ids[i]] for i in at]
+            return found
     raise UsageError(f"[[change]] reference {folder}: has no {metric}; score it with --metrics")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.live.logs.recall import Feedback, Recall
+from harness.live.monitor.change import Observed
 from harness.live.monitor.labels import Labels
 from harness.scoring.arrays import Values
 from harness.scoring.metrics import Metric
@@ -175,18 +176,32 @@ def as_columns(
     return {name: np.array(found[name], kind) for name, (kind, _) in COLUMNS.items()}
 
 
-def tested(columns: Columns, values: Values, metrics: Sequence[str]) -> dict[str, Values]:
-    """The values of every metric and rate, over the recalls that each is about (see `measure`)."""
+def observed(
+    columns: Columns, values: Values, rows: Sequence[int], metrics: Sequence[str], latest: float
+) -> dict[str, Observed]:
+    """The values of every metric and rate, over the recalls that each is about (see `measure`).
+
+    `rows` are the labelled queries of the recalls; a time after `latest` is a mistake, and none.
+    """
     well = ~columns["failed"]
     known, silent = well & columns["known"], columns["empty"] | columns["abstained"]
-    scored = values[~np.isnan(values[:, 0])]
-    return {
-        **{name: scored[:, i] for i, name in enumerate(metrics)},
-        "no_result": columns["empty"][known].astype(float),
-        "abstained": columns["abstained"][well].astype(float),
-        "failed": columns["failed"].astype(float),
-        "false_evidence": (~silent)[known & (columns["unanswerable"] == 1)].astype(float),
+    scored = ~np.isnan(values[:, 0]) if values.shape[1] else np.zeros(len(values), bool)
+    times = np.where(columns["time"] > latest, np.nan, columns["time"])
+    at = np.array(rows, np.int64)
+    everywhere = np.full(len(at), -1)
+    over = {
+        "no_result": (columns["empty"], known),
+        "abstained": (columns["abstained"], well),
+        "failed": (columns["failed"], np.ones(len(at), bool)),
+        "false_evidence": (~silent, known & (columns["unanswerable"] == 1)),
     }
+    found = {
+        name: Observed(flags[base].astype(float), times[base], everywhere[base])
+        for name, (flags, base) in over.items()
+    }
+    for i, name in enumerate(metrics):
+        found[name] = Observed(values[scored, i], times[scored], at[scored])
+    return found
 
 
 def name_of(request: str) -> int:

@@ -17,6 +17,7 @@ import pytest
 from harness import ABTest
 from harness.errors import RunError, UsageError
 from harness.live.abtest.ab_test import report
+from harness.statistics.proportions import ALARM, sample_ratio
 
 
 def filled(test: ABTest, users: int = 300, effect: float = 0.0, seed: int = 0) -> ABTest:
@@ -209,6 +210,36 @@ def test_a_mismatched_ratio_refuses_to_name_a_winner() -> None:
     assert found.metrics[0].always_p < 1e-6
     assert "No winner is named: sample-ratio mismatch" in str(found)
     assert "Shown" not in str(found)
+
+
+def test_a_preference_that_was_shown_and_is_gone_names_no_winner() -> None:
+    for once in (True, False):
+        test = ABTest("old", "new", name="turned", interleave=True, once=once)
+        for user in range(2_000):
+            shown = test.interleave(["p", "q"], ["q", "p"], 2, user)
+            liked = "a" if user < 300 or user % 5 in (0, 1) else "b"  # all for a, then 3 of 5 for b
+            test.record_clicks(user, shown, [shown.documents[shown.teams.index(liked)]])
+        found = test.report()
+        assert found.always_p < 0.001
+        assert found.always_low < 0 < found.always_high
+        assert found.preference < 0  # today's sign is not that of what was shown
+        assert "Shown" not in str(found)
+        assert "A preference was shown at an earlier moment" in str(found)
+        assert "holds 0 again" in found.as_dict()["conclusion"]
+
+
+def test_only_the_p_that_is_right_at_any_time_stops_a_test() -> None:
+    generator = np.random.default_rng(0)
+    looks = np.arange(100, 20_001, 100)
+    found = 0
+    while found < 3:  # fair streams whose single-look p is below the limit at one of many looks
+        in_a = generator.random(20_000) < 0.5
+        far = np.abs(in_a.cumsum()[looks - 1] - looks / 2) > 3.35 * np.sqrt(looks) / 2
+        for n in looks[far][:1].tolist():
+            ratio = sample_ratio(in_a[:n])
+            assert ratio.p < ALARM
+            assert not ratio.alarm
+            found += 1
 
 
 def test_what_was_shown_once_and_is_gone_is_said() -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.live.monitor.alerts import Rules, threshold
 from harness.live.monitor.monitor import Monitor
+from harness.live.monitor.rules import Rules, threshold
 
 PROGRAM = """
 import sys

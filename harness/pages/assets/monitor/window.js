@@ -140,11 +140,16 @@ function feedback(data) {
   ];
 }
 
+const leftOut = (test) =>
+  Object.entries(test.left_out)
+    .map(([why, n]) => `${count(n)} ${why}`)
+    .join(", ") || NONE;
+
 function tests(data) {
   if (!data.tests.length) return el("p", { class: "note" }, "None was asked for.");
   const state = (test) =>
     test.learning
-      ? "measuring the reference"
+      ? `measuring the reference: ${count(test.learned[0])} of ${count(test.learned[1])} ${test.unit}`
       : !test.testable
         ? "not testable: the reference cannot become worse"
         : test.alarm
@@ -156,9 +161,10 @@ function tests(data) {
       ["reference", "number", (test) => plain(test.reference)],
       ["its n", "number", (test) => (test.reference_n === null ? "set" : count(test.reference_n))],
       ["at worst", "number", (test) => plain(test.reference_bound)],
-      ["recalls tested", "number", (test) => count(test.tested)],
+      ["tested", "number", (test) => `${count(test.tested)} ${test.unit}`],
+      ["left out", "", (test) => leftOut(test)],
       ["evidence", "number", (test) => share(test.evidence)],
-      ["alpha", "number", (test) => String(test.alpha)],
+      ["chance of a false alarm, ever", "", (test) => `at most ${test.alpha} ${test.condition}`],
       ["state", "", state],
     ],
     data.tests,
