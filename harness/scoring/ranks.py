@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import integers, take, to_numpy
 from harness.rankings.pairs import Pairs, hashes
 from harness.rankings.rankings import Rankings, best_first
@@ -230,7 +231,8 @@ def rank_dicts(
     """The same as `rank_judged` for dictionaries, without making columns of the run first.
 
     `columns` is `qrels` as columns; under `Ties.ORDER` the order of the dictionary is the order in
-    which equals were returned. Raises ValueError for a NaN score.
+    which equals were returned. Raises UsageError for a ranking of another form, ids that are no
+    text, and scores that are none.
     """
     width = np.float32 if ties is Ties.TREC else np.float64
     m = len(columns.query)
@@ -241,12 +243,22 @@ def rank_dicts(
     for i, (query, judged) in enumerate(qrels.items()):
         found = run.get(query)
         if found is not None:
+            if not isinstance(found, Mapping):
+                raise UsageError(
+                    f"the run's ranking of query {query!r} is {type(found).__name__}, where "
+                    "{document: score} is needed"
+                )
+            require_ids(found, f"in the run, of query {query!r}, the document")
             returned[i], answered[i] = len(found), True
-            scores = _scores(found, width)
+            scores = _scores(found, width, query)
             # NaN, and so unequal to itself, if any score is: infinity squared is infinity.
             length = scores.dot(scores)
             if length != length:
-                raise ValueError(f"query {query!r} has a NaN score")
+                odd = list(found.items())[int(np.flatnonzero(np.isnan(scores))[0])]
+                raise UsageError(
+                    f"the run cannot be ranked: query {query!r} has a NaN score ({odd[1]!r}, of "
+                    f"document {odd[0]!r})"
+                )
             for j, document in enumerate(judged, start):
                 score = found.get(document)
                 if score is None:
@@ -260,14 +272,22 @@ def rank_dicts(
     return _ranked(columns, returned, answered, rank, above, tied)
 
 
-def _scores(found: Mapping[str, float], width: type[np.floating[Any]]) -> npt.NDArray[Any]:
-    """All scores of a query, of that width."""
+def _scores(
+    found: Mapping[str, float], width: type[np.floating[Any]], query: str
+) -> npt.NDArray[Any]:
+    """All scores of a query, of that width. Raises UsageError for what is no number."""
     code = "f" if width is np.float32 else "d"
     try:
         # A sixth faster than fromiter, which is most of the time that dictionaries take.
         return np.frombuffer(struct.pack(f"{len(found)}{code}", *found.values()), width)
-    except (OverflowError, struct.error):  # beyond float32, or of a type that fromiter names
+    except (OverflowError, struct.error):  # beyond float32, or of a type that fromiter may take
+        pass
+    try:
         return np.fromiter(found.values(), width, len(found))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"the run has a score for query {query!r} that is no number of 64 bits ({error})"
+        ) from None
 
 
 def _equals_ahead(

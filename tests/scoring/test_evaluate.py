@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
+from harness.rankings.rankings import read_rankings, write_trec
 from harness.scoring.evaluate import Evaluation, evaluate
 
 METRICS = {
@@ -147,3 +147,75 @@ def test_scoring_a_file_needs_no_large_package(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout.split() == ["0.5"], done.stderr
+
+
+# -- Comments, as trec_eval 10 has them ------------------------------------------------------------
+
+COMMENTED_QRELS = """\
+# This is a test comment
+301 0 a 1
+# And two
+# together, one with four fields:
+#301 0 b 1
+301 0 b#37 1
+  # behind blanks
+301 0 c 0
+"""
+COMMENTED_RUN = """\
+# My favourite run
+#
+301 Q0 a 1 2.0 t
+
+# 302 Q0 a 1 9.0 t
+301 Q0 b#37 2 1.5 t#1
+  # behind blanks
+301 Q0 c 3 1.0 t
+# the end"""
+
+
+def test_lines_that_begin_with_a_hash_are_comments_and_ids_may_hold_one(tmp_path: Path) -> None:
+    qrels, run = tmp_path / "qrels", tmp_path / "run"
+    qrels.write_text(COMMENTED_QRELS)
+    run.write_text(COMMENTED_RUN)
+    plain = evaluate(
+        {"301": {"a": 1, "b#37": 1, "c": 0}},
+        as_dict([("301", "a", "2.0"), ("301", "b#37", "1.5"), ("301", "c", "1.0")]),
+        list(METRICS.values()),
+    )
+    found = evaluate(qrels, run, list(METRICS.values()))
+    assert same(found, plain)
+    assert (found.n, found.unknown_queries, found["map"]) == (1, 0, 1.0)
+    run.write_text(COMMENTED_RUN.replace(" ", "\t"))
+    assert same(evaluate(qrels, run, list(METRICS.values())), plain)
+    run.write_text("# nothing but\n# comments")
+    with pytest.raises(UsageError, match="empty"):
+        evaluate(qrels, run, "map")
+
+
+def test_comments_may_stand_anywhere_in_a_file_of_many_blocks(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    qrels, rows = a_run(rng)
+    metrics = list(METRICS.values())
+    expected = evaluate(qrels, write(tmp_path / "plain.run", rows), metrics)
+    lines = (tmp_path / "plain.run").read_text().splitlines(keepends=True)
+    for at in sorted(rng.sample(range(len(lines)), 40), reverse=True):
+        lines.insert(at, "# " + "c" * rng.choice([0, 5, 300_000]) + "\n")
+    path = tmp_path / "commented.run"
+    path.write_text("# first\n" * 10_000 + "".join(lines))
+    assert path.stat().st_size > 2 * BLOCK
+    assert same(evaluate(qrels, path, metrics), expected)
+    at = path.read_text().splitlines().index(lines[-2].rstrip("\n")) + 1
+    broken = path.read_text().splitlines()
+    broken[at - 1] = "q0 Q0 d"
+    path.write_text("\n".join(broken))
+    with pytest.raises(UsageError, match=f"line {at}: 3 fields where line 10001 has 6"):
+        evaluate(qrels, path, "map")
+
+
+def test_a_hash_begins_an_id_where_there_are_no_comments(tmp_path: Path) -> None:
+    # BEIR's form and JSON lines have none.
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\n#1\td\t1\n")
+    (tmp_path / "run.jsonl").write_text('{"query": "#1", "document": "d"}\n')
+    assert evaluate(tmp_path / "beir.tsv", tmp_path / "run.jsonl", "mrr").means == {"mrr": 1.0}
+    with pytest.raises(UsageError, match="query ids that begin with # are comments"):
+        write_trec(read_rankings({"#1": {"d": 1.0}}), tmp_path / "out.trec", "t")

@@ -14,8 +14,10 @@ from harness.verdicts.compare.scored import ScoredRun
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 """What a board shows; a dataset's own categories stay in scores.json."""
 
-_SHOWN = ("value", "n", "chance", "chance_is", "ceiling", "ceiling_is", "interval", "ties")
-_SHOWN += ("not_measurable",)
+_SHOWN = (
+    *("value", "n", "chance", "chance_is", "ceiling", "ceiling_is", "interval", "ties"),
+    "not_measurable",
+)
 
 
 def read_entry(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
