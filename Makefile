@@ -21,7 +21,7 @@ setup: .venv/made  ## an environment in .venv, made again when pyproject.toml ch
 quick: .venv/made  ## the tests of what is close to pure functions: below a minute
 	$(BIN)/python -m pytest tests/adapters tests/dataset tests/rankings tests/scoring tests/statistics
 
-test: .venv/made  ## all tests but those that need more than the extra [test]: some minutes
+test: .venv/made  ## all tests but what takes minutes or more than the extra [test]: some minutes
 	$(BIN)/python -m pytest
 
 lint: .venv/made  ## style, types, and which room may import which
@@ -36,5 +36,5 @@ docs: .venv/made-docs  ## the site, into build/site; a broken link fails
 bench: .venv/made  ## benchmarks of a minute each; others: make bench BENCHMARKS="monitor matching"
 	for name in $(BENCHMARKS); do $(BIN)/python -m tests.benchmarks.$$name || exit; done
 
-ci:  ## what must pass on a clean checkout: the above, and the tests that need stores, torch, a browser
+ci:  ## what must pass on a clean checkout: the above, all that is slow, stores, torch, a browser
 	.ci/run

@@ -1,11 +1,13 @@
-"""What tests share: workers or none, the real data, a cache folder each, and a model's weights."""
+"""What tests share: workers or none, the real data, a cache folder, commands, a model's weights."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache as made_once
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from filelock import FileLock
 from places import DATA
 
+from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.minilm import PACKAGED
@@ -47,10 +50,22 @@ def data() -> Path:
     return DATA
 
 
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: no garbage collection is to look through it again."""
+    gc.freeze()
+
+
+def _of_all_workers(factory: pytest.TempPathFactory) -> Path:
+    """The temporary folder that the workers of a session have in common."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The cache folder of all tests, so that a dataset is prepared once and the user's is left."""
-    folder = tmp_path_factory.mktemp("cache")
+    """The cache folder of all tests, so that a dataset is prepared and a text embedded once, and
+    the user's is left alone."""
+    folder = _of_all_workers(tmp_path_factory) / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_HOME", str(folder))
         yield folder
@@ -63,10 +78,47 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def harness(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., Said]:
+    """A command as a user types it, in this process and in a working folder of its own.
+
+    `harness("run", "--k", 5)`; what needs a process of its own starts one.
+    """
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> Said:
+        capfd.readouterr()
+        try:
+            status = main([str(argument) for argument in arguments])
+        except SystemExit as stopped:  # argparse, for --help and wrong options
+            status = int(stopped.code or 0)
+        said = capfd.readouterr()
+        return Said(status, said.out, said.err)
+
+    return call
+
+
 @pytest.fixture(scope="session")
 def sample(cache: Path) -> Dataset:
     """The shipped dataset, which has every ability."""
     return open_dataset("sample")
+
+
+@pytest.fixture(scope="session")
+def with_evidence(sample: Dataset) -> int:
+    """How many of its questions have evidence, so that there is something to find."""
+    return len(set(sample.judgements().query.tolist()))
 
 
 @pytest.fixture(scope="session")
@@ -75,13 +127,15 @@ def sample_run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
 
     `sample_run("bm25", k=20)` gives the folder; who changes a run copies it first.
     """
-    out = tmp_path_factory.mktemp("sample-runs")
+    out = _of_all_workers(tmp_path_factory) / "sample-runs"
 
     @made_once
     def made(retriever: str, granularity: str = "turn", **settings: Any) -> Path:
         dataset = open_dataset("sample", granularity=granularity)
-        folder = run(dataset, retriever, Settings(**settings), out=out)
-        score_run(folder, dataset)
+        with FileLock(f"{out}.lock"):
+            folder = run(dataset, retriever, Settings(**settings), out=out, resume=True)
+            if not (folder / "scores.json").is_file():
+                score_run(folder, dataset)
         return folder
 
     return made
@@ -96,8 +150,7 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> None:
     """
     if packaged(PACKAGED) is not None:
         return
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "weights"
+    folder = _of_all_workers(tmp_path_factory) / "weights"
     with FileLock(f"{folder}.lock"):
         if not folder.is_dir():
             aside = folder.with_name("weights-half")

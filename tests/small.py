@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from harness.dataset.columns import FILES
 from harness.dataset.manifest import Manifest, RawFile
@@ -106,6 +109,19 @@ def ranked(
     first = next(iter(run.values()), [])
     rankings = read_rankings(run) if isinstance(first, Mapping) else lists(run)  # type: ignore[arg-type]
     return rank_judged(rankings, columns, ties)
+
+
+def in_three_haystacks(folder: Path, out: Path) -> Path:
+    """A copy of a scored run, as if its questions had been asked of three haystacks."""
+    copy = Path(shutil.copytree(folder, out / folder.name))
+    scores = pq.read_table(copy / "scores.parquet")
+    names = [
+        f"h{int(hashlib.sha256(query.encode()).hexdigest(), 16) % 3}"
+        for query in scores["query"].to_pylist()
+    ]
+    at = scores.column_names.index("haystack")
+    pq.write_table(scores.set_column(at, "haystack", [names]), copy / "scores.parquet")
+    return copy
 
 
 def value(metric: str, of: Ranked) -> float:

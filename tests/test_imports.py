@@ -33,16 +33,27 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
     ("file", "imported", "contract"),
     [
         ("scoring/ranks.py", "harness.runs.runner", "Imports go down the way of the data"),
-        ("scoring/ranks.py", "harness.retrievers.contract", "Imports go down the way of the data"),
-        ("verdicts/gate.py", "harness.pages.html", "Imports go down the way of the data"),
+        pytest.param(
+            "scoring/ranks.py",
+            "harness.retrievers.contract",
+            "Imports go down the way of the data",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "verdicts/gate.py",
+            "harness.pages.html",
+            "Imports go down the way of the data",
+            marks=pytest.mark.slow,
+        ),
         ("statistics/units.py", "harness.errors", "Statistics is pure"),
         ("dataset/catalogue.py", "harness.dataset.adapters.beir", "Adapters are found by"),
         ("runs/folder/run_folder.py", "harness.runs.plan", "The folder of a run"),
         ("pages/html.py", "harness.pages.report", "No files import each other in a circle"),
-        (
+        pytest.param(
             "scoring/matching/found.py",
             "harness.scoring.matching.hits",
             "No files import each other in a circle",
+            marks=pytest.mark.slow,
         ),
     ],
 )

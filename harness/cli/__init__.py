@@ -35,8 +35,17 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
-def parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+_VERBS = {
+    verb.__name__.rpartition(".")[2]: verb
+    for verb in (
+        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
+        *(label, datasets, retrievers, examples, check, explain, cache),
+    )
+}
+
+
+def parser(name: str = "") -> argparse.ArgumentParser:
+    """The parser of all commands; of one alone where `name` is one, which is sooner there."""
     top = _Parser(
         prog="harness",
         description="Run any retriever or memory over public benchmarks, score it by ability.",
@@ -45,9 +54,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"harness {harness.__version__}")
     verbs = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for verb in (
-        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
-        *(label, datasets, retrievers, examples, check, explain, cache),
-    ):
+    for verb in [_VERBS[name]] if name in _VERBS else _VERBS.values():
         verb.add(verbs)
     return top

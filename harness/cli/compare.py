@@ -23,7 +23,7 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, two or more")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, two or more: OLD NEW")
     parser.add_argument("--protocol", action="append", metavar="NAME", help="(those in common)")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
     parser.add_argument("--categories", action="store_true", help="by the dataset's own too")
@@ -32,6 +32,12 @@ def add(verbs: Verbs) -> None:
         choices=("auto", "haystacks", "queries"),
         default="auto",
         help="what is independent; queries that share one of several haystacks are not",
+    )
+    parser.add_argument(
+        "--average",
+        choices=("queries", "haystacks"),
+        default="queries",
+        help="what a mean is over: every query counts the same (queries), or every haystack once",
     )
     parser.add_argument("--correction", choices=("holm", "benjamini-hochberg"), default="holm")
     parser.add_argument(
@@ -92,6 +98,7 @@ def call(options: argparse.Namespace) -> int:
             metrics=metrics,
             categories=options.categories,
             over=options.over,
+            average=options.average,
             correction=options.correction,
             resamples=options.resamples,
             seed=options.seed,
@@ -170,9 +177,9 @@ def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
     first, second = names_of(folders[:2])
     names = (first, second)
     counts = ", ".join(f"{part} {n}" for part, n in found["counts"].items())
-    parts = [f"{found['metric']} of {found['protocol']} {found['unit']}: {names[0]} {counts}"]
+    parts = [f"{found['metric']} of {found['protocol']} {found['unit']}: {names[1]} {counts}"]
     for title in ("won", "lost"):
         if found[title]:
             shown = render_queries(found[title], names, dataset)
-            parts.append(f"-- most {title} by {names[0]}\n\n{shown}")
+            parts.append(f"-- most {title} by {names[1]}\n\n{shown}")
     return "\n\n".join(["", *parts])

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs
+
+if TYPE_CHECKING:
+    from harness.verdicts.gate import Check
 
 
 def add(verbs: Verbs) -> None:
@@ -16,7 +22,8 @@ def add(verbs: Verbs) -> None:
         help="hold a run against thresholds and a baseline",
         description=(
             "Thresholds by metric, ability and slice, and no significant drop against a baseline "
-            "run. Status 1, with a table of what fell, when one is missed."
+            "run. Status 1, with a table of what fell, when one is missed. A check is open where "
+            "no drop could have been shown: status 2 when its number fell beyond what is allowed."
         ),
         allow_abbrev=False,
     )
@@ -25,34 +32,51 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--baseline", metavar="RUN", help="the run that it must not fall below")
     parser.add_argument("--junit", metavar="FILE.xml", help="write JUnit XML for CI services")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--quiet", action="store_true", help="print nothing but what fell")
+    parser.add_argument("--csv", action="store_true", help="print CSV instead of tables")
+    parser.add_argument("--quiet", action="store_true", help="print what fell or is open alone")
     parser.set_defaults(call=call)
 
 
 def call(options: argparse.Namespace) -> int:
-    """Check, print, write. Status 1 when a check failed."""
-    from harness.verdicts.gate import Rules, gate, write_junit
+    """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
+    from harness.verdicts.gate import Rules, gate, status, write_junit
 
     folder = Path(options.run)
     baseline = Path(options.baseline) if options.baseline else None
     checks = gate(folder, Rules.read(Path(options.config)), baseline)
-    fell = [check for check in checks if not check.passed]
     if options.junit:
         write_junit(checks, folder.resolve().name, Path(options.junit))
     if options.json:
         import orjson
 
-        print(orjson.dumps({"passed": not fell, "checks": [asdict(c) for c in checks]}).decode())
-        return 1 if fell else 0
+        found = [{**asdict(check), "outcome": check.outcome} for check in checks]
+        print(orjson.dumps({"passed": not status(checks), "checks": found}).decode())
+    elif options.csv:
+        import csv
+
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(("outcome", "passed", "rule", "found", "signature"))
+        writer.writerows((c.outcome, c.passed, c.rule, c.said, c.signature) for c in checks)
+    else:
+        _show(options.run, checks, quiet=options.quiet)
+    return status(checks)
+
+
+def _show(run: str, checks: Sequence[Check], *, quiet: bool) -> None:
+    """The table, what failed first."""
     from tabulate import tabulate
 
-    shown = fell if options.quiet else sorted(checks, key=lambda check: check.passed)
-    rows = [["pass" if check.passed else "FAIL", check.rule, check.said] for check in shown]
-    if rows:
+    opened = [check for check in checks if check.outcome == "open"]
+    shown = sorted(checks, key=lambda check: ("FAIL", "open", "pass").index(check.outcome))
+    if quiet:
+        shown = [check for check in shown if check.outcome != "pass"]
+    if shown:
+        rows = [[check.outcome, check.rule, check.said] for check in shown]
         print(tabulate(rows, ["", "rule", "found"], disable_numparse=True))
-    for check in fell:
-        if check.signature:
+    for check in shown:
+        if check.outcome == "FAIL" and check.signature:
             print(f"{check.rule}: {check.signature}")
-    if fell or not options.quiet:
-        print(f"\n{folder}: {len(checks) - len(fell)} of {len(checks)} checks passed")
-    return 1 if fell else 0
+    if shown or not quiet:
+        passed = sum(check.outcome == "pass" for check in checks)
+        left = f", {len(opened)} open: no drop could have been shown" if opened else ""
+        print(f"\n{run}: {passed} of {len(checks)} checks passed{left}")

@@ -88,8 +88,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """Arguments for `open_dataset` from the options of `add_view`; imports the plug-ins."""
-    load_plugins(options)
+    """Arguments for `open_dataset` from the options of `add_view`; imports the plug-ins.
+
+    With `--isolate` it does not: their code is the retriever's, and stays in its sandbox.
+    """
+    if not getattr(options, "isolate", False):
+        load_plugins(options)
     return {
         "granularity": options.granularity or "",
         "text": options.text or "",

@@ -50,6 +50,11 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--seed", type=int, help="of sampling, handles and seeded retrievers (0)")
     parser.add_argument("--workers", type=int, metavar="N", help="processes, over haystacks (1)")
+    parser.add_argument(
+        "--isolate",
+        action="store_true",
+        help="each haystack in a process of its own, without the dataset's files in reach (Linux)",
+    )
     parser.add_argument("--batch-size", type=int, metavar="N", help="queries to a search call")
     add_matching(parser)
     add_scoring(parser)
@@ -195,7 +200,8 @@ def _known(options: argparse.Namespace) -> None:
     view = view_arguments(options)
     _, variant, name = find(options.dataset)
     choose_view(variant, view["granularity"], view["text"], view["split"], name)
-    _spec(options).check()
+    if not options.isolate:  # whose code is imported in its sandbox alone
+        _spec(options).check()
     scoring_choices(options)
 
 
@@ -223,7 +229,8 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
         os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
     choices = scoring_choices(options)
     spec = _spec(options)
-    spec.check()  # a wrong name is said before a long preparation
+    if not options.isolate:  # whose code is imported in its sandbox alone
+        spec.check()  # a wrong name is said before a long preparation
     settings = Settings(
         k=options.k or 0,
         limit=options.limit,
@@ -233,6 +240,7 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
         strict=options.strict,
         by=options.by or "",
         matching=matching(options),
+        isolate=options.isolate,
     )
     start = perf_counter()
     dataset = open_dataset(options.dataset, **view_arguments(options))

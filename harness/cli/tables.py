@@ -128,6 +128,11 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     cells = slices["all"]["metrics"]
     if any("interval" in cells[m] for m in shown):
         rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
+    if any("over_haystacks" in cells[m] for m in shown):
+        # Other than `all` where large haystacks and small ones differ.
+        once = [_number(cells[m].get("over_haystacks")) for m in shown]
+        haystacks = cells[shown[0]].get("interval", {}).get("units", "")
+        rows.append(["  mean of haystacks", haystacks, *once])
     rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
     if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
         name = "ceiling at most" if any("ceiling_is" in cells[m] for m in shown) else "ceiling"
@@ -184,8 +189,10 @@ def _how(interval: dict[str, Any] | None) -> str:
     """How the intervals were made."""
     if interval is None:
         return ""
-    names = {"t": "t", "bootstrap": "bootstrap, 10,000 resamples,", "wilson": "Wilson's score"}
-    said = f"intervals: {names[interval['method']]} over {interval['units']} {interval['over']}"
+    from harness.statistics.intervals import METHOD_NAMES
+
+    method = METHOD_NAMES[interval["method"]]
+    said = f"intervals: {method} over {interval['units']} {interval['over']}"
     if interval["over"] == "haystacks":
         said += ", as questions to one haystack are not independent"
     return said + (f"; rough ({interval['rough']})" if "rough" in interval else "")

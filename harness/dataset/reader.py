@@ -179,6 +179,12 @@ class Dataset:
         rows = self._haystacks["rows"][haystack]
         return len(rows.values) if rows.is_valid else len(self.documents)
 
+    @cached_property
+    def haystack_starts(self) -> npt.NDArray[np.int64]:
+        """How many documents the haystacks before each one hold, shared ones counted in each."""
+        sizes = pc.list_value_length(self._haystacks["rows"]).fill_null(len(self.documents))
+        return np.concatenate([[0], np.cumsum(sizes.to_numpy())[:-1]]).astype(np.int64)
+
     def haystack_timestamps(self, haystack: int) -> pa.Array:
         """Timestamps aligned with `haystack_rows`; null where nobody dated the document."""
         stamps = self._haystacks["timestamps"][haystack]

@@ -198,10 +198,10 @@ def _blocks(materials: Sequence[Material], asked: Any) -> list[dict[str, Any]]:
 
 
 def _differences(values: Sequence[dict[str, Values]], metrics: Sequence[str]) -> dict[str, Any]:
-    """The first run's value minus the second's, exactly 0 where they tie."""
+    """The second run's value minus the first's, exactly 0 where they tie."""
     a, b = values
     tied = {m: outcomes(a[m][:, None], b[m][:, None])[:, 0] == 0 for m in metrics}
-    return {m: _rounded(np.where(tied[m], 0.0, a[m] - b[m])) for m in metrics}
+    return {m: _rounded(np.where(tied[m], 0.0, b[m] - a[m])) for m in metrics}
 
 
 def _rounded(values: Values) -> list[float | None]:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Result
 
 
@@ -51,7 +52,7 @@ class Random:
 class Oracle:
     """The gold documents first, best grade first: the ceiling of every metric.
 
-    It is the one retriever that is shown the answer key, and results say so.
+    It is the one retriever that is shown the answer key, and results say so: see `is_oracle`.
     """
 
     sees_answer_key = True
@@ -66,3 +67,19 @@ class Oracle:
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Gold and nothing else; for a question without gold, an explicit abstention."""
         return [Result(gold[:k], abstain=len(gold) == 0) for gold in self._gold]
+
+
+def is_oracle(retriever: object) -> bool:
+    """Whether this is the built-in oracle, which alone is shown the key and marked for it.
+
+    What a retriever says of itself plays no part; raises UsageError for another that asks for the
+    key by `sees_answer_key`, so that nobody takes it for an oracle.
+    """
+    if type(retriever) is Oracle:
+        return True
+    if getattr(retriever, "sees_answer_key", False):
+        raise UsageError(
+            f"{type(retriever).__name__} sets sees_answer_key, but only the built-in oracle is "
+            "shown the answer key: take `--retriever oracle`, or remove it"
+        )
+    return False

@@ -10,12 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import IO, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from harness.dataset.reader import Documents
+from harness.rankings.arrow import take
 from harness.schema import Document
 
 
@@ -112,12 +114,20 @@ class Retriever(Protocol):
         ...
 
 
+_SENT = 1 << 16
+"""Documents that are sent at once to another process."""
+
+_NUMBERS = ["number", "when", "group"]
+"""Columns of a corpus that is sent, beside those of its documents."""
+
+
 class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
 
     Iterating gives Document records, `sessions()` gives them session by session; `contents`,
     `handles` and `timestamps` give whole columns. The dataset's ids are not in here. This keeps
-    honest code honest: who wants the answer key can still read the dataset's files.
+    honest code honest: who wants the answer key can still read the dataset's files, unless the run
+    is isolated.
     """
 
     def __init__(
@@ -169,6 +179,33 @@ class Corpus(Sequence[Document]):
             sessions.setdefault(document.session or document.id, []).append(document)
         return [*sessions.values()]
 
+    def send(self, into: IO[bytes]) -> None:
+        """Write all that is shown, and no row of the dataset's, as an Arrow stream."""
+        sessions = self._sessions
+        if sessions is None:
+            sessions = np.full(len(self), -1, np.int64)
+        writer: Any = None
+        for start in range(0, max(len(self), 1), _SENT):
+            part = slice(start, start + _SENT)
+            shown = self._documents.table
+            numbers = (self._numbers[part], self._timestamps[part], sessions[part])
+            table = pa.table(
+                {name: take(shown[name], self._rows[part]) for name in shown.column_names}
+                | dict(zip(_NUMBERS, numbers, strict=True))
+            )
+            if writer is None:
+                writer = pa.ipc.new_stream(pa.PythonFile(into, "w"), table.schema)
+            writer.write_table(table)
+        writer.close()
+
+    @classmethod
+    def received(cls, source: IO[bytes]) -> Corpus:
+        """The corpus that `send` wrote: the same in every answer, with rows of its own."""
+        table = pa.ipc.open_stream(pa.PythonFile(source, "r")).read_all()
+        numbers, timestamps, sessions = (np.asarray(table[name].to_numpy()) for name in _NUMBERS)
+        rows = np.arange(len(table), dtype=np.int32)
+        return cls(Documents(table.drop_columns(_NUMBERS)), rows, numbers, timestamps, sessions)
+
     @property
     def key(self) -> bytes:
         """The same for the same documents shown in the same way, and else another."""
@@ -178,7 +215,7 @@ class Corpus(Sequence[Document]):
 
     @property
     def handles(self) -> list[str]:
-        """Handle of each document; random, and new for every haystack."""
+        """Handle of each document; random, and in no other haystack of the run."""
         return [handle(number) for number in self._numbers.tolist()]
 
     @property

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, as_result
 
 Given = str | Mapping[str, Any]
@@ -38,10 +39,10 @@ class Stage:
         self.name: str = values["name"]
         self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
         for trait, reason in (
-            ("own_ids", "it answers with the dataset's ids"),
-            ("sees_answer_key", "it is shown the answer key"),
+            (getattr(self._retriever, "own_ids", False), "it answers with the dataset's ids"),
+            (is_oracle(self._retriever), "it is shown the answer key"),
         ):
-            if getattr(self._retriever, trait, False):
+            if trait:
                 raise UsageError(f"retriever {self.name!r} cannot stand inside another: {reason}")
 
     @property

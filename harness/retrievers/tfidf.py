@@ -32,8 +32,13 @@ class TfIdf:
         n = self._size = len(documents)
         owners = np.repeat(np.arange(n), [len(document) for document in documents])
         empty = np.zeros(0, np.int32)
-        # Numbers of this corpus's own terms, so that a small haystack has a small index.
-        self._own, numbers = np.unique(np.concatenate([empty, *documents]), return_inverse=True)
+        # Numbers of this corpus's own terms, so that a small haystack has a small index; in their
+        # order here, so that sums, and with them near ties, are the same whatever was read before.
+        self._own, first, numbers = np.unique(
+            np.concatenate([empty, *documents]), return_index=True, return_inverse=True
+        )
+        self._number = np.argsort(np.argsort(first))
+        numbers = self._number[numbers]
         self._slices, self._owners, counts = postings(numbers, owners, len(self._own), n)
         df = np.diff(self._slices)
         self._idf = np.log((1 + n) / (1 + df)) + 1
@@ -53,8 +58,8 @@ class TfIdf:
     def _scores(self, words: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
         """Cosine with every document; terms that the corpus lacks have no weight."""
         scores = np.zeros(self._size)
-        known, counts = np.unique(words[np.isin(words, self._own)], return_counts=True)
-        terms = np.searchsorted(self._own, known)
+        known = np.searchsorted(self._own, words[np.isin(words, self._own)])
+        terms, counts = np.unique(self._number[known], return_counts=True)
         weights = self._tf(counts) * self._idf[terms]
         length = np.sqrt((weights**2).sum())
         for term, weight in zip(terms, weights / length if length else weights, strict=True):

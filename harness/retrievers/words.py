@@ -38,8 +38,9 @@ class Words:
         if terms is None:
             vocabulary = self._vocabulary
             words = _WORD.findall(text.lower())
-            for word in set(words).difference(vocabulary):
-                vocabulary[word] = self._term(word)
+            for word in dict.fromkeys(words):  # a set's order is another in every process
+                if word not in vocabulary:
+                    vocabulary[word] = self._term(word)
             numbers = np.fromiter((vocabulary[w] for w in words), np.int32, len(words))
             terms = self._texts[text] = numbers[numbers >= 0]
         return terms

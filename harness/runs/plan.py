@@ -25,7 +25,8 @@ class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
     `by`: who ran it, for a board. `matching`: how texts are resolved to documents where a system
-    returns such (see Matching). Raises UsageError for a number that is too small.
+    returns such (see Matching). `isolate`: a process for each haystack, without the dataset's files
+    in reach (see isolated.py). Raises UsageError for a number that is too small.
     """
 
     k: int = 0
@@ -36,6 +37,7 @@ class Settings:
     strict: bool = False
     by: str = ""
     matching: Matching | None = None
+    isolate: bool = False
 
     def __post_init__(self) -> None:
         for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):

@@ -89,11 +89,27 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
         "params": _defaults(factory) | dict(retriever.params),
         "version": _version(factory, factory),
     }
-    files = [*retriever.plugins, *_files([retriever.name, retriever.params])]
-    if files:
-        paths = [Path(file).expanduser() for file in files]
-        record["files"] = {path.name: digest(path) for path in paths}
-    return record
+    return record | _digests(retriever)
+
+
+def isolated_record(spec: RetrieverSpec, about: dict[str, Any]) -> dict[str, Any]:
+    """The same of an isolated one: what only its code can tell is what it says `about` itself."""
+    return {
+        "name": spec.name,
+        "params": {**about["params"], **spec.params},
+        "version": about["version"],
+        **_digests(spec),
+    }
+
+
+def named_files(spec: RetrieverSpec) -> list[str]:
+    """Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
+    return [*spec.plugins, *_files([spec.name, spec.params])]
+
+
+def _digests(spec: RetrieverSpec) -> dict[str, Any]:
+    paths = [Path(file).expanduser() for file in named_files(spec)]
+    return {"files": {path.name: digest(path) for path in paths}} if paths else {}
 
 
 def repeat_command(
@@ -120,6 +136,8 @@ def repeat_command(
         words += ["--limit", str(settings.limit)]
     if settings.seed:
         words += ["--seed", str(settings.seed)]
+    if settings.isolate:
+        words += ["--isolate"]
     if settings.matching is not None:
         words += ["--match-f1", f"{settings.matching.f1:g}"]
         if settings.matching.semantic is not None:

@@ -110,7 +110,9 @@ def _run_json(
         "index": _index_times([o for o in outcomes if o.index_seconds is not None]),
         "ingestion": _ingested([o.ingested for o in outcomes if o.ingested]),
         "search_ms": _percentiles(searches * 1000),
-        "peak_memory_bytes": peak_memory(workers=record["settings"]["workers"] > 1),
+        "peak_memory_bytes": peak_memory(
+            workers=record["settings"]["workers"] > 1 or bool(record["settings"]["isolated_by"])
+        ),
     }
     return {
         "run_version": RUN_VERSION,

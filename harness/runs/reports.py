@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any, cast
@@ -22,9 +23,18 @@ def well_formed(text: str) -> str:
     return _SURROGATE.sub("\ufffd", text)
 
 
+class ToldError(Exception):
+    """An error in another process, with its `trace` there."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(trace)
+        self.trace = trace
+
+
 def trace() -> str:
     """The trace of the error that is being handled, as text that files can hold."""
-    return well_formed(traceback.format_exc())
+    error = sys.exception()
+    return well_formed(error.trace if isinstance(error, ToldError) else traceback.format_exc())
 
 
 def counts(retriever: Retriever) -> dict[str, float]:

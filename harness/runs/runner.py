@@ -14,15 +14,22 @@ from typing import Any
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, read_json, write_json
+from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
 from harness.runs.folder.run_folder import folder_name
+from harness.runs.isolated import Isolation, isolation
 from harness.runs.journal import Journal, finished
 from harness.runs.plan import Settings, choose_queries, units
-from harness.runs.provenance import repeat_command, retriever_record
+from harness.runs.provenance import (
+    isolated_record,
+    named_files,
+    repeat_command,
+    retriever_record,
+)
 from harness.runs.record import write_errors, write_run
-from harness.runs.worker import Outcome, Worker, close
+from harness.runs.worker import TO_BUILD, Outcome, Worker, close
 
 
 def run(
@@ -43,16 +50,23 @@ def run(
     the same bytes as those of a run that was not interrupted; a finished one is left as it is.
 
     Raises UsageError for settings that cannot be, a folder that cannot be written and one that
-    another process is running in; RunError when `strict` meets a failure, when every query failed
-    or when a worker process died.
+    another process is running in, and where `isolate` finds no sandbox; RunError when `strict`
+    meets a failure, when every query failed or when a worker process died.
     """
     settings = settings or Settings()
     k = settings.k or dataset.manifest.k
     under_test = _under_test(retriever)
     named = isinstance(under_test, RetrieverSpec)
-    built = under_test.build(settings.seed) if isinstance(under_test, RetrieverSpec) else under_test
+    builds: RetrieverSpec | Isolation | Retriever = under_test
+    if settings.isolate:
+        builds = _isolation(under_test, dataset, out, settings.seed)
+    built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
+    sees_answer_key = is_oracle(built)
     batch_size = _batch_size(settings, built)
-    about = retriever_record(under_test)
+    if isinstance(builds, Isolation):
+        about = isolated_record(builds.spec, builds.about)
+    else:
+        about = retriever_record(under_test)
     if isinstance(revision := getattr(built, "revision", None), str):
         about["revision"] = revision
     queries = choose_queries(dataset, settings.limit, settings.seed)
@@ -65,6 +79,8 @@ def run(
         "seed": settings.seed,
         "queries": len(queries),
     }
+    if settings.isolate:
+        identity["isolate"] = True
     if settings.matching is not None:
         identity["matching"] = asdict(settings.matching)
     folder = out / folder_name(dataset, about["name"], identity)
@@ -76,7 +92,7 @@ def run(
     worker = Worker(
         dataset.folder,
         # In this process the retriever that was built above serves; others build their own.
-        under_test if settings.workers > 1 else built,
+        builds if settings.workers > 1 else built,
         k,
         settings.seed,
         dataset.manifest.exclude_self,
@@ -112,7 +128,7 @@ def run(
                 "retriever": {
                     **about,
                     "ids": "dataset" if getattr(built, "own_ids", False) else "handles",
-                    "sees_answer_key": bool(getattr(built, "sees_answer_key", False)),
+                    "sees_answer_key": sees_answer_key,
                 },
                 "settings": {
                     "k": k,
@@ -120,6 +136,7 @@ def run(
                     "seed": settings.seed,
                     "workers": settings.workers,
                     "batch_size": batch_size,
+                    "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
                 "by": settings.by or None,
                 "repeat": repeat_command(dataset, under_test, k, settings),
@@ -140,6 +157,17 @@ def _under_test(
     if isinstance(retriever, RetrieverSpec | Retriever):
         return retriever
     return FunctionRetriever(retriever, {})
+
+
+def _isolation(
+    retriever: RetrieverSpec | Retriever, dataset: Dataset, out: Path, seed: int
+) -> Isolation:
+    if not isinstance(retriever, RetrieverSpec):
+        raise UsageError(
+            "a retriever that was built or loaded here cannot be isolated any more: name it as "
+            "file.py:Class"
+        )
+    return isolation(retriever, named_files(retriever), dataset, out, seed)
 
 
 def _batch_size(settings: Settings, retriever: Any) -> int:

@@ -1,8 +1,9 @@
 """What a retriever is shown of a haystack, and the way back from its handles to documents.
 
 Dated documents come in time order; documents of the same moment in their session's order, sessions
-of the same moment shuffled. Undated documents are shuffled. Handles are numbered at random. Both
-depend on the seed and the haystack only, never on the answer key.
+of the same moment shuffled. Undated documents are shuffled. Handles are numbered at random, and no
+number stands in two haystacks: what is left of the last one in a system's memory is no answer in
+this one. Both depend on the seed and the haystack only, never on the answer key.
 """
 
 from __future__ import annotations
@@ -40,10 +41,17 @@ class View:
             order = self._in_time(rows, stamps, sessions, shuffle, rng)
         self.rows = rows[order]
         self._numbers = rng.permutation(len(rows))
+        # There are no more sessions than documents, so these numbers are theirs alone too.
+        self._start = int(dataset.haystack_starts[haystack])
         if sessions is not None:
             sessions = _renamed(sessions[order], rng)
+            sessions[sessions >= 0] += self._start
         self.corpus = Corpus(
-            dataset.shown_documents, self.rows, self._numbers, stamps[order], sessions
+            dataset.shown_documents,
+            self.rows,
+            self._numbers + self._start,
+            stamps[order],
+            sessions,
         )
 
     def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:
@@ -119,9 +127,10 @@ class View:
                 raise ValueError(f"{id_!r} is not the id of a document in this haystack")
             return position
         if isinstance(id_, str):
-            number = id_[1:]
-            if id_[:1] == "d" and number.isdecimal() and int(number) < len(self._numbers):
-                return int(self._position_of_handle[int(number)])
+            digits = id_[1:]
+            number = int(digits) - self._start if digits.isdecimal() else -1
+            if id_[:1] == "d" and 0 <= number < len(self._numbers):
+                return int(self._position_of_handle[number])
             raise ValueError(f"{id_!r} is not a handle of this haystack")
         return index(id_)
 

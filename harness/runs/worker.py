@@ -14,10 +14,15 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
+from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Hit, Result, Retriever, as_result
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.isolated import Isolated, Isolation, Reply
 from harness.runs.reports import FAILURES, counts, reported, trace, well_formed
 from harness.runs.view import View
+
+TO_BUILD = (RetrieverSpec, Isolation)
+"""What each process builds a retriever of its own from."""
 
 _LARGEST = np.finfo(np.float64).max
 
@@ -78,7 +83,7 @@ class Worker:
     def __init__(
         self,
         folder: Path,
-        retriever: RetrieverSpec | Retriever,
+        retriever: RetrieverSpec | Isolation | Retriever,
         k: int,
         seed: int,
         exclude_self: bool,
@@ -101,10 +106,12 @@ class Worker:
         bench = self._bench
         if bench is None:
             spec = self._spec
-            retriever = spec.build(self._seed) if isinstance(spec, RetrieverSpec) else spec
+            retriever = spec.build(self._seed) if isinstance(spec, TO_BUILD) else spec
             bench = self._bench = _Bench(Dataset(self._folder), retriever)
         if bench.haystack != unit.haystack:
             self._index(bench, unit.haystack, outcome)
+        if isinstance(bench.retriever, Isolated):
+            outcome.process = bench.retriever.process
         if bench.index_error is not None:
             outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
             return outcome
@@ -118,14 +125,15 @@ class Worker:
 
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
-        if self._bench is not None and isinstance(self._spec, RetrieverSpec):
+        if self._bench is not None and isinstance(self._spec, TO_BUILD):
             close(self._bench.retriever)
 
     def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
         bench.haystack, bench.index_error = haystack, None
         bench.view = View(bench.dataset, haystack, self._seed)
         outcome.documents = len(bench.view.rows)
-        before = counts(bench.retriever)
+        isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
+        before = {} if isolated else counts(bench.retriever)
         start = perf_counter()
         try:
             bench.retriever.index(bench.view.corpus)
@@ -134,7 +142,7 @@ class Worker:
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + trace()
-        outcome.index_seconds = perf_counter() - start
+        outcome.index_seconds = _seconds(bench.retriever, start)
         after = counts(bench.retriever)
         if after:
             rose = {name: n - before.get(name, 0) for name, n in after.items()}
@@ -146,8 +154,8 @@ class Worker:
         retriever = bench.retriever
         questions = [bench.view.question(query) for query in queries]
         k = self._k + 1 if self._exclude_self else self._k
-        if getattr(retriever, "sees_answer_key", False):
-            retriever.reveal([_gold(bench, query) for query in queries])  # type: ignore[attr-defined]
+        if type(retriever) is Oracle:
+            retriever.reveal([_gold(bench, query) for query in queries])
         start = perf_counter()
         try:
             found: Sequence[Any] = retriever.search(questions, k)
@@ -161,7 +169,7 @@ class Worker:
                 return [answer for query in queries for answer in self._search(bench, [query])]
             return [Answer(queries[0], error=trace())]
         # In a batch each question is charged its share.
-        seconds = (perf_counter() - start) / len(queries)
+        seconds = _seconds(retriever, start) / len(queries)
         own_ids = bool(getattr(retriever, "own_ids", False))
         return [
             self._answer(bench, query, result, own_ids, seconds)
@@ -172,7 +180,7 @@ class Worker:
         self, bench: _Bench, query: int, found: Any, own_ids: bool, seconds: float
     ) -> Answer:
         try:
-            result = as_result(found)
+            result = found.result() if isinstance(found, Reply) else as_result(found)
             if result.hits is not None:
                 return self._with_hits(bench, query, result, own_ids, seconds)
             positions = bench.view.positions(result.ids, own_ids=own_ids)
@@ -254,6 +262,13 @@ def close(retriever: Retriever) -> None:
     """Call its `close`, where it has one."""
     if callable(getattr(retriever, "close", None)):
         retriever.close()  # type: ignore[attr-defined]
+
+
+def _seconds(retriever: Retriever, start: float) -> float:
+    """What a call took since `start`; of an isolated one without starting and sending."""
+    if isinstance(retriever, Isolated) and retriever.seconds is not None:
+        return retriever.seconds
+    return perf_counter() - start
 
 
 def _confidence(result: Result) -> float | None:

@@ -2,9 +2,10 @@
 
 A system may return nothing, say that there is no answer, or give a confidence (its own, or else its
 top score). The confidence is cut at a threshold that is chosen on other queries than it is judged
-on: five folds, dealt out at random so that each gets its share of queries without an answer, whole
-haystacks in one fold where there are at least ten; each fold's threshold is the one of best F1 on
-the other four.
+on, and on other haystacks where there are several, since scores may have a level of their own in
+each: from two to nine haystacks each is a fold, ten or more are dealt to five folds, and the
+queries of a single one are, at random, so that each fold gets its share of those without an answer.
+A fold's threshold is the one of best F1 on the others.
 """
 
 from __future__ import annotations
@@ -55,9 +56,8 @@ def abstention(
         "auroc": auroc(sure[~unanswerable], sure[unanswerable]),
         "at_threshold": precision_recall_f1(abstained, unanswerable)
         | {"false_evidence_rate": mean((~abstained[unanswerable]).astype(float))},
-        "fold_rule": f"{FOLDS} folds, "
-        + ("whole haystacks" if _by_haystack(haystack) else "queries, stratified by answerability")
-        + ", threshold of best F1 on the other folds",
+        "fold_rule": f"{len(np.unique(folds))} folds, {_rule(haystack)}, "
+        "threshold of best F1 on the other folds",
         "aurc": float(curve.mean()),
         "risk_coverage": [
             {"coverage": c, "risk": float(curve[max(0, round(c * len(curve)) - 1)])}
@@ -106,15 +106,20 @@ def risk_coverage(confidence: Values, wrong: Values) -> Values:
     return np.asarray(np.cumsum(expected) / np.arange(1, len(order) + 1))
 
 
-def _by_haystack(haystack: npt.NDArray[np.int32]) -> bool:
-    return len(np.unique(haystack)) >= _HAYSTACKS
+def _rule(haystack: npt.NDArray[np.int32]) -> str:
+    n = len(np.unique(haystack))
+    if n < 2:
+        return "queries, stratified by answerability"
+    return "a haystack each" if n < _HAYSTACKS else "whole haystacks"
 
 
 def deal(unanswerable: Flags, haystack: npt.NDArray[np.int32], seed: int) -> npt.NDArray[np.int64]:
     """The fold of each query, seeded; see the rule above."""
     rng = np.random.default_rng(seed)
-    if _by_haystack(haystack):
-        names, which = np.unique(haystack, return_inverse=True)
+    names, which = np.unique(haystack, return_inverse=True)
+    if 2 <= len(names) < _HAYSTACKS:
+        return np.asarray(which, np.int64)
+    if len(names) >= _HAYSTACKS:
         folds = np.empty(len(names), np.int64)
         # Haystacks of one question (LongMemEval) are dealt out by kind, as queries are.
         kind = np.bincount(which, weights=unanswerable) / np.bincount(which)
@@ -132,7 +137,7 @@ def deal(unanswerable: Flags, haystack: npt.NDArray[np.int32], seed: int) -> npt
 def cross_validated(confidence: Values, unanswerable: Flags, folds: npt.NDArray[np.int64]) -> Flags:
     """Whether each query is abstained from, by a threshold chosen on the other folds."""
     abstained = np.zeros(len(confidence), bool)
-    for fold in range(FOLDS):
+    for fold in np.unique(folds).tolist():
         test = folds == fold
         threshold = best_threshold(confidence[~test], unanswerable[~test])
         abstained[test] = confidence[test] < threshold

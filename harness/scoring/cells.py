@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,18 +56,23 @@ class Column:
     exact: Flags | None = None
     chance_is: str = ""
 
+    @cached_property
+    def _scored(self) -> Flags:
+        return ~np.isnan(self.values)
+
     def cell(self, mask: Flags) -> dict[str, Any] | None:
         """The mean over the scored queries of a slice; None where there are none.
 
         The value is None when a ranking in the slice was too short to know it.
         """
-        mine = mask & ~np.isnan(self.values)
-        if not mine.any():
+        mine = mask & self._scored
+        n = int(np.count_nonzero(mine))
+        if not n:
             return None
-        unknown = int((mine & ~self.measurable).sum())
+        unknown = int(np.count_nonzero(mine & ~self.measurable))
         cell: dict[str, Any] = {
             "value": None if unknown else mean(self.values[mine]),
-            "n": int(mine.sum()),
+            "n": n,
         }
         if self.ceiling is not None:
             cell["ceiling"] = mean(self.ceiling[mine])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
@@ -17,6 +18,8 @@ from urllib.parse import quote, unquote
 from harness.errors import UsageError
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import PROTOCOLS
+
+_PARTING = re.compile(r"[%|\s\x00-\x20]")
 
 _MEANING = {
     "metric": "what was computed, and its cut-off",
@@ -152,4 +155,4 @@ def digest(ids: Sequence[str]) -> str:
 
 def _quoted(value: str) -> str:
     """`value` without what parts a signature; `unquote` undoes it."""
-    return "".join(quote(c) if c in "%|" or c < "!" or c.isspace() else c for c in value)
+    return _PARTING.sub(lambda found: quote(found[0]), value)

@@ -1,4 +1,9 @@
-"""The 95% interval of every mean: over queries, or over haystacks where queries share them."""
+"""The 95% interval of every mean: over queries, or over haystacks where queries share them.
+
+A value is the mean over queries. Where haystacks are the units it stands beside the mean over
+haystacks, in which each counts once: another question, with another answer where haystacks differ
+in size.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,10 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.scoring.arrays import Flags
 from harness.scoring.cells import Column
-from harness.statistics.intervals import mean_intervals
+from harness.statistics.intervals import Interval, unit_intervals
+from harness.statistics.units import units_of
 
 LEVEL = 0.95
-RESAMPLES = 10_000
-SEED = 0
 
 Cells = dict[str, dict[str, Any]]
 
@@ -35,7 +39,9 @@ def add_intervals(
 ) -> None:
     """Give every cell its `interval`: low, high, method, and how many independent units it had.
 
-    `rough` tells why the true coverage may be off by more than a point or two, where it may. Cells
+    `rough` tells why the true coverage may be off by more than two points, where it may. Over
+    haystacks, `effective` is how many of equal size would tell as much, and the cell has
+    `over_haystacks` too: the mean in which each haystack counts once, with its interval. Cells
     without a value get none. `slices` are cells by slice and metric.
     """
     add_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
@@ -65,24 +71,32 @@ def add_intervals_over(
         mask = masks[name]
         matrix[mask, at] = by_name[metric].values[mask]
     used = ~np.isnan(matrix).all(axis=1)
-    found = mean_intervals(
-        matrix[used],
-        None if clusters is None else clusters[used],
-        level=LEVEL,
-        resamples=RESAMPLES,
-        seed=SEED,
-        bounds=bounds,
-    )
+    units = units_of(matrix[used], None if clusters is None else clusters[used])
+    found = unit_intervals(units, level=LEVEL, bounds=bounds)
     for (name, metric), interval in zip(wanted, found, strict=True):
-        if interval.method == "none":
-            continue
-        cell: dict[str, Any] = {
-            "low": interval.low,
-            "high": interval.high,
-            "method": interval.method,
-            "units": interval.units,
-            "over": "haystacks" if interval.clustered else "queries",
-        }
-        if interval.rough:
-            cell["rough"] = interval.note
-        slices[name][metric]["interval"] = cell
+        if interval.method != "none":
+            slices[name][metric]["interval"] = _ends(interval) | _made(interval)
+    if not units.clustered:
+        return
+    each = unit_intervals(units.by_unit(), level=LEVEL, bounds=bounds)
+    for (name, metric), interval in zip(wanted, each, strict=True):
+        if interval.method != "none":
+            slices[name][metric]["over_haystacks"] = {"value": interval.value, **_ends(interval)}
+
+
+def _ends(interval: Interval) -> dict[str, float]:
+    return {"low": interval.low, "high": interval.high}
+
+
+def _made(interval: Interval) -> dict[str, Any]:
+    """How an interval was made."""
+    made: dict[str, Any] = {
+        "method": interval.method,
+        "units": interval.units,
+        "over": "haystacks" if interval.clustered else "queries",
+    }
+    if interval.clustered:
+        made["effective"] = round(interval.effective, 2)
+    if interval.rough:
+        made["rough"] = interval.note
+    return made

@@ -9,6 +9,7 @@ raise ValueError.
 * Means: `intervals`, on the sums and counts of `units`, resampled in `resampling`.
 * Two systems: `paired` on the same observations, `unpaired` on different ones; `corrections` where
   there are many tests, `power` for what could have been shown.
+* Many differences over the same units as one family, and ranges of ranks: `joint`.
 * Looked at while data come in: `sequential` and `betting`. Counts: `proportions`.
 * Two measures or two annotators: `correlation`, `agreement`.
 

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.intervals import t_quantile
@@ -36,6 +35,7 @@ class PairedPower:
 
     n: int
     units: int
+    degrees: float
     deviation: float
     design_effect: float
     standard_error: float
@@ -52,8 +52,14 @@ class PairedPower:
             raise ValueError("the wanted difference must not be 0")
         if math.isnan(self.detectable):
             return None
-        spread = self.standard_error * math.sqrt(self.units)
-        return _first(lambda n: _reach(n, self.level, self.power) * spread <= abs(difference))
+
+        def shows(units: int) -> bool:
+            # So many times as many clusters of the same sizes; units - 1 for equal ones.
+            degrees = units * (self.degrees + 1) / self.units - 1
+            error = self.standard_error * math.sqrt(self.units / units)
+            return _reach(degrees, self.level, self.power) * error <= abs(difference)
+
+        return _first(shows)
 
     def observations_needed(self, difference: float) -> int | None:
         """Observations that would show `difference`, in clusters as large as these."""
@@ -82,10 +88,10 @@ def power_of(
 ) -> list[PairedPower]:
     """Power from the spread of observed differences; their mean plays no part.
 
-    detectable = (t_{(1 + level) / 2} + t_{power}) * standard error, both quantiles with units - 1
-    degrees of freedom. The exact noncentral t gives 5% more with three units, 2% with four, and
-    within 1% of it from six on. With clusters the standard error is the cluster-robust one, and the
-    design effect is its square over s^2 / n (Kish 1965).
+    detectable = (t_{(1 + level) / 2} + t_{power}) * standard error, both quantiles with the degrees
+    of freedom of `Units`: units - 1 where all have one size. The exact noncentral t gives 5% more
+    with three units, 2% with four, and within 1% of it from six on. With clusters the standard
+    error is the cluster-robust one, and the design effect is its square over s^2 / n (Kish 1965).
     """
     if not (0 < level < 1 and 0 < power < 1):
         raise ValueError(f"level {level} and power {power} must be between 0 and 1")
@@ -106,21 +112,21 @@ def _power(
     return PairedPower(
         n=n,
         units=g,
+        degrees=float(units.degrees[at]),
         deviation=alone * math.sqrt(n) if n else math.nan,
         design_effect=(error / alone) ** 2 if told and alone > 0 else math.nan,
         standard_error=error,
         level=level,
         power=power,
-        detectable=_reach(g, level, power) * math.sqrt(g) * error if told else math.nan,
+        detectable=_reach(float(units.degrees[at]), level, power) * error if told else math.nan,
     )
 
 
-def _reach(units: int, level: float, power: float) -> float:
-    """Detectable difference of `units` units whose standard deviation is 1."""
-    if units < 2:
-        return np.inf
-    total = t_quantile((1 + level) / 2, units - 1) + t_quantile(power, units - 1)
-    return total / math.sqrt(units)
+def _reach(degrees: float, level: float, power: float) -> float:
+    """Detectable difference, in standard errors."""
+    if not degrees > 0:
+        return math.inf
+    return t_quantile((1 + level) / 2, degrees) + t_quantile(power, degrees)
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,8 @@ def bootstrap_means(units: Units, resamples: int, seed: int) -> Values:
         single = bool((counts == 1).all())
         at = 0
         for drawn in _random_draws(len(sums), resamples, seed):
-            weight = len(sums) if single else _product(drawn, counts)
-            out[at : at + len(drawn), columns] = _product(drawn, sums) / weight
+            weight = len(sums) if single else product(drawn, counts)
+            out[at : at + len(drawn), columns] = product(drawn, sums) / weight
             at += len(drawn)
     return out
 
@@ -97,7 +97,7 @@ def sign_flip_test(differences: Units, resamples: int, seed: int) -> list[Random
     free = (sums != 0).sum(axis=0)
     exact = free - 1 <= math.log2(resamples)
     drawn = np.flatnonzero(~exact)
-    extreme = _count_extreme(sums[:, drawn], _random_kept(len(sums), resamples, seed))
+    extreme = _count_extreme(sums[:, drawn], random_kept(len(sums), resamples, seed))
     found = dict(zip(drawn.tolist(), extreme.tolist(), strict=True))
     results = []
     for column in range(sums.shape[1]):
@@ -117,7 +117,7 @@ def _enumerated(sums: Values) -> Randomisation:
     if k == 0:
         return Randomisation(1.0, True, 1, 1.0)
     half = 1 << (k - 1)
-    extreme = int(_count_extreme(sums, _all_kept(k))[0])
+    extreme = int(_count_extreme(sums, all_kept(k))[0])
     return Randomisation(extreme / half, True, 2 * half, 1 / half)
 
 
@@ -131,11 +131,11 @@ def _count_extreme(sums: Values, kept: Iterator[Values]) -> npt.NDArray[np.int64
     extreme = np.zeros(sums.shape[1], np.int64)
     if sums.shape[1]:
         for block in kept:
-            extreme += (np.abs(2 * _product(block, sums) - total) >= limit).sum(axis=0)
+            extreme += (np.abs(2 * product(block, sums) - total) >= limit).sum(axis=0)
     return extreme
 
 
-def _random_kept(n: int, resamples: int, seed: int) -> Iterator[Values]:
+def random_kept(n: int, resamples: int, seed: int) -> Iterator[Values]:
     """Random bits in blocks of shape (rows, n)."""
     generator = np.random.default_rng(seed)
     width = 8 * -(-n // 64)  # whole words, so that the draws do not depend on the block
@@ -146,7 +146,7 @@ def _random_kept(n: int, resamples: int, seed: int) -> Iterator[Values]:
         yield np.unpackbits(raw, axis=1, count=n).astype(np.float64)
 
 
-def _all_kept(k: int) -> Iterator[Values]:
+def all_kept(k: int) -> Iterator[Values]:
     """Every assignment that keeps the first of `k` signs, in blocks of shape (rows, k)."""
     half, rows = 1 << (k - 1), max(1, _BLOCK // k)
     for start in range(0, half, rows):
@@ -204,7 +204,7 @@ def _welch_t(members: Values, sums: Values, counts: Values) -> Values:
     linearised variance needs (see Units.standard_errors) is a product with it.
     """
     moments = (sums, counts, sums**2, sums * counts, counts**2)
-    first = [_product(members, moment) for moment in moments]
+    first = [product(members, moment) for moment in moments]
     second = [moment.sum(axis=0) - part for moment, part in zip(moments, first, strict=True)]
     size = members.sum(axis=1, keepdims=True)
     mean_a, variance_a = _mean_and_variance(first, size)
@@ -259,7 +259,7 @@ def _same_units(units: Units) -> list[list[int]]:
     return list(groups.values())
 
 
-def _product(left: Values, right: Values) -> Values:
+def product(left: Values, right: Values) -> Values:
     """left @ right, in tiles of some rows and columns: as fast on a busy machine as on idle."""
     out = np.empty((len(left), right.shape[1]))
     for column in range(0, right.shape[1], _COLUMNS):

@@ -46,20 +46,53 @@ class Units:
         return _ratio(self.sums.sum(axis=0), self.counts.sum(axis=0))
 
     @cached_property
+    def effective(self) -> Values:
+        """How many clusters of equal size would tell as much, shape (metrics,); NaN for none.
+
+        (sum of sizes)^2 / sum of squared sizes (Kish 1965): the number of units where all have the
+        same size, and little more than 1 where one holds nearly everything.
+        """
+        return _ratio(self.counts.sum(axis=0) ** 2, (self.counts**2).sum(axis=0))
+
+    @cached_property
     def standard_errors(self) -> Values:
         """Standard error of each mean, shape (metrics,); NaN for fewer than two units.
 
-        se^2 = G / (G - 1) * sum over units (S_g - mean * N_g)^2 / (sum N)^2: the linearised
-        variance of a ratio estimator (Cochran 1977, Sampling Techniques, section 6.3), which is
-        s^2 / n where every unit is one observation.
+        se^2 = 1 / N^2 * sum over units (S_g - mean * N_g)^2 / (1 - N_g / N): the bias-reduced
+        cluster-robust variance, CR2 (Bell & McCaffrey 2002), of a mean, for which
+        (I - H)^(-1/2) has this closed form. Where all units have one size it is the linearised
+        variance of a ratio (Cochran 1977, section 6.3), and s^2 / n where every unit is one
+        observation. Unlike that, it does not take a cluster that holds most of the observations,
+        and so pulls the mean to itself, for one that agrees with it.
         """
-        g = self.present.sum(axis=0).astype(np.float64)
-        residual = self.sums - self.counts * np.nan_to_num(self.means)
         n = self.counts.sum(axis=0)
-        errors = np.sqrt(_ratio(_ratio(g, g - 1) * (residual**2).sum(axis=0), n**2))
+        residual = self.sums - self.counts * np.nan_to_num(self.means)
+        raised = _ratio(residual**2, 1 - _ratio(self.counts, n[None, :]))
+        errors = np.sqrt(_ratio(np.nansum(raised, axis=0), n**2))
+        errors = np.where(self.present.sum(axis=0) < 2, np.nan, errors)
         # Equal units have no spread but what rounding leaves of it.
         size = _ratio(np.abs(self.sums).sum(axis=0), n)
         return np.where(errors <= _ROUNDING * size, 0.0, errors)
+
+    @cached_property
+    def degrees(self) -> Values:
+        """Degrees of freedom of each standard error, shape (metrics,); NaN below two units.
+
+        Satterthwaite's, as Bell and McCaffrey take them for CR2: 2 E(se^2)^2 / Var(se^2) if the
+        observations were independent. With q_g = N_g^2 / (1 - N_g / N) that is
+        N^2 / (sum N_g^2 + ((sum q_g)^2 - sum q_g^2) / N^2): units - 1 where all have one size, and
+        1.5 for one cluster of 180 and nine of 5.
+        """
+        n = self.counts.sum(axis=0)
+        q = np.nan_to_num(_ratio(self.counts**2, 1 - _ratio(self.counts, n[None, :])))
+        between = q.sum(axis=0) ** 2 - (q**2).sum(axis=0)
+        found = _ratio(n**2, (self.counts**2).sum(axis=0) + _ratio(between, n**2))
+        return np.where(self.present.sum(axis=0) < 2, np.nan, found)
+
+    def by_unit(self) -> Units:
+        """Every unit counted once, by its own mean: for the mean over haystacks."""
+        means = np.where(self.present, np.nan_to_num(_ratio(self.sums, self.counts)), 0.0)
+        return Units(means, self.present.astype(np.float64), self.clustered)
 
     def column(self, at: int) -> tuple[Values, Values]:
         """(sums, counts) of the units that are present in one metric."""
@@ -81,8 +114,9 @@ def units_of(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Un
     if n == len(matrix):
         return Units(filled, scored.astype(np.float64), clustered=False)
     sums, counts = np.zeros((n, matrix.shape[1])), np.zeros((n, matrix.shape[1]))
-    np.add.at(sums, codes, filled)
-    np.add.at(counts, codes, scored)
+    for at in range(matrix.shape[1]):  # a tenth of the time of np.add.at, in the same order
+        sums[:, at] = np.bincount(codes, filled[:, at], n)
+        counts[:, at] = np.bincount(codes, scored[:, at], n)
     return Units(sums, counts, clustered=True)
 
 
@@ -111,6 +145,6 @@ def cluster_codes(clusters: npt.ArrayLike, n: int) -> tuple[Ints, int]:
 
 def _ratio(part: Values, whole: Values) -> Values:
     """part / whole, NaN where whole is not above 0."""
-    out = np.full(np.shape(whole), np.nan)
+    out = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
     np.divide(part, whole, out=out, where=whole > 0)
     return out

@@ -12,7 +12,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.intervals import FEW_UNITS, t_above, t_quantile, wilson
+from harness.statistics.intervals import FEW_UNITS, few_units, t_above, t_quantile
 from harness.statistics.resampling import Randomisation, permutation_test
 from harness.statistics.units import Units, as_columns, units_of
 
@@ -79,11 +79,13 @@ def compare_unpaired(
             method, (low, high, p) = "two-proportion", _proportions(means, sizes, level)
         else:
             errors = [float(group.standard_errors[at]) for group in units]
-            method, (low, high, p) = "welch", _welch(means, errors, sizes, level)
+            degrees = [float(group.degrees[at]) for group in units]
+            method, (low, high, p) = "welch", _welch(means, errors, degrees, level)
         spread = math.sqrt(sum(float(d[at]) ** 2 for d in deviations) / 2)
         difference = means[0] - means[1]
         clustered = units[0].clustered or units[1].clustered
-        note = _note(sizes, method, clustered, shown=not math.isnan(low))
+        effective = [float(group.effective[at]) for group in units]
+        note = _note(sizes, effective, method, clustered, shown=not math.isnan(low))
         results.append(
             UnpairedComparison(
                 mean_a=means[0],
@@ -108,20 +110,32 @@ def compare_unpaired(
 
 
 def _welch(
-    means: list[float], errors: list[float], sizes: list[int], level: float
+    means: list[float], errors: list[float], degrees: list[float], level: float
 ) -> tuple[float, float, float]:
     """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread.
 
-    SciPy's ttest_ind is the same for single observations, but takes no clusters.
+    SciPy's ttest_ind is the same for single observations, but takes no clusters: theirs come with
+    the error and the degrees of freedom of `Units`.
     """
     squares = [error**2 for error in errors]
     total = sum(squares)
-    if min(sizes) < 2 or not total > 0:
+    if not total > 0:
         return math.nan, math.nan, math.nan
-    df = total**2 / sum(s**2 / (g - 1) for s, g in zip(squares, sizes, strict=True))
+    df = total**2 / sum(s**2 / g for s, g in zip(squares, degrees, strict=True))
     difference, error = means[0] - means[1], math.sqrt(total)
     reach = t_quantile((1 + level) / 2, df) * error
     return difference - reach, difference + reach, 2 * t_above(abs(difference) / error, df)
+
+
+def wilson(proportion: float, n: int, level: float) -> tuple[float, float]:
+    """Wilson's score interval of a proportion (1927; Brown, Cai & DasGupta 2001, equation 4)."""
+    # Not SciPy's, of binomtest(), which takes a second to import scipy.stats.
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    centre = (proportion + z * z / (2 * n)) / (1 + z * z / n)
+    reach = z / (1 + z * z / n) * math.sqrt(proportion * (1 - proportion) / n + (z / (2 * n)) ** 2)
+    # At 0 and 1 the bound is the proportion itself, which rounding must not miss.
+    low = 0.0 if proportion == 0 else max(centre - reach, 0.0)
+    return low, 1.0 if proportion == 1 else min(centre + reach, 1.0)
 
 
 def _proportions(means: list[float], sizes: list[int], level: float) -> tuple[float, float, float]:
@@ -143,12 +157,17 @@ def _deviations(single: Units) -> npt.NDArray[np.float64]:
     return single.standard_errors * np.sqrt(single.n)
 
 
-def _note(sizes: list[int], method: str, clustered: bool, *, shown: bool) -> str:
+def _note(
+    sizes: list[int], effective: list[float], method: str, clustered: bool, *, shown: bool
+) -> str:
     unit = "clusters" if clustered else "observations"
     if min(sizes) < 2 and not shown:
         return f"{sizes[0]} and {sizes[1]} {unit}: too few for an interval"
     if not shown:
         return f"all {unit} of a group are equal: no interval"
-    if min(sizes) < FEW_UNITS and method == "welch":
-        return f"only {sizes[0]} and {sizes[1]} {unit}"
+    if method == "welch" and min(effective) < FEW_UNITS:
+        if max(size - worth for size, worth in zip(sizes, effective, strict=True)) < 0.5:
+            return f"only {sizes[0]} and {sizes[1]} {unit}"
+        few = min(zip(effective, sizes, strict=True))
+        return few_units(few[1], few[0], clustered)
     return ""

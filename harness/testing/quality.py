@@ -8,16 +8,15 @@ from typing import Any
 import numpy as np
 
 from harness.errors import HarnessError, UsageError
-from harness.statistics.corrections import holm
-from harness.statistics.paired import compare_paired
 from harness.testing import LISTENING
 from harness.testing.checked import Checked, Found, Limit, limits
 from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, Source, source_of
-from harness.verdicts.gate import NoDrop, Rules, could_show, gate
+from harness.verdicts.drops import drops_of
+from harness.verdicts.gate import NoDrop, Rules, drop_check, gate
 
 ALPHA = 0.05
-"""Of the drops against a baseline, together (Holm)."""
+"""Of the drops against a baseline, together."""
 
 
 def assert_quality(
@@ -42,9 +41,10 @@ def assert_quality(
     the metric, at the run's granularity, unless `protocol` or `unit` name another.
 
     With `baseline`, another folder or report, the metrics that are named must not have fallen below
-    it by more than `max_drop` and significantly (randomisation test, Holm, 5%); a threshold of 0
-    asks for that alone. More than `max_failed` failed queries fail the test, and so does a number
-    that cannot be measured.
+    it by more than `max_drop` and significantly (randomisation test, 5% for all together); a
+    threshold of 0 asks for that alone. Where so few cases or haystacks could not have shown any
+    drop, one of more than `max_drop` fails. More than `max_failed` failed queries fail the test,
+    and so does a number that cannot be measured.
 
     Returns every check. Raises AssertionError that says what was missed, by how much, and whether
     that is within noise; UsageError for unknown keywords, values that are no threshold, and numbers
@@ -121,9 +121,9 @@ def _report_drops(
 ) -> list[Checked]:
     """A check for each metric of two reports on the same cases, by the rule of `harness gate`.
 
-    It fails where the mean fell by more than `allowed` and significantly (randomisation test, Holm
-    over the metrics). Cases that failed in either report are left out of both. Raises UsageError
-    for reports on other cases, and for a fall that this few cases could never show.
+    It fails where the mean fell by more than `allowed` and significantly (randomisation test, the
+    metrics as one family), or where so few cases could show nothing. Cases that failed in either
+    report are left out of both. Raises UsageError for reports on other cases.
     """
     ours, theirs = ({case.id: case.relevant for case in one.cases} for one in (report, before))
     if ours != theirs:
@@ -137,31 +137,13 @@ def _report_drops(
     if ability is not None:
         mine = np.array([case.ability == ability for case in report.cases])
         now, then = now[mine], then[mine]
-    found = compare_paired(then, now, bounds=(-1, 1))
-    adjusted = holm([one.test.p for one in found])
     checks = []
-    for name, one, p in zip(metrics, found, adjusted, strict=True):
+    for name, drop in zip(metrics, drops_of(then, now, None, "cases", ALPHA), strict=True):
         title = f"{name}{f' ({ability})' if ability else ''} not below the baseline by {allowed:g}"
-        fell = one.difference.value
-        n = one.difference.n
-        if not n:
-            said = "not measurable: no case has a value in both reports"
-            checks.append(Checked(title, allowed, False, False, Found(None, 0, ""), said))
-            continue
-        # The least p that so many pairs can have, if every one of them fell.
-        least = 2.0 ** (1 - n)
-        if fell > allowed and least * len(metrics) > ALPHA:
-            raise UsageError(
-                f"{name} fell by {fell:.4f}, which {n} cases can never show to be significant "
-                f"(least p {least:.3g}, {len(metrics)} tests corrected together): take more cases, "
-                "or fewer metrics"
-            )
-        said = (
-            f"{one.mean_a:.4f} -> {one.mean_b:.4f}, {0.0 - fell:+.4f}, p {p:.4f}; n {n}, "
-            f"{could_show(one.power)}"
-        )
-        passed = not (fell > allowed and p <= ALPHA)
-        checks.append(Checked(title, allowed, False, passed, Found(-fell, n, ""), said))
+        held = drop_check(title, drop, allowed)
+        value = -drop.fell if drop.units else None
+        found = Found(value, drop.units, "")
+        checks.append(Checked(title, allowed, False, held.passed, found, held.said))
     return checks
 
 

@@ -4,7 +4,7 @@ The rules are a TOML file:
 
     baseline = "results/last-release"      # a run folder; `--baseline` goes over it
     failed = 0                             # queries that may fail
-    alpha = 0.05                           # for all drops together (Holm)
+    alpha = 0.05                           # for all drops together, as one family
     over = "auto"                          # what is independent: haystacks, queries, auto
 
     [[at_least]]
@@ -21,13 +21,13 @@ The rules are a TOML file:
     by = 0.02                              # a drop beyond this, that is significant too, fails
     slice = "all"
 
-Checks are printed, or written as JUnit XML, which CI services show beside tests.
+Checks are printed, or written as JUnit XML, which CI services show beside tests. A check passes,
+fails, or is open: so few independent units could not have shown any drop.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,11 +37,8 @@ from harness.errors import UsageError, near
 from harness.files import disk_errors, fields_of, known_keys, read_toml, tables, write_bytes
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
-from harness.statistics.power import PairedPower
-from harness.verdicts.board.entries import SLICES
-from harness.verdicts.compare.compare import compare
-from harness.verdicts.compare.comparison import Cell, Options, Table
 from harness.verdicts.compare.scored import Block, ScoredRun
+from harness.verdicts.drops import Drop, drops
 
 
 @dataclass(frozen=True)
@@ -71,8 +68,7 @@ class NoDrop:
 class Rules:
     """Everything that a gate asks of a run.
 
-    `alpha` is for all drops together (Holm), `over` what is taken for independent, as in a
-    comparison.
+    `alpha` is for all drops together, `over` what is taken for independent, as in a comparison.
     """
 
     thresholds: tuple[Threshold, ...] = ()
@@ -122,12 +118,22 @@ def _row(path: Path, kind: Any, row: dict[str, Any], **given: Any) -> Any:
 
 @dataclass(frozen=True)
 class Check:
-    """One rule held against the run: `said` is what was found, `signature` the number's own."""
+    """One rule held against the run: `said` is what was found, `signature` the number's own.
+
+    `open` says that no drop could have been shown, whatever had happened. An open check claims
+    nothing; it has `passed` where the number did not fall by more than was allowed.
+    """
 
     rule: str
     passed: bool
     said: str
     signature: str = ""
+    open: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """`pass`, `FAIL` or `open`."""
+        return "open" if self.open else "pass" if self.passed else "FAIL"
 
 
 def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check]:
@@ -143,7 +149,7 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
         before = baseline or rules.baseline
         if before is None:
             raise UsageError("no_drop needs a baseline: name its run folder with --baseline")
-        checks += _no_drops(folder, before, rules)
+        checks += _no_drops(run, before, rules)
     return checks
 
 
@@ -168,7 +174,7 @@ def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
     return Check(name, passed, f"{value:.4f}{between}, n {cell['n']}", cell["signature"])
 
 
-def cell_of(run: ScoredRun, rule: Threshold) -> tuple[Block, dict[str, Any]]:
+def cell_of(run: ScoredRun, rule: Threshold | NoDrop) -> tuple[Block, dict[str, Any]]:
     """The number of a rule and where it stands.
 
     That is the first protocol at the run's granularity that has its metric. Raises UsageError where
@@ -198,70 +204,35 @@ def cell_of(run: ScoredRun, rule: Threshold) -> tuple[Block, dict[str, Any]]:
     )
 
 
-def _no_drops(folder: Path, baseline: Path, rules: Rules) -> list[Check]:
-    """All drops in one comparison, so that they are corrected together."""
-    metrics = tuple(dict.fromkeys(rule.metric for rule in rules.no_drops))
-    protocols = tuple(dict.fromkeys(rule.protocol for rule in rules.no_drops if rule.protocol))
-    categories = any(rule.slice not in SLICES for rule in rules.no_drops)
-    options = Options(
-        protocols=protocols,
-        metrics=metrics,
-        categories=categories,
-        level=1 - rules.alpha,
-        over=rules.over,
-    )
-    tables = compare([baseline, folder], options).groups[0].tables
-    unit = ScoredRun.read(folder).scores["dataset"]["granularity"]
-    return [_no_drop(rule, tables, unit, baseline, rules.alpha) for rule in rules.no_drops]
+def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
+    """All drops as one family, whatever their metrics and slices."""
+    places = [(cell_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drops]
+    found = drops(ScoredRun.read(baseline), run, places, rules.over, rules.alpha)
+    pairs = zip(rules.no_drops, found, strict=True)
+    return [
+        drop_check(f"{_name(rule)} not below {baseline.name} by {rule.by:g}", drop, rule.by)
+        for rule, drop in pairs
+    ]
 
 
-def _no_drop(
-    rule: NoDrop, tables: tuple[Table, ...], unit: str, baseline: Path, alpha: float
-) -> Check:
-    cell = next(_cells(rule, tables, unit), None)
-    if cell is None:
-        raise UsageError(
-            f"{rule.metric} over {rule.slice!r} is not in both runs, or {rule.slice!r} is all of it"
-        )
-    pair = cell.pairs[0]
-    found = pair.found
-    # The comparison is baseline against run: what fell is above 0 there.
-    fell = cell.means[0].value - cell.means[1].value
-    passed = not (fell > rule.by and pair.shown)
-    said = (
-        f"{cell.means[0].value:.4f} -> {cell.means[1].value:.4f}, "
-        f"{0.0 - fell:+.4f}, p {pair.p:.4f} ({pair.family}); {could_show(found.power)}"
-    )
-    families = {family.name: family.tests for table in tables for family in table.families}
-    # The least p that so many units can have, where every one of them fell; the least of m p values
-    # is multiplied by m in Holm's correction.
-    least = 2.0 ** (1 - found.power.units)
-    if least * families[pair.family] > alpha and fell > rule.by:
-        # A rule that no drop could break would pass whatever happened.
-        raise UsageError(
-            f"{_name(rule)} fell by {fell:.4f}, which {found.power.units} units can never show to "
-            f"be significant (least p {least:.3g}, {families[pair.family]} tests "
-            "corrected together): take more data, fewer rules, or over = "
-            '"queries" if questions to one haystack are independent'
-        )
-    return Check(f"{_name(rule)} not below {baseline.name} by {rule.by:g}", passed, said)
+def drop_check(rule: str, drop: Drop, by: float) -> Check:
+    """Hold a drop against what it may be.
+
+    It fails where the number fell by more than `by` and that is significant. It is open where so
+    few units could not have shown anything; a number that fell by more than `by` has not passed
+    then, since nobody can call that noise.
+    """
+    if not drop.units:
+        return Check(rule, False, "not measurable: no query has a value in both")
+    passed = not (drop.fell > by and (drop.shown or drop.open))
+    more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
+    return Check(rule, passed, f"{drop}{more}", open=drop.open)
 
 
-def could_show(power: PairedPower) -> str:
-    """The smallest drop that could have been shown, in words; NaN: no query differs."""
-    if math.isnan(power.detectable):
-        return "every query has the same value in both"
-    return f"could have shown {power.detectable:.4f}"
-
-
-def _cells(rule: NoDrop, tables: tuple[Table, ...], unit: str) -> Iterator[Cell]:
-    for table in tables:
-        named = table.protocol.partition("/")[0]
-        if (rule.protocol and named != rule.protocol) or table.unit != (rule.unit or unit):
-            continue
-        for cell in table.cells:
-            if (cell.metric, cell.slice) == (rule.metric, rule.slice):
-                yield cell
+def status(checks: Sequence[Check]) -> int:
+    """Exit status: 1 where a check failed, 2 where none did and an open one has not passed."""
+    missed = [check.outcome for check in checks if not check.passed]
+    return 1 if "FAIL" in missed else 2 if missed else 0
 
 
 def _name(rule: Threshold | NoDrop) -> str:
@@ -273,16 +244,27 @@ def _name(rule: Threshold | NoDrop) -> str:
 
 
 def write_junit(checks: Sequence[Check], run: str, path: Path) -> None:
-    """Write a test case a check. Raises UsageError where it cannot be written."""
-    failures = str(sum(not check.passed for check in checks))
-    counts = {"tests": str(len(checks)), "failures": failures, "errors": "0"}
+    """Write a test case a check; an open one is skipped, or an error where it has not passed.
+
+    Raises UsageError where the file cannot be written.
+    """
+    found = [(check.outcome, check.passed) for check in checks]
+    counts = {
+        "tests": str(len(checks)),
+        "failures": str(found.count(("FAIL", False))),
+        "errors": str(found.count(("open", False))),
+        "skipped": str(found.count(("open", True))),
+    }
     suites = ElementTree.Element("testsuites", counts)
     suite = ElementTree.SubElement(suites, "testsuite", {"name": "harness gate", **counts})
     for check in checks:
         case = ElementTree.SubElement(suite, "testcase", {"classname": run, "name": check.rule})
-        if not check.passed:
+        if check.outcome == "FAIL":
             failure = ElementTree.SubElement(case, "failure", {"message": check.said})
             failure.text = check.signature or check.said
+        elif check.outcome == "open":
+            kind = "skipped" if check.passed else "error"
+            ElementTree.SubElement(case, kind, {"message": check.said})
         else:
             ElementTree.SubElement(case, "system-out").text = check.said
     ElementTree.indent(suites)

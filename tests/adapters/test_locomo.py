@@ -61,6 +61,7 @@ def _percent(values: list[float], n: int) -> float:
     return round(100 * sum(values) / n, 2)
 
 
+@pytest.mark.slow
 def test_bm25_over_turns_reaches_every_published_recall(home: Path, file: Path) -> None:
     dataset = open_dataset("locomo", source=file)
     rankings = _bm25_rankings(dataset)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from places import EXAMPLES
 
 from harness import ABTest
@@ -57,6 +58,7 @@ def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
         assert found.err.count("\n") == 1
 
 
+@pytest.mark.docs
 def test_the_example_runs_on_the_sample(harness: Harness, tmp_path: Path) -> None:
     example = EXAMPLES / "ab_test.py"
     done = subprocess.run(

@@ -19,6 +19,7 @@ import pytest
 from filelock import FileLock
 
 from harness.dataset.prepare import open_dataset
+from harness.retrievers.registry import PLUGIN_MODULE
 
 MINE = """
 SIGN = 1
@@ -89,7 +90,8 @@ SLOW_LIST = """
 out = "runs"
 k = 20
 [[datasets]]
-dataset = "sample"
+dataset = "labelled"
+source = "files"
 [[retrievers]]
 retriever = "bm25"
 [[retrievers]]
@@ -119,17 +121,18 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begin(place: Path, config: str = "slow.toml") -> subprocess.Popen[str]:
-    """A night as a process of its own, which can be killed, and sees files as they are then."""
-    command = [sys.executable, "-m", "harness", "run", "--config", config]
+def begin(place: Path) -> subprocess.Popen[str]:
+    """A night as a process of its own, which can be killed."""
+    command = [sys.executable, "-m", "harness", *SLOW_NIGHT]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen(command, cwd=place, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
-def night(place: Path) -> tuple[int, str, str]:
-    process = begin(place, "nightly.toml")
-    out, err = process.communicate(timeout=120)
-    return process.returncode, out, err
+def night(harness: Callable[..., Any]) -> Any:
+    """A night in this process, which sees the files of retrievers as they are then."""
+    for name in [name for name in sys.modules if name.startswith(PLUGIN_MODULE)]:
+        del sys.modules[name]
+    return harness("run", "--config", "nightly.toml")
 
 
 def summary(place: Path) -> dict[str, Any]:
@@ -152,10 +155,12 @@ def values(folder: Path, metric: str) -> np.ndarray:
     return mine.sort_values("query")[metric].to_numpy()
 
 
-def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(place: Path) -> None:
-    status, out, _ = night(place)
-    assert status == 1
-    assert "the first time, nothing to compare with: bm25 on sample" in out
+def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    told = night(harness)
+    assert told.status == 1
+    assert "the first time, nothing to compare with: bm25 on sample" in told.out
     first = summary(place)
     folder = place / "runs" / of(first, "sample", "mine.py:Mine")["run"]
     before = {metric: values(folder, metric) for metric in ("recall@10", "mrr@10")}
@@ -163,8 +168,8 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(place: 
     (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
     files = place / "files" / "documents.jsonl"
     files.write_text(files.read_text().replace("number3", "number3 again"))
-    status, out, err = night(place)
-    assert status == 1
+    told = night(harness)
+    assert told.status == 1
     found = summary(place)
     assert (found["complete"], found["night"] > first["night"]) == (True, True)
 
@@ -198,8 +203,8 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(place: 
     text = (place / "runs" / "summary.md").read_text()
     for said in ("3 of 5 runs ok; 2 failed", "not comparable: bm25 on labelled", "**fell**"):
         assert said in text
-    assert "summary in runs/summary.md, history in runs/history.jsonl" in err
-    assert "files.mine.py" in out
+    assert "summary in runs/summary.md, history in runs/history.jsonl" in told.err
+    assert "files.mine.py" in told.out
 
 
 def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(
@@ -231,9 +236,9 @@ def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(
 def test_what_was_compared_can_be_looked_at(
     place: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    harness("run", "--config", "nightly.toml")
+    night(harness)
     (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
-    night(place)
+    night(harness)
     text = (place / "runs" / "summary.md").read_text()
     (command,) = re.findall(r"harness (compare before/.* last/.* --over queries --queries 3)", text)
     monkeypatch.chdir(place / "runs")
@@ -242,7 +247,7 @@ def test_what_was_compared_can_be_looked_at(
     assert "files.mine.py" in told.out
     assert "evidence" in told.out
     change = of(summary(place), "sample", "mine.py:Mine")["metrics"]["all"]["recall@10"]["change"]
-    assert f"{-change['difference']:+.4f}" in told.out
+    assert f"{change['difference']:+.4f}" in told.out
 
 
 def wait_until_it_hangs(place: Path, process: subprocess.Popen[str]) -> None:
@@ -277,10 +282,10 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
     found = summary(place)
     assert (found["complete"], len(history(place))) == (True, 7)
     for system in ("bm25", "slow.py:Slow", "recency"):
-        change = of(found, "sample", system)["change"]
+        change = of(found, "labelled", system)["change"]
         assert (change["state"], change["since"]) == (
             "unchanged",
-            of(first, "sample", system)["at"],
+            of(first, "labelled", system)["at"],
         )
 
 
@@ -425,10 +430,10 @@ def test_a_damaged_last_time_is_said_and_mends_itself(
 ) -> None:
     for _ in range(2):
         harness(*SLOW_NIGHT)
-    (last,) = (place / "runs" / "last").glob("sample-bm25*")
+    (last,) = (place / "runs" / "last").glob("labelled-bm25*")
     (last / "scores.parquet").write_bytes(b"PAR1")
     assert harness(*SLOW_NIGHT).status == 0
-    change = of(summary(place), "sample", "bm25")["change"]
+    change = of(summary(place), "labelled", "bm25")["change"]
     assert (change["state"], "cannot be read" in change["reasons"][0]) == ("not comparable", True)
     harness(*SLOW_NIGHT)
-    assert of(summary(place), "sample", "bm25")["change"]["state"] == "unchanged"
+    assert of(summary(place), "labelled", "bm25")["change"]["state"] == "unchanged"

@@ -15,6 +15,8 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.dataset.reader import Dataset
+
 SAMPLE = ("run", "--dataset", "sample")
 BM25 = (*SAMPLE, "--retriever", "bm25")
 
@@ -68,7 +70,7 @@ def test_json_is_one_object_and_quiet_is_silence(harness: Callable[..., Any]) ->
 
 
 def test_failed_queries_are_counted_and_the_status_says_so(
-    harness: Callable[..., Any], tmp_path: Path
+    harness: Callable[..., Any], sample: Dataset, with_evidence: int, tmp_path: Path
 ) -> None:
     (tmp_path / "partly.py").write_text(PARTLY)
     said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--k", 10)
@@ -78,14 +80,14 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     assert f"queries failed and are in no mean; see results/{folder}/errors.jsonl" in said.err
     failed = len((tmp_path / "results" / folder / "errors.jsonl").read_text().splitlines())
     assert 0 < failed < 20
-    assert f"80 queries, {failed} failed" in said.out
+    assert f"{sample.n_queries} queries, {failed} failed" in said.out
     # The numbers are over what was answered.
     everything = next(line for line in said.out.splitlines() if line.startswith("all "))
-    assert int(everything.split()[1]) < 65
+    assert int(everything.split()[1]) < with_evidence
 
 
 def test_strict_and_a_retriever_that_never_answers_end_with_status_1(
-    harness: Callable[..., Any], tmp_path: Path
+    harness: Callable[..., Any], sample: Dataset, tmp_path: Path
 ) -> None:
     (tmp_path / "partly.py").write_text(PARTLY)
     said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--strict")
@@ -94,7 +96,8 @@ def test_strict_and_a_retriever_that_never_answers_end_with_status_1(
     assert "partly.py" in said.err  # whose fault it is
     said = harness(*SAMPLE, "--retriever", "partly.py:Never")
     assert said.status == 1
-    assert said.err.startswith("harness: every one of the 80 queries failed, first with RuntimeErr")
+    every = f"harness: every one of the {sample.n_queries} queries failed, first with RuntimeErr"
+    assert said.err.startswith(every)
     assert said.err.count("\n") == 1
     assert [name for name in _folders(tmp_path / "results") if name[0] != "."] == []
     assert said.out == ""
@@ -181,13 +184,13 @@ def test_an_out_folder_that_cannot_be_is_one_line(
 
 @pytest.mark.parametrize(
     ("limit", "kept"),
-    [(100, []), (12_000, []), (300_000, ["queries.parquet", "rankings.parquet", "rankings.trec"])],
+    [(100, []), (12_000, []), (600_000, ["queries.parquet", "rankings.parquet", "rankings.trec"])],
 )
 def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
     cache: Path, harness: Callable[..., Any], tmp_path: Path, limit: int, kept: list[str]
 ) -> None:
     """No file may grow beyond the limit: too small for the plan, the rankings, the scores."""
-    assert harness(*BM25, "--quiet", "--out", "elsewhere").status == 0  # prepared beforehand
+    assert harness("datasets", "prepare", "sample", "--quiet").status == 0
 
     def full() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -222,20 +225,19 @@ def test_python_m_harness_is_the_harness_command(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("more", "bar"), [([], True), (["--quiet"], False), (["--json"], False)])
 def test_a_progress_bar_is_for_terminals_and_not_when_quiet(
-    cache: Path, tmp_path: Path, more: list[str], bar: bool
+    harness: Callable[..., Any],
+    sample: Dataset,
+    monkeypatch: pytest.MonkeyPatch,
+    more: list[str],
+    bar: bool,
 ) -> None:
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 100))
-    subprocess.run(
-        [sys.executable, "-m", "harness", *SAMPLE, "--retriever", "recency", "--k", "1", *more],
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-        cwd=tmp_path,
-        env=os.environ | {"HARNESS_HOME": str(cache)},
-        check=True,
-    )
+    with monkeypatch.context() as patch, os.fdopen(os.dup(theirs), "w") as terminal:
+        patch.setattr(sys, "stderr", terminal)
+        assert harness(*SAMPLE, "--retriever", "recency", "--k", "1", *more).status == 0
     os.write(theirs, b"the end")
     shown = b""
     while not shown.endswith(b"the end"):
         shown += os.read(ours, 1 << 16)
-    assert (b"80/80" in shown) is bar
+    assert (b"%d/%d" % (sample.n_queries, sample.n_queries) in shown) is bar

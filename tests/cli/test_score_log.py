@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from harness import open_dataset, run, score_run
+from harness import run, score_run
 from harness.dataset.reader import Dataset
 from harness.rankings.rankings import read_rankings
 from harness.retrievers.registry import RetrieverSpec
@@ -18,11 +18,6 @@ from harness.runs.folder.run_folder import RunFolder
 
 Harness = Callable[..., Any]
 Line = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def sample(cache: Path) -> Dataset:
-    return open_dataset("sample")
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +69,9 @@ def cells(found: Any) -> Any:
 
 
 def test_a_log_of_everything_scores_as_the_run_does(
-    harness: Harness, recalls: list[Line], own: Path, tmp_path: Path
+    harness: Harness, sample: Dataset, recalls: list[Line], own: Path, tmp_path: Path
 ) -> None:
+    n = sample.n_queries
     by_id = write(tmp_path / "by_id.jsonl", [{**r, "query": None} for r in recalls])
     by_text = [{k: v for k, v in r.items() if k != "query_id"} for r in recalls]
     for line in by_text:
@@ -86,11 +82,11 @@ def test_a_log_of_everything_scores_as_the_run_does(
         found = scores(harness("score", path, "--log", "--dataset", "sample", "--json"))
         assert cells(found) == whole
         joined = found["run"]["retriever"]["rankings_from"]["joined"]
-        assert joined[way] == 80
-        assert found["run"]["queries"] == {"asked": 80, "answered": 80, "failed": 0, "abstained": 0}
+        assert joined[way] == n
+        assert found["run"]["queries"] == {"asked": n, "answered": n, "failed": 0, "abstained": 0}
         assert found["run"]["measured"]["search_ms"]["p50"] > 0
     said = harness("score", by_id, "--log", "--dataset", "sample", "--name", "served", "--k", 100)
-    assert "80 of 80 labelled queries were asked (100.0%)" in said.out
+    assert f"{n} of {n} labelled queries were asked (100.0%)" in said.out
     assert "time              search p50" in said.out
     compared = harness("compare", next(Path("results").glob("*served*")), own)
     assert compared.status == 0, compared.err
@@ -98,8 +94,13 @@ def test_a_log_of_everything_scores_as_the_run_does(
 
 
 def test_scores_are_over_the_queries_that_were_asked(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness,
+    sample: Dataset,
+    with_evidence: int,
+    recalls: list[Line],
+    tmp_path: Path,
 ) -> None:
+    every = sample.n_queries
     asked = recalls[:20]
     path = write(tmp_path / "some.jsonl", asked)
     command = ("score", path, "--log", "--dataset", "sample")
@@ -107,13 +108,14 @@ def test_scores_are_over_the_queries_that_were_asked(
     n = some["scores"]["protocols"][0]["slices"]["all"]["n"]
     assert n <= 20
     said = harness(*command)
-    assert "20 queries of 80" in said.out
-    assert "20 of 80 labelled queries were asked (25.0%); scores are over those" in said.out
+    assert f"20 queries of {every}" in said.out
+    share = f"20 of {every} labelled queries were asked ({20 / every:.1%})"
+    assert f"{share}; scores are over those" in said.out
     zero = scores(harness(*command, "--missing", "zero", "--json"))
-    assert zero["scores"]["protocols"][0]["slices"]["all"]["n"] == 65  # all with evidence
+    assert zero["scores"]["protocols"][0]["slices"]["all"]["n"] == with_evidence
     total = some["scores"]["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] * n
     value = zero["scores"]["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"]
-    assert value == pytest.approx(total / 65)
+    assert value == pytest.approx(total / with_evidence)
 
 
 def test_of_repeats_the_latest_by_time_counts(
@@ -159,12 +161,12 @@ def test_what_does_not_join_is_counted_not_scored(
 
 
 def test_failed_recalls_are_left_out_and_counted(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, sample: Dataset, recalls: list[Line], tmp_path: Path
 ) -> None:
     failed = {"query_id": recalls[0]["query_id"], "error": "timeout"}
     path = write(tmp_path / "log.jsonl", [failed, *recalls[1:]])
     said = harness("score", path, "--log", "--dataset", "sample")
-    assert "80 queries, 1 failed" in said.out
+    assert f"{sample.n_queries} queries, 1 failed" in said.out
 
 
 def test_ids_of_something_else_are_refused(
@@ -208,14 +210,15 @@ def test_texts_without_ids_are_resolved_as_hits(
 
 
 def test_clicks_are_told_with_what_they_cannot_tell(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, sample: Dataset, recalls: list[Line], tmp_path: Path
 ) -> None:
     lines: list[Line] = [{**r, "request_id": f"r{i}", "clicked": []} for i, r in enumerate(recalls)]
     second = recalls[0]["results"][1]["id"]
     lines.append({"request_id": "r0", "clicked": [second, "never shown"], "rating": 1})
     lines.append({"request_id": "gone", "clicked": ["x"]})
     said = harness("score", write(tmp_path / "a.jsonl", lines), "--log", "--dataset", "sample")
-    assert "recalls with a click 0.013 (n 80)" in said.out
+    n = sample.n_queries
+    assert f"recalls with a click {1 / n:.3f} (n {n})" in said.out
     assert "reciprocal rank of the first click 0.500 (n 1)" in said.out
     assert "there is no recall in clicks" in said.out
     (folder,) = Path("results").iterdir()

@@ -10,6 +10,7 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 
+from harness.dataset.reader import Dataset
 from harness.files import read_json
 from harness.verdicts.board.entries import read_entry
 
@@ -46,7 +47,7 @@ def scored(harness: Harness, weights: None) -> Callable[..., Path]:
 
 
 def test_beside_the_ids_with_chance_correlation_and_a_warning(
-    harness: Harness, scored: Callable[..., Path]
+    harness: Harness, scored: Callable[..., Path], sample: Dataset
 ) -> None:
     folder = scored("--retriever", "bm25", "--k", 10)
     before = read_json(folder / "scores.json")
@@ -69,7 +70,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert beside["pearson"]["over"] == "haystacks"
     assert "lookup" in found["slices"]
     rows = pq.read_table(folder / "semantic.parquet")
-    assert rows.num_rows == 80
+    assert rows.num_rows == sample.n_queries
     values = [v for v in rows["semantic_recall@10"].to_pylist() if v is not None]
     assert sum(values) / len(values) == pytest.approx(cell["value"])
     explained = harness("explain", cell["signature"])
@@ -106,7 +107,7 @@ def test_texts_of_a_memory_are_compared_whether_or_not_they_were_resolved(
     harness: Harness, scored: Callable[..., Path], tmp_path: Path
 ) -> None:
     (tmp_path / "mine.py").write_text(MEMORY)
-    folder = scored("--retriever", "mine.py:Facts", "--k", 10)
+    folder = scored("--retriever", "mine.py:Facts", "--k", 10, "--limit", 20)
     said = harness("score", folder, "--semantic", "--json")
     assert said.status == 0
     found = orjson.loads(said.out)["scores"]["semantic"]

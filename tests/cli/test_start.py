@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from harness.cli import parser
 
 HEAVY = ("numpy", "pyarrow", "pandas", "torch", "datasets", "ir_datasets", "scipy", "beir")
 
@@ -57,6 +60,17 @@ def test_every_command_has_help(harness: Callable[..., Any], verb: str) -> None:
     said = harness(verb, "--help")
     assert (said.status, said.err) == (0, "")
     assert said.out.startswith(f"usage: harness {verb}")
+
+
+def test_a_command_is_parsed_alone_as_it_is_among_all() -> None:
+    def below(top: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+        (found,) = (a.choices for a in top._actions if a.choices)
+        return dict(found)  # type: ignore[arg-type]
+
+    for name, one in below(parser()).items():
+        alone = below(parser(name))
+        assert list(alone) == [name]
+        assert alone[name].format_help() == one.format_help()
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_dataset_stays_open_and_can_be_opened_while_another_process_makes_it_a
     builds: Callable[[], int],
 ) -> None:
     before = open_dataset("tiny")
-    code = "import tiny\nfor _ in range(20): tiny.open_dataset('tiny', rebuild=True)\n"
+    code = "import tiny\nfor _ in range(8): tiny.open_dataset('tiny', rebuild=True)\n"
     other = subprocess.Popen([sys.executable, "-c", code], cwd=Path(tiny.__file__).parent)
     opened = 0
     while other.poll() is None:

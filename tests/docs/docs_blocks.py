@@ -52,9 +52,13 @@ class PageFormError(AssertionError):
     """A page breaks a rule of how pages are written."""
 
 
-def read(path: Path) -> Page:
-    """The page's blocks. Raises PageFormError for an unknown mark and a fence left open."""
-    lines = _SNIPPET.sub(_file, path.read_text("utf-8")).split("\n")
+def read(path: Path, *, included: bool = True) -> Page:
+    """The page's blocks, `included` files in place of their names.
+
+    Raises PageFormError for an unknown mark and a fence left open.
+    """
+    text = path.read_text("utf-8")
+    lines = (_SNIPPET.sub(_file, text) if included else text).split("\n")
     page = Page(path, [], [""] * len(lines), ())
     marks: dict[str, str] = {}
     at = 0

@@ -60,8 +60,8 @@ def check_output(block: Block, output: str | None) -> None:
     `output` None: nothing was run before it, and the block is an illustration.
     """
     if kept := block.marks.get("output in"):
-        held = set(_lines((ROOT / kept).read_text("utf-8")))
-        for line in _lines(block.code):
+        held = set(printed_lines((ROOT / kept).read_text("utf-8")))
+        for line in printed_lines(block.code):
             if line != "..." and line not in held:
                 raise PageError(f"{block}: not in {kept}: {line}")
     elif output is UNKNOWN:
@@ -75,20 +75,22 @@ def compare(block: Block, output: str) -> None:
 
     A line `...` stands for any lines, `...` within a line for any characters.
     """
-    expected, found = _lines(block.code), _lines(output)
+    expected, found = printed_lines(block.code), printed_lines(output)
     pattern = "".join(
-        "(?:.*\n)*?" if line.strip() == "..." else _line_pattern(line) + "\n" for line in expected
+        "(?:.*\n)*?" if line.strip() == "..." else line_pattern(line) + "\n" for line in expected
     )
     if not re.fullmatch(pattern, "".join(f"{line}\n" for line in found)):
         shown = difflib.unified_diff(expected, found, "the page", "printed", lineterm="", n=30)
         raise PageError(f"{block}: is not what was printed\n" + "\n".join(shown))
 
 
-def _line_pattern(line: str) -> str:
+def line_pattern(line: str) -> str:
+    """A line of a block as a pattern of what may be printed."""
     return re.escape(line).replace(r"\.\.\.", ".*?")
 
 
-def _lines(text: str) -> list[str]:
+def printed_lines(text: str) -> list[str]:
+    """The lines of an output that count: without trailing blanks, and empty ones at both ends."""
     lines = [line.rstrip() for line in text.replace("\r", "\n").split("\n")]
     while lines and not lines[0]:
         del lines[0]

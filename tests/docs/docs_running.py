@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +62,11 @@ class PageRun:
         for lock in self._locks.values():
             lock.release()
 
-    def run(self) -> None:
-        """Every block. Raises PageError for the first that does not do what the page says."""
+    def run(self, check: Callable[[Block, str | None], None] = check_output) -> None:
+        """Every block. Raises PageError for the first that does not do what the page says.
+
+        `check` is given each block of output, and what was printed.
+        """
         self._prepare()
         output: str | None = None
         for block in self.page.blocks:
@@ -71,7 +75,7 @@ class PageRun:
                 check_unrun(block)
                 output = UNKNOWN
             elif block.language == "text" and not block.file and "not output" not in block.marks:
-                check_output(block, output)
+                check(block, output)
                 output = None
             elif block.file:
                 self._write(block)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import docs_warm
 import pyarrow as pa
 import pytest
 from docs_blocks import ROOT
@@ -15,6 +16,7 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
+from harness.retrievers.registry import PLUGIN_MODULE
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
 
@@ -68,12 +70,15 @@ retriever = "mine.py:bad"
 """
 
 
-def _harness(folder: Path, *arguments: str, status: int = 0, typed: str = "") -> None:
-    command = [docs_warm.harness(), *arguments]
-    done = subprocess.run(
-        command, cwd=folder, input=typed, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == status, done.stderr
+@pytest.fixture
+def command(harness: Callable[..., Any]) -> Callable[..., None]:
+    """Runs one that ends with that status."""
+
+    def call(*arguments: str, status: int = 0) -> None:
+        told = harness(*arguments)
+        assert told.status == status, told.err
+
+    return call
 
 
 def _lines(file: Path) -> list[dict[str, Any]]:
@@ -92,14 +97,14 @@ def test_prepared_datasets_have_the_columns_and_keys_of_the_page() -> None:
 
 @pytest.mark.usefixtures("home")
 def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
-    tmp_path: Path,
+    tmp_path: Path, command: Callable[..., None]
 ) -> None:
     source, page = tmp_path / "mine", FORMATS / "labelled-data.md"
     source.mkdir()
     for role, records in _ALL_FIELDS.items():
         (source / f"{role}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     export = ("datasets", "export", "labelled", "--source", "mine", "--format", "jsonl")
-    _harness(tmp_path, *export, "--out", "out")
+    command(*export, "--out", "out")
     # A query's split chooses what is read, and is not kept.
     not_written = {"documents": set(), "queries": {"split"}, "judgements": set()}
     for role in _ALL_FIELDS:
@@ -108,16 +113,17 @@ def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
 
 
 @pytest.mark.usefixtures("home")
-def test_nightly_lists_write_the_keys_of_the_page(tmp_path: Path) -> None:
+def test_nightly_lists_write_the_keys_of_the_page(
+    tmp_path: Path, command: Callable[..., None]
+) -> None:
     page = FORMATS / "nightly.md"
-    (tmp_path / "list.toml").write_text(_LIST)
-    (tmp_path / "mine.py").write_text(_MINE)
-    (tmp_path / "list.toml").write_text(_LIST.replace("k = 5", "k = 6"))
-    _harness(tmp_path, "run", "--config", "list.toml", "--quiet", status=1)
-    (tmp_path / "list.toml").write_text(_LIST)
-    _harness(tmp_path, "run", "--config", "list.toml", "--quiet", status=1)
-    (tmp_path / "mine.py").write_text(_MINE.replace("[:k]", "[-k:]"))
-    _harness(tmp_path, "run", "--config", "list.toml", "--quiet", status=1)
+    mine = tmp_path / "mine.py"
+    for code, k in ((_MINE, 6), (_MINE, 5), (_MINE.replace("[:k]", "[-k:]"), 5)):
+        mine.write_text(code)
+        (tmp_path / "list.toml").write_text(_LIST.replace("k = 5", f"k = {k}"))
+        for name in [name for name in sys.modules if name.startswith(PLUGIN_MODULE)]:
+            del sys.modules[name]  # another night is another process
+        command("run", "--config", "list.toml", "--quiet", status=1)
     history = [path[1:] for path in paths(_lines(tmp_path / "nightly" / "history.jsonl"))]
     assert differences(documented(page, "history.jsonl"), history) == set()
     summary = paths(load(tmp_path / "nightly" / "summary.json"))
@@ -125,13 +131,16 @@ def test_nightly_lists_write_the_keys_of_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("home")
-def test_labelling_projects_have_the_keys_of_the_page(tmp_path: Path) -> None:
+def test_labelling_projects_have_the_keys_of_the_page(
+    tmp_path: Path, command: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = FORMATS / "label-folder.md"
     (tmp_path / "documents.jsonl").write_text('{"id": "d1", "text": "Ada moved to Lisbon"}\n')
     (tmp_path / "queries.txt").write_text("where did Ada move?\n")
     judge = ("label", "start", "documents.jsonl", "queries.txt", "--retriever", "bm25")
-    _harness(tmp_path, *judge, "--terminal", typed="2")
-    _harness(tmp_path, "label", "export", "labels")
+    monkeypatch.setattr("sys.stdin", io.StringIO("2"))
+    command(*judge, "--terminal")
+    command("label", "export", "labels")
     folder = tmp_path / "labels"
     settings = documented(page, "label.json")
     assert differences(settings, paths(load(folder / "label.json"))) == set()

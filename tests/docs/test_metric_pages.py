@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-import docs_warm
 import pytest
 from docs_blocks import ROOT
 from docs_tables import documented
@@ -51,7 +51,9 @@ def test_every_other_metric_of_the_page_is_one_that_signatures_have() -> None:
 
 
 @pytest.mark.usefixtures("home", "weights")
-def test_every_metric_of_a_scored_run_is_on_the_page(tmp_path: Path) -> None:
+def test_every_metric_of_a_scored_run_is_on_the_page(
+    tmp_path: Path, harness: Callable[..., Any]
+) -> None:
     own = tmp_path / "own"
     own.mkdir()
     for name, lines in {
@@ -65,10 +67,10 @@ def test_every_metric_of_a_scored_run_is_on_the_page(tmp_path: Path) -> None:
         (own / f"{name}.jsonl").write_text(lines)
     source = ("--source", "own")
     run = ("run", "--dataset", "labelled", *source, "--retriever", "bm25", "--quiet")
-    subprocess.run([docs_warm.harness(), *run], cwd=tmp_path, check=True)
+    assert harness(*run).status == 0
     (folder,) = (path for path in (tmp_path / "results").iterdir())
     again = ("score", str(folder), *source, "--answers", "--semantic", "--quiet")
-    subprocess.run([docs_warm.harness(), *again], cwd=tmp_path, check=True)
+    assert harness(*again).status == 0
     known = {
         name for heading in ("Of documents", *OF_TEXTS) for name in documented(METRICS, heading)
     }

@@ -10,8 +10,9 @@ from docs_blocks import PAGES, ROOT, read
 from docs_checks import PageError
 from docs_running import PageRun
 
-ALSO = (ROOT / "README.md",)
-"""Pages outside docs/ that are held to the same."""
+README = ROOT / "README.md"
+DAILY = (README, ROOT / "docs" / "tutorials" / "first-number.md")
+"""What a newcomer reads first is run with all tests; the other pages take minutes: -m docs."""
 
 
 @pytest.mark.parametrize(
@@ -20,9 +21,9 @@ ALSO = (ROOT / "README.md",)
         pytest.param(
             path,
             id=str(path.relative_to(ROOT)),
-            marks=[pytest.mark.docs] if path.parent.name == "how-to" else [],
+            marks=[] if path in DAILY else [pytest.mark.docs],
         )
-        for path in (*PAGES, *ALSO)
+        for path in (*PAGES, README)
         if read(path).blocks
     ],
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import docs_warm
 import pyarrow.parquet as pq
 import pytest
 from docs_blocks import ROOT
@@ -48,45 +49,45 @@ _OWN = {
 }
 
 
-def _run(folder: Path, *command: str, status: int = 0) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
-    assert done.returncode == status, done.stderr
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
 
 
-def _harness(folder: Path, *arguments: str, status: int = 0) -> None:
-    _run(folder, str(docs_warm.harness()), *arguments, "--quiet", status=status)
-
-
+@pytest.mark.docs
 @pytest.mark.usefixtures("home", "weights")
 def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TQDM_DISABLE", "1")
     work = tmp_path / "work"
     work.mkdir()
+    monkeypatch.chdir(work)
+
+    def command(*arguments: str, status: int = 0) -> None:
+        told = harness(*arguments, "--quiet")
+        assert told.status == status, told.err
+
     (work / "memory.py").write_text(_MEMORY)
-    _run(work, "git", "init", "-q")
-    _run(work, "git", "add", "memory.py")
+    _run("git", "init", "-q")
+    _run("git", "add", "memory.py")
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    _run(work, "git", *who, "commit", "-qm", "a memory")
+    _run("git", *who, "commit", "-qm", "a memory")
     sample = ("run", "--dataset", "sample", "--limit", "8", "--k", "5")
-    _harness(work, *sample, "--retriever", "memory.py:Memory", "--by", "me", status=1)
+    command(*sample, "--retriever", "memory.py:Memory", "--by", "me", status=1)
     # Few documents, as each of them is embedded.
     (work / "own").mkdir()
     for name, lines in _OWN.items():
         (work / "own" / f"{name}.jsonl").write_text(lines)
-    _harness(work, "run", "--dataset", "labelled", "--source", "own", "--retriever", "bm25")
+    command("run", "--dataset", "labelled", "--source", "own", "--retriever", "bm25")
     own = next((work / "results").glob("labelled-*"))
-    _harness(work, "score", str(own), "--source", "own", "--answers", "--semantic")
+    command("score", str(own), "--source", "own", "--answers", "--semantic")
     rankings = str(own / "rankings.trec")
-    _harness(
-        work, "score", rankings, "--dataset", "labelled", "--source", "own", "--name", "theirs"
-    )
+    command("score", rankings, "--dataset", "labelled", "--source", "own", "--name", "theirs")
     (work / "logs").mkdir()
     for name in ("a.jsonl", "b.jsonl"):
         program = (sys.executable, str(ROOT / "examples" / "log_recalls.py"))
-        _run(work, *program, f"logs/{name}", "--asked", "30")
-    _harness(work, "score", "logs", "--log", "--dataset", "sample", "--name", "log")
+        _run(*program, f"logs/{name}", "--asked", "30")
+    command("score", "logs", "--log", "--dataset", "sample", "--name", "log")
 
     folders = list((work / "results").iterdir())
     wrong = _files(folders)

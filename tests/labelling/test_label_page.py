@@ -29,7 +29,7 @@ Page = Any
 def served(session: Annotating | Resolving) -> Iterator[int]:
     """A server of the session in this process; its port."""
     with server(session, 0) as serving:
-        thread = Thread(target=serving.serve_forever, daemon=True)
+        thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield serving.server_port
         serving.shutdown()

@@ -94,7 +94,10 @@ def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, resul
             assert row.locator(f"svg line.{part}").count() == 1
         foot = page.locator("#table tfoot").inner_text()
         assert f"{mine['chance']:.3f}" in foot
-        assert "rough: only 3 clusters" in page.locator("#said").inner_text()
+        said = page.locator("#said").inner_text()
+        assert "rough: only 12 clusters" in said
+        assert "hold the true rank of every system at once" in said
+        assert mine.get("rank_note", "") in said
 
 
 @pytest.mark.browser
@@ -116,13 +119,14 @@ def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
     bm25 = next(e for e in boards["boards"][1]["entries"] if e["system"] == "bm25")
     first = bm25["protocols"][0]["slices"]["all"]["recall@10"]
     del first["rank"]
+    first["rank_note"] = "lacks 5 of the queries that others were measured on"
     first["n"], bm25["queries"]["failed"] = 60, 5
     (tmp_path / "leaderboard.html").write_bytes(board_page(boards))
     with opened(tmp_path / "leaderboard.html") as page:
         choose(page, "Granularity", "turn")
         assert systems(page)[-1] == "bm25"
         words = page.locator("#table tbody tr", has_text="bm25").inner_text()
-        assert "60 queries only" in words
+        assert "lacks 5 of the queries that others were measured on" in words
         assert "5 failed" in words
         assert page.locator("#table tbody tr", has_text="bm25").locator(".rank").count() == 1
 

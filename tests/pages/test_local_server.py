@@ -24,7 +24,7 @@ def echo(request: Request) -> Answer | None:
 @pytest.fixture
 def port() -> Iterator[int]:
     with server(echo, 0, most_bytes=100) as serving:
-        thread = Thread(target=serving.serve_forever, daemon=True)
+        thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield serving.server_port
         serving.shutdown()

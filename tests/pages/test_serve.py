@@ -30,7 +30,7 @@ def results(bm25: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def port(results: Path) -> Iterator[int]:
     with server(results, 0) as serving:
-        thread = Thread(target=serving.serve_forever, daemon=True)
+        thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield serving.server_port
         serving.shutdown()
@@ -161,7 +161,7 @@ def test_a_folder_without_runs_waits_for_the_first(tmp_path: Path, bm25: Path) -
     from chromium import opened
 
     with server(tmp_path, 0) as serving:
-        Thread(target=serving.serve_forever, daemon=True).start()
+        Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()
         with opened(f"http://127.0.0.1:{serving.server_port}/") as page:
             assert "No scored run" in page.locator("#lede").inner_text()
             shutil.copytree(bm25, tmp_path / bm25.name)

@@ -16,7 +16,7 @@ from harness.pages.server import server
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     with server(tmp_path, 0) as serving:
-        thread = Thread(target=serving.serve_forever, daemon=True)
+        thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield serving.server_port
         serving.shutdown()

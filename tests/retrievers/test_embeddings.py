@@ -5,10 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -69,7 +69,9 @@ def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
     assert embedded(log) == before + TEXTS[done:]
 
 
-def test_a_damaged_file_is_said_in_one_line_and_cleared(tmp_path: Path) -> None:
+def test_a_damaged_file_is_said_in_one_line_and_cleared(
+    tmp_path: Path, harness: Callable[..., Any]
+) -> None:
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
     path = kept()[0].path
@@ -79,29 +81,31 @@ def test_a_damaged_file_is_said_in_one_line_and_cleared(tmp_path: Path) -> None:
     assert str(path) in str(caught.value)
     assert "harness cache clear" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert _harness("cache", "list", "--json")[0]["revision"] == "damaged"
-    _harness("cache", "clear", "--json")
+    assert _json(harness("cache", "list", "--json"))[0]["revision"] == "damaged"
+    _json(harness("cache", "clear", "--json"))
     Embedder(Counting(log))(TEXTS)
     assert len(embedded(log)) == 2 * len(TEXTS)
 
 
-def test_the_command_lists_and_clears_one_model_or_all(tmp_path: Path) -> None:
+def test_the_command_lists_and_clears_one_model_or_all(
+    tmp_path: Path, harness: Callable[..., Any]
+) -> None:
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
     Store("another/model", "abc").create(2)
     Store("another/model", "abc").add([b"k"], Embedder(Counting(log))(["x"])[:, :2])
-    listed = _harness("cache", "list", "--json")
+    listed = _json(harness("cache", "list", "--json"))
     assert [(one["model"], one["vectors"], one["dimension"]) for one in listed] == [
         ("another/model", 1, 2),
         ("counting", len(TEXTS) + 1, 4),
     ]
     assert all(one["bytes"] == Path(one["path"]).stat().st_size for one in listed)
-    _harness("cache", "clear", "--model", "counting", "--json")
-    assert [one["model"] for one in _harness("cache", "--json")] == ["another/model"]
+    _json(harness("cache", "clear", "--model", "counting", "--json"))
+    assert [one["model"] for one in _json(harness("cache", "--json"))] == ["another/model"]
     Embedder(Counting(log))(TEXTS[:3])
     assert embedded(log)[-3:] == TEXTS[:3]
-    _harness("cache", "clear", "--json")
-    assert _harness("cache", "--json") == []
+    _json(harness("cache", "clear", "--json"))
+    assert _json(harness("cache", "--json")) == []
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(home: Path, tmp_path: Path) -> None:
@@ -111,9 +115,7 @@ def test_a_folder_that_cannot_be_written_is_said_in_one_line(home: Path, tmp_pat
     assert "\n" not in str(caught.value)
 
 
-def _harness(*arguments: str) -> list[dict[str, object]]:
-    command = [sys.executable, "-m", "harness", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, object]] = orjson.loads(done.stdout)
+def _json(said: Any) -> list[dict[str, object]]:
+    assert said.status == 0, said.err
+    found: list[dict[str, object]] = orjson.loads(said.out)
     return found

@@ -59,7 +59,7 @@ def serving(answer: Callable[[Message], Reply]) -> Iterator[tuple[str, list[Mess
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}", told

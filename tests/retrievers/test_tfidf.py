@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from notes import ask, corpus, scores
 
 from harness.retrievers.tfidf import TfIdf
+from harness.retrievers.words import Words
 
 NOTES = [
     "the green boat left the harbour",
@@ -29,6 +31,23 @@ def test_scores_are_scikit_learns(sublinear: bool, question: str) -> None:
     retriever.index(corpus(NOTES))
     expected = EXPECTED[sublinear, question]
     assert scores(retriever, question, 4) == pytest.approx(expected, abs=1e-11)
+
+
+def test_scores_are_the_same_to_the_last_bit_whatever_was_read_before() -> None:
+    """Sums in the order in which some other corpus had its words broke near ties otherwise."""
+    words = [f"word{i}" for i in range(60)]
+    chance = np.random.default_rng(0)
+    notes = [" ".join(chance.choice(words, 30)) for _ in range(40)]
+    question = " ".join(chance.choice(words, 12))
+    fresh, used = TfIdf(), TfIdf()
+    used.index(corpus([" ".join(reversed(words))]))
+    for retriever in (fresh, used):
+        retriever.index(corpus(notes))
+    assert scores(fresh, question, 40) == scores(used, question, 40)
+
+
+def test_words_are_numbered_as_they_come_and_not_by_their_hashes() -> None:
+    assert Words("none", "none").terms("so many words so many").tolist() == [0, 1, 2, 0, 1]
 
 
 def test_stems_and_stop_words_are_those_of_bm25() -> None:

@@ -21,7 +21,7 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
-from harness.retrievers.contract import Question, Retriever
+from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.okapi import Okapi
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
@@ -248,6 +248,89 @@ def test_the_oracle_reaches_the_ceiling_of_every_metric(
     for metric, one in cells.items():
         if not metric.startswith("precision"):  # over k; the oracle returns the gold and no more
             assert one["value"] == pytest.approx(one["ceiling"], abs=1e-12), metric
+
+
+PEEPS = """
+from harness.retrievers.baselines import Oracle
+
+
+class Asks:
+    sees_answer_key = True
+
+    def index(self, corpus):
+        pass
+
+    def reveal(self, gold):
+        self.gold = gold
+
+    def search(self, queries, k):
+        return [gold[:k] for gold in self.gold]
+
+
+class Later(Asks):
+    sees_answer_key = False
+    gold = ()
+
+    def index(self, corpus):
+        self.sees_answer_key = True
+
+    def search(self, queries, k):
+        assert not self.gold, "it was shown the key"
+        return [[0] for _ in queries]
+
+
+class Heir(Oracle):
+    pass
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_no_plugin_is_handed_the_key_or_passes_for_the_oracle(
+    sample: Dataset, tmp_path: Path, workers: int
+) -> None:
+    plugin = tmp_path / "peeps.py"
+    plugin.write_text(PEEPS)
+    for name in ("Asks", "Heir"):
+        with pytest.raises(UsageError, match="only the built-in oracle is shown the answer key"):
+            run(sample, f"{plugin}:{name}", Settings(workers=workers), out=tmp_path)
+    folder = run(sample, f"{plugin}:Later", Settings(workers=workers), out=tmp_path)
+    record = RunFolder(folder).record
+    assert record["retriever"]["sees_answer_key"] is False
+    assert record["queries"]["failed"] == 0
+    oracle = run(sample, "oracle", Settings(workers=workers), out=tmp_path)
+    assert RunFolder(oracle).record["retriever"]["sees_answer_key"] is True
+
+
+class NeverReset:
+    """Adds every haystack to what it has, and answers with what it was given first."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def index(self, corpus: Corpus) -> None:
+        self.kept += corpus.handles
+
+    def search(self, queries: Sequence[Question], k: int) -> list[list[str]]:
+        return [self.kept[:k] for _ in queries]
+
+
+def test_a_memory_that_is_never_reset_fails_from_the_second_haystack_on(
+    sample: Dataset, tmp_path: Path
+) -> None:
+    folder = RunFolder(run(sample, NeverReset(), Settings(k=5), out=tmp_path))
+    failed = np.array(folder.queries["failed"].to_pylist())
+    first = sample.query_haystack == sample.query_haystack[np.flatnonzero(~failed)[0]]
+    assert (failed == ~first).all()
+    errors = orjson.loads((folder.path / "errors.jsonl").read_bytes().splitlines()[0])
+    assert "is not a handle of this haystack" in errors["error"]
+
+
+def test_no_handle_stands_in_two_haystacks(sample: Dataset) -> None:
+    views = [View(sample, haystack, 0) for haystack in range(len(sample.haystack_ids))]
+    handles = [handle for view in views for handle in view.corpus.handles]
+    sessions = [{document.session for document in view.corpus} for view in views]
+    assert len(set(handles)) == len(handles)
+    assert not sessions[0] & sessions[1]
 
 
 def test_the_oracle_abstains_where_there_is_no_answer(home: Path, tmp_path: Path) -> None:

@@ -212,6 +212,7 @@ def test_what_nobody_measured_or_said_is_absent(
         "seed": 0,
         "workers": 1,
         "batch_size": 1,
+        "isolated_by": None,
     }
     assert record["retriever"]["name"].endswith("failing.py:Base")
     assert record["retriever"]["version"] is None
@@ -263,8 +264,8 @@ def test_half_a_character_and_an_exit_cost_their_question_only(home: Path, tmp_p
     folder = run(dataset, RetrieverSpec(f"{tmp_path / 'odd.py'}:Cut"), out=tmp_path / "runs")
     score_run(folder, dataset)
     queries = RunFolder(folder).record["queries"]
-    assert queries["asked"] == 80
-    assert 0 < queries["failed"] < 80
+    assert queries["asked"] == dataset.n_queries
+    assert 0 < queries["failed"] < dataset.n_queries
     for name in ("Quits", "Mixed"):
-        with pytest.raises(RunError, match="every one of the 80 queries failed"):
+        with pytest.raises(RunError, match=f"every one of the {dataset.n_queries} queries failed"):
             run(dataset, RetrieverSpec(f"{tmp_path / 'odd.py'}:{name}"), out=tmp_path / "runs")

@@ -84,17 +84,17 @@ def _package(folder: Path, name: str, entry_points: str, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "params", "plugins", "found"),
+    ("name", "params", "plugins", "found", "workers"),
     [
-        ("{}:First", {}, False, "d0"),
-        ("{}:First", {"nth": 2}, False, "d2"),
-        ("{}:First", {"nth": 1, "anything": "else"}, False, "d1"),
-        ("{}:fixed", {"prefix": "d"}, False, "d1"),
-        ("registered-first", {"nth": 3}, True, "d3"),
-        ("registered-function", {}, True, "d1"),
+        ("{}:First", {}, False, "d0", 1),
+        ("{}:First", {"nth": 2}, False, "d2", 1),
+        ("{}:First", {"nth": 1, "anything": "else"}, False, "d1", 1),
+        ("{}:fixed", {"prefix": "d"}, False, "d1", 1),
+        ("registered-first", {"nth": 3}, True, "d3", 1),
+        ("registered-function", {}, True, "d1", 1),
+        ("registered-first", {"nth": 3}, True, "d3", 2),
     ],
 )
-@pytest.mark.parametrize("workers", [1, 2])
 def test_files_and_plug_ins_are_found_with_their_parameters(
     notes: Dataset,
     tmp_path: Path,
@@ -105,8 +105,6 @@ def test_files_and_plug_ins_are_found_with_their_parameters(
     found: str,
     workers: int,
 ) -> None:
-    if workers == 2 and not plugins:
-        return  # the plug-in's way through other processes is enough
     spec = RetrieverSpec(name.format(plugin), params, (plugin,) if plugins else ())
     folder = run(notes, spec, Settings(workers=workers), out=tmp_path)
     assert ranked(folder) == {"q": [found]}

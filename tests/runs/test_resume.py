@@ -218,7 +218,7 @@ class Command:
         return False
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_command_goes_on_and_gives_the_same_bytes(
     notes: Dataset,

@@ -91,15 +91,38 @@ def test_whole_haystacks_stay_in_one_fold_and_kinds_are_dealt_evenly(
     haystack = rng.integers(0, haystacks, n).astype(np.int32)
     without = rng.random(n) < 0.3
     folds = deal(without, haystack, seed)
+    several = len(np.unique(haystack))
     assert folds.min() >= 0
-    assert folds.max() < FOLDS
-    if len(np.unique(haystack)) >= 10:
+    assert folds.max() < (several if 1 < several < 10 else FOLDS)
+    if several > 1:
         assert all(len(np.unique(folds[haystack == h])) == 1 for h in np.unique(haystack))
+        assert several >= 10 or len(np.unique(folds)) == several
     else:
         for kind in (without, ~without):
             counts = np.bincount(folds[kind], minlength=FOLDS)
             assert counts.max() - counts.min() <= 1
     assert (folds == deal(without, haystack, seed)).all()
+
+
+def test_nine_haystacks_with_levels_of_their_own_promise_no_more_than_fresh_ones_keep() -> None:
+    """Haystacks differ in their level of scores, and in how much of them cannot be answered."""
+    rng = np.random.default_rng(3)
+    promised, naive, fresh = [], [], []
+    for _ in range(60):
+        haystack = np.repeat(np.arange(60, dtype=np.int32), 40)
+        level = rng.normal(0, 1, 60)
+        without = rng.random(2400) < (1 / (1 + np.exp(2 * level + 1)))[haystack]
+        confidence = rng.normal(0, 1, 60)[haystack] - 0.3 * without + rng.normal(0, 0.3, 2400)
+        known = haystack < 9
+        scored = (confidence[known], without[known])
+        for found, folds in (
+            (promised, deal(without[known], haystack[known], 0)),
+            (naive, rng.integers(0, FOLDS, known.sum())),
+        ):
+            found.append(precision_recall_f1(cross_validated(*scored, folds), scored[1])["f1"])
+        fresh.append(f1_at(best_threshold(*scored), confidence[~known], without[~known]))
+    assert np.mean(promised) <= np.mean(fresh) + 0.02
+    assert np.mean(naive) > np.mean(fresh) + 0.02
 
 
 def test_questions_with_haystacks_of_their_own_are_dealt_by_kind() -> None:

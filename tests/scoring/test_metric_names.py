@@ -25,6 +25,10 @@ def test_other_tools_names_stand_for_ours() -> None:
     assert [str(m) for m in parse_metrics(" R@5, nDCG@10,P(rel=2)@5,RR,recall@5 ,Success@1")] == [
         *("recall@5", "ndcg@10", "precision(rel=2)@5", "mrr", "hit@1")
     ]
+    trec_eval = "ndcg_cut_10,P_5,recall_1000,map_cut_100,success_1,recip_rank,map,Rprec"
+    assert [str(m) for m in parse_metrics(trec_eval)] == [
+        *("ndcg@10", "precision@5", "recall@1000", "map@100", "hit@1", "mrr", "map", "rprec")
+    ]
     assert set(ALIASES.values()) <= set(FUNCTIONS)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small import one_corpus
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -16,21 +17,20 @@ from harness.scoring.scores import Scores
 from harness.statistics.intervals import mean_intervals
 
 
-@pytest.fixture
-def locomo(home: Path, data: Path) -> Dataset:
-    return open_dataset("locomo", source=data / "locomo" / "locomo10.json", granularity="session")
+def scored(dataset: Dataset, out: Path, retriever: str = "bm25") -> Scores:
+    return score_run(run(dataset, retriever, out=out), dataset, Choices(ks=(1, 5)))
 
 
-def scored(dataset: Dataset, out: Path) -> Scores:
-    return score_run(run(dataset, "bm25", out=out), dataset, Choices(ks=(1, 5)))
+@pytest.fixture(scope="module")
+def locomo(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
+    source = data / "locomo" / "locomo10.json"
+    dataset = open_dataset("locomo", source=source, granularity="session")
+    return scored(dataset, tmp_path_factory.mktemp("locomo"))
 
 
-def test_questions_to_one_conversation_are_one_unit_of_the_interval(
-    locomo: Dataset, tmp_path: Path
-) -> None:
-    scores = scored(locomo, tmp_path)
-    block = scores.summary["protocols"][0]
-    table = scores.per_query
+def test_questions_to_one_conversation_are_one_unit_of_the_interval(locomo: Scores) -> None:
+    block = locomo.summary["protocols"][0]
+    table = locomo.per_query
     mine = np.array(table["protocol"].to_pylist()) == block["protocol"]
     values = np.array(table["recall@5"].to_pylist(), float)[mine]
     haystacks = np.array(table["haystack"].to_pylist())[mine]
@@ -39,14 +39,23 @@ def test_questions_to_one_conversation_are_one_unit_of_the_interval(
         (expected,) = mean_intervals(values[chosen], haystacks[chosen], bounds=(0, 1))
         found = block["slices"][name]["metrics"]["recall@5"]["interval"]
         assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
-        assert (found["method"], found["units"], found["over"]) == ("t", 10, "haystacks")
-        assert found["rough"] == "only 10 clusters"
+        assert (found["method"], found["units"], found["over"]) == (
+            "korn-graubard",
+            10,
+            "haystacks",
+        )
+        assert found["rough"] == expected.note
+        assert found["effective"] == pytest.approx(expected.effective, abs=0.005)
+        once = block["slices"][name]["metrics"]["recall@5"]["over_haystacks"]
+        each = [values[chosen][haystacks[chosen] == one] for one in set(haystacks[chosen])]
+        assert once["value"] == pytest.approx(np.mean([np.nanmean(of) for of in each]))
+        assert once["low"] < once["value"] < once["high"]
 
 
-def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Dataset, tmp_path: Path) -> None:
+def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Scores) -> None:
     cells = [
         cell
-        for block in scored(locomo, tmp_path).summary["protocols"]
+        for block in locomo.summary["protocols"]
         for part in block["slices"].values()
         for cell in part["metrics"].values()
         if cell["value"] is not None
@@ -58,15 +67,16 @@ def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Dataset, tmp_
         assert cell["value"] - 1e-12 <= interval["high"] <= 1
 
 
-def test_one_collection_for_all_questions_is_no_cluster(
-    home: Path, data: Path, tmp_path: Path
-) -> None:
-    dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
-    cell = scored(dataset, tmp_path).summary["protocols"][0]["slices"]["all"]["metrics"]["recall@5"]
-    interval = cell["interval"]
+def test_one_collection_for_all_questions_is_no_cluster(tmp_path: Path) -> None:
+    documents = [f"d{i}" for i in range(20)]
+    judged = {f"q{i}": {f"d{i % 20}": 1} for i in range(60)}
+    dataset = one_corpus(tmp_path / "files", documents, judged)
+    summary = scored(dataset, tmp_path, "random").summary
+    interval = summary["protocols"][0]["slices"]["all"]["metrics"]["recall@5"]["interval"]
+    # One judged document a question: each recall is 0 or 1.
     assert (interval["method"], interval["units"], interval["over"]) == (
-        "bootstrap",
-        300,
+        "clopper-pearson",
+        60,
         "queries",
     )
     assert "rough" not in interval

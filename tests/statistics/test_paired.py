@@ -55,17 +55,17 @@ def test_everything_of_a_comparison_by_hand() -> None:
     a = [1.0, 0.5, 1.0, 1.0, np.nan, 0.0, np.nan]
     b = [0.0, 0.5, 0.5, 0.0, 1.0, 0.5, np.nan]
     [found] = compare_paired(a, b, bounds=(-1, 1))
-    differences = np.array([1.0, 0.0, 0.5, 1.0, -0.5])
-    assert (found.won, found.lost, found.tied, found.unpaired) == (3, 1, 1, 1)
+    differences = np.array([-1.0, 0.0, -0.5, -1.0, 0.5])  # the new less the old
+    assert (found.won, found.lost, found.tied, found.unpaired) == (1, 3, 1, 1)
     assert (found.mean_a, found.mean_b) == pytest.approx((0.7, 0.3))
-    assert found.difference.value == pytest.approx(0.4)
+    assert found.difference.value == pytest.approx(-0.4)
     assert found.difference.n == 5
-    assert found.effect_size == pytest.approx(0.4 / differences.std(ddof=1))
-    low, high = stats.t.interval(0.95, 4, 0.4, stats.sem(differences))
-    assert (found.difference.low, found.difference.high) == pytest.approx((low, min(high, 1)))
+    assert found.effect_size == pytest.approx(-0.4 / differences.std(ddof=1))
+    low, high = stats.t.interval(0.95, 4, -0.4, stats.sem(differences))
+    assert (found.difference.low, found.difference.high) == pytest.approx((max(low, -1), high))
     # Of 1, .5, 1, -.5 with any signs, sums of 2 or more: 3, 2, 2 and their mirror images of 16.
     assert found.test.p == 6 / 16
-    assert outcomes(a, b)[:, 0].tolist()[:4] == [1, 0, 1, 1]
+    assert outcomes(a, b)[:, 0].tolist()[:4] == [-1, 0, -1, -1]
     assert np.isnan(outcomes(a, b)[4:, 0]).tolist() == [True, False, True]
 
 
@@ -151,7 +151,7 @@ def test_the_paired_t_test_of_students_own_data_is_rs() -> None:
     """What R prints for t.test(extra ~ group, data = sleep, paired = TRUE)."""
     [mine] = paired_t(FIRST, SECOND)
     assert (round(mine.statistic, 4), mine.df, round(mine.p, 6)) == (-4.0621, 9, 0.002833)
-    [compared] = compare_paired(FIRST, SECOND)
+    [compared] = compare_paired(SECOND, FIRST)
     low, high = compared.difference.low, compared.difference.high
     assert (round(low, 7), round(high, 7)) == (-2.4598858, -0.7001142)
 
@@ -180,25 +180,44 @@ def test_wilcoxons_test_leaves_out_what_is_not_paired() -> None:
     assert math.isnan(wilcoxon([np.nan], [1.0])[0].p)
 
 
-def test_equivalence_is_statsmodels_tost() -> None:
+def test_equivalence_of_values_that_all_differ_is_close_to_statsmodels_tost() -> None:
     from statsmodels.stats.weightstats import ttost_paired
 
     generator = np.random.default_rng(6)
-    a = generator.random(60)
-    b = a + generator.normal(0.01, 0.05, 60)
-    for margin in (0.005, 0.02, 0.05):
+    a = 0.3 + 0.4 * generator.random(400)
+    b = a + generator.normal(0.01, 0.05, 400)
+    for margin in (0.011, 0.0125, 0.05):
         [mine] = equivalence(a, b, margin)
         p, _, _ = ttost_paired(a, b, -margin, margin)
-        assert mine.p == pytest.approx(p, rel=1e-9)
-        assert mine.equivalent == (-margin < mine.low and mine.high < margin)
+        assert mine.p == pytest.approx(p, abs=0.02)
+        assert mine.equivalent == (-margin < mine.low and mine.high < margin) == (mine.p < 0.05)
+
+
+@pytest.mark.parametrize(
+    ("grades", "n", "share"),
+    [([1.0], 200, 0.1), ([1.0, 0.5, 1 / 3, 0.25, 0.2, 0.1], 80, 0.3), ([1, 1, 1, -1], 500, 0.05)],
+)
+def test_what_differs_by_the_margin_is_rarely_called_equivalent_though_few_pairs_differ(
+    grades: list[float], n: int, share: float
+) -> None:
+    values = np.array([*grades, 0.0])
+    chances = np.array([*[share / len(grades)] * len(grades), 1 - share])
+    drawn = np.random.default_rng(8).choice(values, (n, 700), p=chances)
+    found = equivalence(drawn, np.zeros(drawn.shape), float(values @ chances))
+    assert np.mean([one.equivalent for one in found]) < 0.07  # Monte Carlo error 0.8 points
 
 
 def test_equivalence_is_not_shown_by_little_data_and_needs_a_margin() -> None:
     assert not equivalence([0.5], [0.5], 0.1)[0].equivalent
-    without_spread = equivalence([0.5, 0.7], [0.5, 0.7], 0.1)[0]
+    without_spread = equivalence(np.full(500, 0.5), np.full(500, 0.5), 0.1)[0]
     assert not without_spread.equivalent  # nobody knows how sure it is
     assert math.isnan(without_spread.p)
-    assert equivalence([0.50, 0.71, 0.60], [0.51, 0.70, 0.61], 0.1)[0].equivalent
-    assert not equivalence([0.9, 1.1], [0.5, 0.7], 0.1)[0].equivalent
+    assert without_spread.note == "0 of 500 observations differ, fewer than 10: cannot tell"
+    small = np.tile([0.01, -0.01], 20)
+    assert equivalence(0.5 + small, np.full(40, 0.5), 0.1)[0].equivalent
+    apart = equivalence(0.9 + small, np.full(40, 0.5), 0.1)[0]
+    assert (apart.equivalent, apart.p) == (False, 0.5)
     with pytest.raises(ValueError, match="above 0"):
         equivalence([0.5], [0.5], 0)
+    with pytest.raises(ValueError, match="from -1 to 1"):
+        equivalence([2.5], [0.5], 0.1)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import in_three_haystacks
 
 import harness
 from harness.dataset.reader import Dataset
@@ -145,17 +146,25 @@ def test_reports_are_compared_with_a_baseline() -> None:
         assert_quality(after, baseline=evaluate(lambda q: [], [("q", {"d"})]), recall_at_10=0)
 
 
-def test_a_fall_that_so_few_cases_could_never_show_is_refused() -> None:
+def test_a_fall_that_so_few_cases_could_never_show_fails_and_says_so() -> None:
     def three(found: list[str]) -> Report:
         return evaluate(lambda q: found, [(f"q{i}", {"d"}) for i in range(3)])
 
-    with pytest.raises(UsageError, match="3 cases can never show"):
+    missed = r"\(3 cases\); nothing could have been shown \(least p 0.25\).*take more cases"
+    with pytest.raises(AssertionError, match=missed):
         assert_quality(three([]), baseline=three(["d"]), recall_at_10=0)
+    found = assert_quality(three(["d"]), baseline=three([]), recall_at_10=0)
+    assert "nothing could have been shown" in found[-1].said
 
 
-def test_folders_are_compared_with_a_baseline_as_the_gate_does(scored: dict[str, Any]) -> None:
+def test_folders_are_compared_with_a_baseline_as_the_gate_does(
+    scored: dict[str, Any], tmp_path: Path
+) -> None:
     good, bad = scored["bm25"], scored["random"]
-    with pytest.raises(UsageError, match="3 units can never show"):
+    with pytest.raises(AssertionError, match=r"recall@10 \(all\) not below .*, p 0\.0"):
+        assert_quality(bad, baseline=good, recall_at_10=0)
+    good, bad = (in_three_haystacks(folder, tmp_path) for folder in (good, bad))
+    with pytest.raises(AssertionError, match=r"3 haystacks\); nothing could have been shown"):
         assert_quality(bad, baseline=good, recall_at_10=0)
     found = assert_quality(good, baseline=bad, recall_at_10=0)
     assert found[-1].name.startswith("recall@10 (all) not below")

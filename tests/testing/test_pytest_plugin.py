@@ -45,7 +45,7 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize("processes", [(), ("-n", "2")])
+@pytest.mark.parametrize("processes", [(), ("-n", "1")])
 def test_what_was_measured_is_listed_and_failures_say_why(
     tmp_path: Path, processes: tuple[str, ...]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import subprocess
@@ -10,18 +11,25 @@ from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import orjson
 import pytest
 import yaml
 from places import EXAMPLES
+from small import in_three_haystacks
 
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
+from harness.errors import UsageError
 from harness.files import read_json
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
+from harness.verdicts.compare.compare import compare
+from harness.verdicts.compare.comparison import Options
+from harness.verdicts.drops import drops_of
+from harness.verdicts.gate import NoDrop, Rules, drop_check, gate
 
 
 @pytest.fixture
@@ -113,14 +121,104 @@ def test_a_drop_fails_when_it_is_both_large_and_significant(
     assert "name its run folder with --baseline" in capsys.readouterr().err
 
 
-def test_a_gate_that_nothing_could_close_is_refused(
+def test_where_nothing_could_be_shown_a_check_is_open_and_a_larger_drop_is_status_2(
     good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Three haystacks allow no p below 0.25: said as text, CSV, JSON and in JUnit XML."""
+    good, worse = (in_three_haystacks(folder, tmp_path) for folder in (good, worse))
     config = rules(tmp_path, NO_DROP.format(0.01).replace("queries", "haystacks"))
-    assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
-    assert (
-        "which 3 units can never show to be significant (least p 0.25, " in capsys.readouterr().err
+    junit = tmp_path / "gate.xml"
+
+    def held(run: Path, baseline: Path, *more: str) -> tuple[int, str]:
+        arguments = ["gate", str(run), "--config", config, "--baseline", str(baseline)]
+        status = main([*arguments, "--junit", str(junit), *more])
+        return status, capsys.readouterr().out
+
+    nothing = "(3 haystacks); nothing could have been shown (least p 0.25)"
+    status, said = held(worse, good)
+    assert status == 2
+    assert f"{nothing}, nor that this is noise: take more haystacks, or over" in said
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+    check = orjson.loads(held(worse, good, "--json")[1])["checks"][1]
+    assert (check["outcome"], check["passed"]) == ("open", False)
+
+    status, said = held(good, worse)
+    assert status == 0
+    assert "open  recall@10" in said
+    assert nothing in said
+    assert "1 of 2 checks passed, 1 open: no drop could have been shown" in said
+    assert nothing in held(good, worse, "--quiet")[1]
+    told = orjson.loads(held(good, worse, "--json")[1])
+    assert told["passed"] is True
+    check = told["checks"][1]
+    assert (check["outcome"], check["passed"], check["open"]) == ("open", True, True)
+    assert nothing in check["said"]
+    rows = list(csv.DictReader(held(good, worse, "--csv")[1].splitlines()))
+    assert [(row["outcome"], row["passed"]) for row in rows] == [("pass", "True"), ("open", "True")]
+    assert nothing in rows[1]["found"]
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
+    assert nothing in str(next(suite.iter("skipped")).get("message"))
+
+
+EVERY = ("recall@10", "hit@10", "ndcg@10", "mrr@10", "recall_all@10")
+SLICES = ("all", "lookup", "temporal", "multi-hop", "knowledge-update")
+
+
+def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
+    good: Path, sample_run: Callable[..., Path]
+) -> None:
+    """p of one is that of `harness compare`; beside others it is larger, but never by Holm's."""
+    tfidf = sample_run("tfidf")
+    one = Rules(no_drops=(NoDrop("ndcg@10"),), over="queries")
+    many = tuple(NoDrop(metric, slice=name) for metric in EVERY for name in SLICES)
+    compared = compare([good, tfidf], Options(metrics=("ndcg@10",), over="queries"))
+    alone = compared["ndcg@10"].pairs[0].p
+
+    def p_of(rules: Rules) -> float:
+        said = next(c.said for c in gate(tfidf, rules, good) if c.rule.startswith("ndcg@10 (all)"))
+        return float(said.partition(", p ")[2].split()[0])
+
+    assert p_of(one) == pytest.approx(alone, abs=5e-5)
+    together = p_of(Rules(no_drops=many, over="queries"))
+    assert alone < together < 25 * alone / 2
+    twice = Rules(
+        no_drops=(NoDrop("ndcg@10"), NoDrop("ndcg@10", slice="answerable")), over="queries"
     )
+    assert p_of(twice) == p_of(one)
+
+
+def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
+    """Five metrics by five slices; with a family a metric 11% failed. 400 gates: 1.1 points."""
+    generator = np.random.default_rng(0)
+    slices = generator.integers(0, 4, 100)
+    wrong = 0
+    for _ in range(400):
+        before, now = (
+            generator.integers(0, 3, (100, 1)) / 2 + generator.normal(0, 0.2, (100, 5))
+            for _ in range(2)
+        )
+        parts = [np.where((slices == k) | (k == 4), 1.0, np.nan)[:, None] for k in range(5)]
+        a, b = (np.concatenate([x * part for part in parts], axis=1) for x in (before, now))
+        found = drops_of(a, b, None, "queries", 0.05)
+        wrong += any(drop_check("", drop, by=0.0).outcome == "FAIL" for drop in found)
+    assert wrong / 400 <= 0.05
+
+
+def test_a_gate_is_held_against_runs_that_compare_and_numbers_that_there_are(
+    good: Path, sample_run: Callable[..., Path]
+) -> None:
+    shallow = sample_run("bm25", k=20)
+    for rule, baseline, said in (
+        (NoDrop("recall@10"), shallow, "do not compare .*: k 100 / 20|k 20 / 100"),
+        (NoDrop("recall@10", slice="temporl"), good, "did you mean temporal"),
+        (NoDrop("recall@7"), good, "--metrics recall@7` adds it"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            gate(good, Rules(no_drops=(rule,)), baseline)
+    with pytest.raises(UsageError, match="over must be"):
+        gate(good, Rules(no_drops=(NoDrop("recall@10"),), over="users"), good)
 
 
 def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
@@ -190,7 +288,7 @@ def project(home: Path, tmp_path: Path) -> Path:
     """Somebody's repository with the examples copied into it."""
     shutil.copy(EXAMPLES / "ci" / "pre-commit-config.yaml", tmp_path / ".pre-commit-config.yaml")
     gate = (EXAMPLES / "ci" / "gate.toml").read_text()
-    gate = gate.replace("0.60", "0.30").replace("0.50", "0.30")
+    gate = gate.replace("0.53", "0.30").replace("0.45", "0.30")
     (tmp_path / "gate.toml").write_text(gate)
     (tmp_path / "mine.py").write_text(MINE.format(""))
     return tmp_path
@@ -204,6 +302,7 @@ def call(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.docs
 def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out(
     project: Path,
 ) -> None:
@@ -221,6 +320,7 @@ def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out
     assert call(["git", "log", "--oneline"], project).stdout.count("\n") == 1
 
 
+@pytest.mark.docs
 def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
     workflow = yaml.safe_load((EXAMPLES / "ci" / "github-workflow.yml").read_text())
     steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]

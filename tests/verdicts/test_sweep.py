@@ -10,6 +10,7 @@ import pytest
 
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
+from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
@@ -67,15 +68,23 @@ def test_the_best_on_the_development_part_is_reported_on_the_rest(
 
 
 def test_another_split_can_be_the_development_part(
-    home: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source = str(data / "beir" / "scifact")
-    command = ["sweep", "--dataset", "beir/scifact", "--source", source, "--retriever", "bm25"]
+    source = tmp_path / "scifact"
+    (source / "qrels").mkdir(parents=True)
+    lines = [orjson.dumps({"_id": f"d{i}", "text": f"claim{i} of paper{i % 7}"}) for i in range(30)]
+    (source / "corpus.jsonl").write_bytes(b"\n".join(lines))
+    lines = [orjson.dumps({"_id": f"q{i}", "text": f"is claim{i} so?"}) for i in range(30)]
+    (source / "queries.jsonl").write_bytes(b"\n".join(lines))
+    for split, rows in (("train", range(20)), ("test", range(20, 30))):
+        judged = "".join(f"q{i}\td{i}\t1\n" for i in rows)
+        (source / "qrels" / f"{split}.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}")
+    command = ["sweep", "--dataset", "beir/scifact", "--source", str(source), "--retriever", "bm25"]
     command += ["--setting", "k1=0.9 b=0.4", "--setting", "k1=1.2", "--metric", "ndcg@10"]
     assert main([*command, "--dev", "train", "--out", str(tmp_path), "--json", "--k", "20"]) == 0
     found = orjson.loads(capsys.readouterr().out)
-    assert [t["development"]["n"] for t in found["tried"]] == [809, 809]
-    assert found["chosen"][0]["held_out"]["n"] == 300
+    assert [t["development"]["n"] for t in found["tried"]] == [20, 20]
+    assert found["chosen"][0]["held_out"]["n"] == 10
     assert main([*command, "--dev", "test", "--out", str(tmp_path)]) == 2
     assert "is the split that is reported on" in capsys.readouterr().err
 
@@ -90,9 +99,11 @@ def test_choosing_on_the_test_is_said_loudly(
     assert "held out" not in said
 
 
-def test_what_does_not_touch_the_index_is_tried_on_one_index(home: Path, tmp_path: Path) -> None:
+def test_what_does_not_touch_the_index_is_tried_on_one_index(
+    home: Path, sample: Dataset, tmp_path: Path
+) -> None:
     kept = swept(tmp_path / "kept", grid(["k0=1,60", "depth=20,50"]), Part(share=0.5))
-    assert kept.indexed == 3  # haystacks, not haystacks x settings
+    assert kept.indexed == len(sample.haystack_ids)  # not haystacks x settings
     alone = [
         run(
             open_dataset("sample"),

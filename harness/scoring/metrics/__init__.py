@@ -45,10 +45,13 @@ ALIASES = {
     "recip_rank": "mrr",
     "ap": "map",
     "ndcg_cut": "ndcg",
+    "map_cut": "map",
     "r-precision": "rprec",
 }
 """Names that other tools use, and ours. `recall_any@k` of LongMemEval is `hit@k`."""
 
+_TREC_EVAL = re.compile(r"(ndcg_cut|map_cut|p|recall|success)_(\d+)", re.IGNORECASE | re.ASCII)
+"""What trec_eval writes for a measure at a cut-off: `ndcg_cut_10`, `P_5`."""
 _TEXT = re.compile(r"([A-Za-z_0-9\-]+)(?:\(rel=(\d+)\))?(?:@(.*))?", re.ASCII)
 
 
@@ -68,7 +71,7 @@ class Metric:
         """Raises UsageError for an unknown name (with the near ones), a bad or missing cut-off."""
         if not isinstance(text, str):
             raise UsageError(f"a metric is a text, as in ndcg@10, not {text!r:.60}")
-        found = _TEXT.fullmatch(text.strip())
+        found = _TEXT.fullmatch(_TREC_EVAL.sub(r"\1@\2", text.strip()))
         name = found[1].lower() if found else text
         name = ALIASES.get(name, name)
         if found is None or name not in FUNCTIONS:

@@ -12,7 +12,7 @@ from harness.scoring.arrays import Flags, Values
 from harness.scoring.cells import Column
 from harness.scoring.semantic.accuracy import SemanticAccuracy
 from harness.scoring.semantic.similarity import METRICS
-from harness.scoring.uncertainty import LEVEL, RESAMPLES, SEED, add_intervals_over
+from harness.scoring.uncertainty import LEVEL, add_intervals_over
 from harness.statistics.correlation import Correlation, correlations
 from harness.statistics.intervals import Interval, mean_intervals
 
@@ -100,11 +100,9 @@ def _beside(
                 (semantic - ids)[both],
                 mine,
                 level=LEVEL,
-                resamples=RESAMPLES,
-                seed=SEED,
                 bounds=(-1, 1),
             )
-            together = correlations(semantic[both], ids[both], mine, level=LEVEL, seed=SEED)
+            together = correlations(semantic[both], ids[both], mine, level=LEVEL)
             beside[name] = {
                 "by_ids": f"{BY_ID[metric]}@{k}",
                 "n": int(both.sum()),

@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
+from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.testing.conformance.bench import (
@@ -45,10 +46,13 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     """
     retriever: Any = spec.build()
     for trait, reason in (
-        ("own_ids", "it answers with a dataset's own ids, so it has no corpus to be checked on"),
-        ("sees_answer_key", "it is shown the answer key"),
+        (
+            getattr(retriever, "own_ids", False),
+            "it answers with a dataset's own ids, so it has no corpus to be checked on",
+        ),
+        (is_oracle(retriever), "it is shown the answer key"),
     ):
-        if getattr(retriever, trait, False):
+        if trait:
             raise UsageError(f"retriever {spec.name!r} cannot be checked: {reason}")
     try:
         for name, function in CHECKS.items():

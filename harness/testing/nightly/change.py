@@ -49,7 +49,7 @@ def change(
         return {"state": "not comparable", "since": since, "reasons": reasons}
     if _equal(now, last, blocks[0], metrics):
         return {"state": "unchanged", "since": since}
-    found = table([now, last], blocks[0], [(0, 1)], Options(metrics=tuple(metrics), over=over))
+    found = table([now, last], blocks[0], [(1, 0)], Options(metrics=tuple(metrics), over=over))
     cells: dict[str, dict[str, Any]] = {}
     for cell in found.cells:
         cells.setdefault(cell.slice, {})[cell.metric] = _cell(cell)
@@ -81,7 +81,7 @@ def _cell(cell: Cell) -> dict[str, Any]:
     found = cell.pairs[0].found
     difference = found.difference
     return {
-        "before": _number(found.mean_b),
+        "before": _number(found.mean_a),
         "difference": _number(difference.value),
         "low": _number(difference.low),
         "high": _number(difference.high),

@@ -90,7 +90,7 @@ def drops(lines: Mapping[Series, Line], found: Verdicts, by: float) -> list[Chec
                 )
             fell = f"fell by more than {by:g}" if lost else f"did not fall by more than {by:g}"
             rule = f"{metric} of {system} on {dataset} {fell}"
-            checks.append(Check(rule, not lost, said))
+            checks.append(Check(rule, not lost, said, open=verdict.said == OPEN))
     return checks
 
 

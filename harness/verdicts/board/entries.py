@@ -15,8 +15,8 @@ SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 """What a board shows; a dataset's own categories stay in scores.json."""
 
 _SHOWN = (
-    *("value", "n", "chance", "chance_is", "ceiling", "ceiling_is", "interval", "ties"),
-    "not_measurable",
+    *("value", "n", "chance", "chance_is", "ceiling", "ceiling_is"),
+    *("interval", "ties", "not_measurable"),
 )
 
 

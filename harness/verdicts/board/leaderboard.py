@@ -2,21 +2,19 @@
 
 Its form is `leaderboard.schema.json` beside this file. Runs that do not compare (another dataset,
 fingerprint, granularity, text, split, depth, set of queries, version) stand on boards of their own.
-A system has a range of ranks, not one rank, where intervals cannot tell it from others.
+A system has a range of ranks, not one rank, where the queries cannot tell it from others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.errors import UsageError
 from harness.verdicts.board.entries import read_entry
+from harness.verdicts.board.ranks import add_ranks
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
 
 
@@ -36,7 +34,7 @@ def build(results: Path) -> dict[str, Any]:
         boards.setdefault(_order(head), {**head, "entries": []})["entries"].append(entry)
     for board in boards.values():
         board["entries"].sort(key=lambda entry: (entry["system"], entry["run"]))
-        _rank(board["entries"])
+        add_ranks(results, board["entries"])
     return {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
 
 
@@ -61,21 +59,6 @@ def unscored(results: Path) -> list[str]:
     return [folder.name for folder in _runs(results) if not (folder / "scores.json").is_file()]
 
 
-def rank_ranges(intervals: Sequence[tuple[float, float]]) -> list[tuple[int, int]]:
-    """The best and the worst rank of each system, from 1, by (low, high) intervals of its value.
-
-    The best is one below the systems whose whole interval lies above its own, the worst is as many
-    places from the end as systems lie wholly below it. Where intervals overlap, the order is open;
-    a paired comparison of two runs can often tell more (`harness compare`).
-    """
-    low = np.array([interval[0] for interval in intervals], float)
-    high = np.array([interval[1] for interval in intervals], float)
-    above = (low[None, :] > high[:, None]).sum(axis=1)
-    below = (high[None, :] < low[:, None]).sum(axis=1)
-    n = len(intervals)
-    return [(int(a) + 1, n - int(b)) for a, b in zip(above, below, strict=True)]
-
-
 def _runs(results: Path) -> list[Path]:
     """Run folders, by name; hidden ones are not finished."""
     found = (path.parent for path in results.glob("*/run.json"))
@@ -87,27 +70,3 @@ def _order(head: dict[str, Any]) -> tuple[str, ...]:
     group = (d["name"], d["granularity"], d["text"], d["split"], d["fingerprint"])
     queries = (f"{head['queries']['asked']:09}", head["queries"]["digest"])
     return (*group, f"{head['depth']:09}", *queries, head["scoring"]["harness"])
-
-
-def _rank(entries: list[dict[str, Any]]) -> None:
-    """Give every cell its `rank`, [best, worst], among the cells that it compares with.
-
-    Systems that were shown the answer key have no rank. Nor have cells without an interval, nor
-    those over fewer queries than others: to fail on hard queries must not raise a rank.
-    """
-    cells: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for entry in entries:
-        if entry["sees_answer_key"]:
-            continue
-        for block in entry["protocols"]:
-            same = (block["protocol"], block["unit"], block["ties"], str(block["missing"]))
-            for name, metrics in block["slices"].items():
-                for metric, cell in metrics.items():
-                    if "interval" in cell:
-                        cells.setdefault((*same, name, metric), []).append(cell)
-    for whole in cells.values():
-        most = max(cell["n"] for cell in whole)
-        group = [cell for cell in whole if cell["n"] == most]
-        intervals = [(cell["interval"]["low"], cell["interval"]["high"]) for cell in group]
-        for cell, ranks in zip(group, rank_ranges(intervals), strict=True):
-            cell["rank"] = list(ranks)

@@ -43,8 +43,8 @@ def _board(board: dict[str, Any], style: str) -> str:
         for entry, found in cells
     ]
     headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "not measured"]
-    chance = cells[0][1].get(first, {}).get("chance")
-    foot = "" if chance is None else f"chance of {first}: {chance:.4f}"
+    leading = [(entry["system"], found.get(first, {})) for entry, found in cells]
+    foot = "\n".join(_foot(leading, first))
     if style == "markdown":  # for pages, where parameters would take all the room
         headers.pop(2)
         lines = [[*line[:2], *line[3:]] for line in lines]
@@ -74,6 +74,22 @@ def _leading(entry: dict[str, Any]) -> dict[str, Any]:
         if cells:
             return {metric: cells[metric] for metric in _LEADING[name] if metric in cells}
     return {}
+
+
+def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:
+    """What chance would reach, what a rank says, and why a system has none."""
+    lines = []
+    if (chance := cells[0][1].get("chance")) is not None:
+        lines.append(f"chance of {metric}: {chance:.4f}")
+    ranked = [cell for _, cell in cells if "rank" in cell]
+    if len(ranked) > 1:
+        said = ranked[0].get("rank_note")
+        by = f"paired, over {ranked[0]['interval']['units']} {ranked[0]['interval']['over']}"
+        lines.append(f"rank: {said or f'the ranges hold all true ranks at once in 95%; {by}'}")
+    for system, cell in cells:
+        if "rank" not in cell and "rank_note" in cell:
+            lines.append(f"no rank: {system} {cell['rank_note']}")
+    return lines
 
 
 def _ranks(ranks: list[int] | None) -> str:

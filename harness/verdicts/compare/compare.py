@@ -39,10 +39,10 @@ def compare(
 ) -> Comparison:
     """Compare run folders that have been scored, query by query.
 
-    `compare([a, b])["recall@10"].pairs[0].found.difference` is the mean of a less that of b, with
-    its interval. Raises UsageError for fewer than two folders, one that is no scored run, unknown
-    options, and, unless `options.anyway`, runs that do not compare: the message names each
-    difference.
+    `compare([old, new])["recall@10"].pairs[0].found.difference` is the mean of the new run less
+    that of the old one, with its interval: above 0 is an improvement. Raises UsageError for fewer
+    than two folders, one that is no scored run, unknown options, and, unless `options.anyway`, runs
+    that do not compare: the message names each difference.
     """
     options = options or Options()
     _check(options)
@@ -129,6 +129,8 @@ def _check(options: Options) -> None:
         raise UsageError(f"unknown correction {options.correction!r}{known}")
     if options.over not in ("auto", "haystacks", "queries"):
         raise UsageError(f"resample over auto, haystacks or queries, not {options.over!r}")
+    if options.average not in ("queries", "haystacks"):
+        raise UsageError(f"a mean is over queries or haystacks, not {options.average!r}")
     for test in options.tests:
         if test not in TESTS:
             raise UsageError(f"unknown test {test!r}{near(test, list(TESTS))}")
@@ -149,7 +151,10 @@ WHY = "the runs scored different queries, so there is nothing to pair"
 
 @dataclass(frozen=True)
 class Row:
-    """One metric over one slice; `p` is the permutation test's, Holm-corrected over slices."""
+    """One metric over one slice; `p` is the permutation test's, Holm-corrected over slices.
+
+    In `found`, a is the second run, the new one, and b the first: above 0 is an improvement.
+    """
 
     protocol: str
     slice: str
@@ -161,7 +166,7 @@ class Row:
 def compare_split(
     folders: tuple[Path, Path], metrics: Sequence[str], protocol: str = "", seed: int = 0
 ) -> list[Row]:
-    """Compare the queries of one run with those of the other, under the first protocol in common.
+    """Compare the queries of an old run with those of a new one, by the first protocol they share.
 
     Raises UsageError for runs that differ in more than their queries, for queries that both scored,
     and for metrics that one lacks. Queries that share one of several haystacks are one unit.
@@ -201,13 +206,18 @@ def compare_split(
         for name in masks[0]:
             picked = [m[name] & ~np.isnan(v) for m, v in zip(masks, values, strict=True)]
             if name != "answerable" and all(mask.any() for mask in picked):
-                a, b = (v[mask] for v, mask in zip(values, picked, strict=True))
+                old, new = (v[mask] for v, mask in zip(values, picked, strict=True))
                 units = [
                     labels[mask] if any(shared) else None
                     for labels, mask in zip(clusters, picked, strict=True)
                 ]
                 cells.append(
-                    (name, compare_unpaired(a, b, *units, seed=seed, proportions=binary)[0])
+                    (
+                        name,
+                        compare_unpaired(new, old, *reversed(units), seed=seed, proportions=binary)[
+                            0
+                        ],
+                    )
                 )
         corrected = holm([cell.permutation.p for _, cell in cells])
         found += [
@@ -225,9 +235,9 @@ def render_split(rows: Sequence[Row]) -> str:
         [
             row.slice,
             row.metric,
-            f"{row.found.mean_a:.4f}",
             f"{row.found.mean_b:.4f}",
-            f"{row.found.n_a} / {row.found.n_b}",
+            f"{row.found.mean_a:.4f}",
+            f"{row.found.n_b} / {row.found.n_a}",
             f"{row.found.difference:+.4f}",
             "-" if np.isnan(row.found.low) else f"[{row.found.low:+.4f}, {row.found.high:+.4f}]",
             "<0.0001" if row.p < 0.0001 else f"{row.p:.4f}",
@@ -235,7 +245,7 @@ def render_split(rows: Sequence[Row]) -> str:
         ]
         for row in rows
     ]
-    head = ["slice", "metric", "A", "B", "n", "difference", "95% interval", "p (holm)", "d"]
+    head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p (holm)", "d"]
     methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
     notes = "; ".join(dict.fromkeys(row.found.note for row in rows if row.found.rough))
     text = [

@@ -17,14 +17,17 @@ class Options:
 
     `categories` adds the dataset's own categories to the slices. `over` is what is taken for
     independent: `haystacks`, `queries`, or `auto`: haystacks where several queries share one of
-    several. `correction` is `holm` or `benjamini-hochberg`. `anyway` puts runs that do not compare
-    in groups of their own instead of refusing them.
+    several. `average` is what a mean is over: `queries`, each of which counts the same, or
+    `haystacks`, each of which counts once, by the mean of its queries. `correction` is `holm` or
+    `benjamini-hochberg`. `anyway` puts runs that do not compare in groups of their own instead of
+    refusing them.
     """
 
     protocols: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     categories: bool = False
     over: str = "auto"
+    average: str = "queries"
     correction: str = "holm"
     level: float = 0.95
     power: float = 0.8
@@ -37,7 +40,9 @@ class Options:
 
 @dataclass(frozen=True)
 class Pair:
-    """Run `a` against run `b` (places in the group's runs) in one cell.
+    """Run `b` less run `a` (places in the group's runs) in one cell.
+
+    Runs are given as they came to be, OLD NEW, so a difference above 0 is an improvement.
 
     `p` is corrected for the tests of `family`; `found.test.p` is not. `shown` says that p is at
     most 1 - level: only then is there a difference to speak of, and where it is False nothing is
@@ -78,10 +83,10 @@ class Family:
 class Table:
     """One protocol: cells in order of slice and metric.
 
-    `over` is what was taken for independent (`haystacks` or `queries`) and `units` how many of
-    those there are. `left_out` names metrics that not every run has, with the reason. `dropped` is,
-    for each run, how many of its queries are in no mean here because another run has no value for
-    them: it failed there, or could not be measured.
+    `over` is what was taken for independent (`haystacks` or `queries`), `units` how many of those
+    there are, and `average` what the means are over. `left_out` names metrics that not every run
+    has, with the reason. `dropped` is, for each run, how many of its queries are in no mean here
+    because another run has no value for them: it failed there, or could not be measured.
     """
 
     protocol: str
@@ -92,6 +97,7 @@ class Table:
     families: tuple[Family, ...]
     left_out: dict[str, str]
     dropped: tuple[int, ...] = ()
+    average: str = "queries"
 
 
 @dataclass(frozen=True)

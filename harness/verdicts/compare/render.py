@@ -86,6 +86,10 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
     title = f"{table.protocol}, {table.unit}; independent: {table.units} {table.over}"
+    if table.average == "haystacks":
+        title += "; means over haystacks, each counted once (n: haystacks)"
+    elif table.over == "haystacks":
+        title += "; means over queries"
     foot = _foot(table, cells, pairs)
     for run, n in enumerate(table.dropped):
         if n:
@@ -109,27 +113,57 @@ def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
             "`detectable` is the smallest that one t test could have shown at 80% power, before "
             "that correction; effect size is Cohen's d_z"
         )
-        least = min(pair.found.test.smallest for cell in cells for pair in cell.pairs)
-        if least > 1 - cells[0].means[0].level:
-            lines.append(
-                f"no difference can be shown here: {table.units} {table.over} allow no p below "
-                f"{least:.3g}; take more data, or --over queries if questions to one haystack are "
-                "independent"
-            )
+        lines += _what_each_answers(table, cells)
         if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
             lines.append("the p of other tests are not corrected")
         if "wilcoxon" in cells[0].pairs[0].others and table.over == "haystacks":
             lines.append("p (wilcoxon): takes queries for independent, which they are not here")
         if cells[0].pairs[0].equivalence:
-            lines.append("within: two one-sided t tests that the difference is smaller than that")
+            lines.append("within: two one-sided tests that the difference is smaller than that")
+            notes = (pair.equivalence for cell in cells for pair in cell.pairs)
+            lines += dict.fromkeys(f"   {one.note}" for one in notes if one and one.note)
     return "\n".join(lines)
+
+
+def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
+    """Why an interval may leave 0 out where no difference is shown, and what to do about it."""
+    pairs = [pair for cell in cells for pair in cell.pairs]
+    alpha = 1 - cells[0].means[0].level
+    lines = []
+    least = min(pair.found.test.smallest for pair in pairs)
+    hopeless = least > alpha
+    if hopeless:
+        lines.append(
+            f"no difference can be shown here: of {table.units} {table.over} no p is below "
+            f"{least:.3g}, however much they differ"
+        )
+    ends = [(pair.found.difference, pair.shown) for pair in pairs]
+    if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
+        lines.append(
+            "where an interval leaves 0 out and yet nothing is shown: the interval is for that "
+            f"difference alone, and takes the means of {table.over} for normal; p only asks how "
+            "often the signs would fall so by chance, and is corrected for all tests of its family"
+        )
+    if table.over == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
+        queries = max(cell.means[0].n for cell in cells)
+        lines.append(
+            f"more haystacks would show more. `--over queries` tests {queries} questions instead "
+            f"of {table.units} haystacks: right only for these very haystacks, and if questions to "
+            "one of them are independent"
+        )
+    return lines
 
 
 def _intervals(cells: Sequence[Cell]) -> list[str]:
     """How the intervals were made, means and differences; each way once."""
     every = [mean for cell in cells for mean in cell.means]
     every += [pair.found.difference for cell in cells for pair in cell.pairs]
-    ways = dict.fromkeys(re.sub(r"over \d+", "over", i.how) for i in every if i.method != "none")
+    # How many, and how many equal ones they are worth, differs from slice to slice.
+    ways = dict.fromkeys(
+        re.sub(r", which tell as much as .* size", "", re.sub(r"over \d+", "over", i.how))
+        for i in every
+        if i.method != "none"
+    )
     notes = dict.fromkeys(i.note for i in every if i.rough and i.method != "none")
     rough = f"; rough where {'; '.join([*notes][:3])}" if notes else ""
     return [f"intervals: {'; '.join(ways)}{rough}"]
@@ -139,7 +173,7 @@ def _pair(pair: Pair) -> list[str]:
     found = pair.found
     d = found.difference
     return [
-        f"{_letter(pair.a)} - {_letter(pair.b)}",
+        f"{_letter(pair.b)} - {_letter(pair.a)}",
         f"{d.value:+.4f}",
         "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
         _p(pair.p),

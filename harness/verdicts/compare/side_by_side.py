@@ -19,7 +19,7 @@ from harness.verdicts.compare.scored import Block, ScoredRun
 
 @dataclass(frozen=True)
 class QueryDifference:
-    """One query's value in two runs."""
+    """One query's value in two runs; `difference` is b's less a's."""
 
     query: str
     ability: str
@@ -31,7 +31,9 @@ class QueryDifference:
 
 @dataclass(frozen=True)
 class WonLostTied:
-    """Queries that run `a` won (largest difference first), lost (largest loss first) and tied.
+    """Queries that run `b` won (largest difference first), lost (largest loss first) and tied.
+
+    `b` is the new run, so what is won improved.
 
     `unpaired` are the ids that only one of the two has a value for.
     """
@@ -70,7 +72,7 @@ def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
                 str(categories[at]),
                 float(first[at]),
                 float(second[at]),
-                float(first[at] - second[at]) if sign else 0.0,
+                float(second[at] - first[at]) if sign else 0.0,
             )
             for at in np.flatnonzero(outcome == sign)
         ]
@@ -159,7 +161,7 @@ def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, wid
     from tabulate import tabulate
 
     d = one.difference
-    head = f"{d.query} ({d.category or d.ability}): {d.a:.4f} and {d.b:.4f}, {d.a - d.b:+.4f}"
+    head = f"{d.query} ({d.category or d.ability}): {d.a:.4f} and {d.b:.4f}, {d.b - d.a:+.4f}"
     lines = [head]
     texts: dict[str, str] = {}
     if dataset is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import UsageError
 from harness.schema import Ability
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
@@ -19,6 +20,7 @@ from harness.statistics.paired import (
     paired_t,
     wilcoxon,
 )
+from harness.statistics.units import units_of
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values
 
@@ -44,7 +46,13 @@ def table(
     metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, options)
     wanted = [(name, metric) for name in masks for metric in metrics[name]]
     labels = first.haystacks()
-    clusters = _clusters(labels, options.over)
+    clusters = clusters_of(labels, options.over)
+    over = "queries" if clusters is None else "haystacks"
+    if options.average == "haystacks" and over == "queries":
+        raise UsageError(
+            "the mean over haystacks is for haystacks that are independent and hold several "
+            "queries: leave --average out"
+        )
     independent = np.array(first.queries if clusters is None else labels)[scored]
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
     # Means over other queries do not compare: what one run lacks is left out of all.
@@ -57,6 +65,10 @@ def table(
         "resamples": options.resamples,
         "seed": options.seed,
     }
+    if options.average == "haystacks":
+        # Each haystack is one observation, and nothing below has to know more.
+        matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None
+        independent = np.unique(independent)
     means = [mean_intervals(m, clusters, bounds=(0, 1), **arguments) for m in matrices]
     found = {
         (a, b): compare_paired(
@@ -72,13 +84,21 @@ def table(
     return Table(
         protocol=f"{block[0]}/{runs[0].blocks[block]['version']}",
         unit=block[1],
-        over="queries" if clusters is None else "haystacks",
+        over=over,
         units=len(set(independent.tolist())),
         cells=cells,
         families=families,
         left_out=left_out,
         dropped=dropped,
+        average=options.average,
     )
+
+
+def _by_haystack(matrix: Values, haystacks: Sequence[str]) -> Values:
+    """The mean of each haystack's queries, a row a haystack."""
+    units = units_of(matrix, haystacks)
+    means = units.by_unit()
+    return np.where(means.present, means.sums, np.nan)
 
 
 def _dropped(matrix: Values, lacking: Flags) -> int:
@@ -150,7 +170,7 @@ def _matrix(
     return matrix
 
 
-def _clusters(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
+def clusters_of(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
     """The haystack of each query, where haystacks are what is independent; else None.
 
     One haystack for all, as in BEIR, is no cluster but the collection that is asked about.

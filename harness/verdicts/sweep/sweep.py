@@ -166,7 +166,7 @@ def _reported(
         return Chosen(place, tied, held_out)
     clusters = independent(dataset)
     (difference,) = compare_paired(
-        mine[kept], first[kept], None if clusters is None else clusters[kept], bounds=(-1, 1)
+        first[kept], mine[kept], None if clusters is None else clusters[kept], bounds=(-1, 1)
     )
     return Chosen(place, tied, held_out, other, difference)
 

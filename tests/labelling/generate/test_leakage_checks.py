@@ -128,6 +128,7 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
     assert leakage.splits(labelled, None, None)["near_documents"] is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_scifact_shares_documents_between_its_train_and_test_split(data: Path) -> None:
     folder = data / "beir" / "scifact"

@@ -93,7 +93,9 @@ def test_after_a_crash_no_alarm_is_told_twice(tmp_path: Path) -> None:
     ]
 
 
-def test_a_change_against_a_run_of_the_same_labels(sample: Dataset, tmp_path: Path) -> None:
+def test_a_change_against_a_run_of_the_same_labels(
+    sample: Dataset, with_evidence: int, tmp_path: Path
+) -> None:
     folder = run(sample, RetrieverSpec("bm25"), RunSettings(k=20), out=tmp_path)
     rule = ChangeRule("recall@10", str(folder))
     with pytest.raises(UsageError, match="is not scored"):
@@ -103,10 +105,10 @@ def test_a_change_against_a_run_of_the_same_labels(sample: Dataset, tmp_path: Pa
     one = Monitor(labels=sample, rules=Rules(changes=(rule,)))
     (test,) = one.snapshot()["tests"]
     assert test["reference"] == pytest.approx(mean)
-    assert test["reference_n"] == 65
+    assert test["reference_n"] == with_evidence
     assert test["reference_bound"] < mean
     for i in range(400):
-        one.record(query_id=sample.query_ids[i % 80], returned=["nothing"])
+        one.record(query_id=sample.query_ids[i % sample.n_queries], returned=["nothing"])
     (alert,) = one.snapshot()["alerts"]
     assert alert["alert"] == "recall@10 dropped"
     assert "at most 0.05" in alert["said"]

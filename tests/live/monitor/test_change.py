@@ -11,9 +11,13 @@ import pytest
 from harness.live.monitor.change import RECOVERY, Change, Reference, reference_of
 
 Values = npt.NDArray[np.float64]
-STREAMS, LENGTH, ALPHA = 200, 20_000, 0.05
-MOST = int(STREAMS * ALPHA + 3 * np.sqrt(STREAMS * ALPHA * (1 - ALPHA)))
-"""Alarms among that many streams which a true chance of 5% exceeds once in a thousand times."""
+LENGTH, ALPHA = 20_000, 0.05
+STREAMS = pytest.mark.parametrize("streams", [40, pytest.param(200, marks=pytest.mark.slow)])
+
+
+def most(streams: int) -> int:
+    """Alarms among that many streams which a true chance of 5% exceeds once in a thousand times."""
+    return int(streams * ALPHA + 3 * np.sqrt(streams * ALPHA * (1 - ALPHA)))
 
 
 def independent(rng: np.random.Generator, n: int = LENGTH, p: float = 0.8) -> Values:
@@ -37,21 +41,25 @@ def thirds(rng: np.random.Generator, n: int = LENGTH, p: float = 0.8) -> Values:
     return rng.binomial(3, p, n) / 3
 
 
+@STREAMS
 @pytest.mark.parametrize("stream", [independent, returning, in_bouts, thirds])
-def test_false_alarms_of_a_measured_reference(stream) -> None:  # type: ignore[no-untyped-def]
+def test_false_alarms_of_a_measured_reference(stream, streams: int) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(1)
-    assert sum(bool(Change(ALPHA).update(stream(rng))) for _ in range(STREAMS)) <= MOST
+    assert sum(bool(Change(ALPHA).update(stream(rng))) for _ in range(streams)) <= most(streams)
 
 
+@STREAMS
 @pytest.mark.parametrize("drop", [True, False])
 @pytest.mark.parametrize("batch", [1, 10])
-def test_false_alarms_of_a_reference_that_is_exactly_true(drop: bool, batch: int) -> None:
+def test_false_alarms_of_a_reference_that_is_exactly_true(
+    drop: bool, batch: int, streams: int
+) -> None:
     rng = np.random.default_rng(2)
     found = [
         Change(ALPHA, drop, Reference(0.8, 0.8), batch=batch).update(independent(rng, 5000))
-        for _ in range(STREAMS)
+        for _ in range(streams)
     ]
-    assert sum(map(bool, found)) <= MOST
+    assert sum(map(bool, found)) <= most(streams)
 
 
 def test_a_fall_is_found_and_a_rise_is_none() -> None:
@@ -97,14 +105,15 @@ def test_an_alarm_stands_until_the_mean_is_back() -> None:
     assert test.update(bad) == ["alarm"]
 
 
-def test_the_reference_is_bounded_by_its_betting_interval() -> None:
+@STREAMS
+def test_the_reference_is_bounded_by_its_betting_interval(streams: int) -> None:
     rng = np.random.default_rng(5)
     below = above = 0
-    for _ in range(STREAMS):
+    for _ in range(streams):
         values = independent(rng, 300)
         below += reference_of(values, 0.025, drop=True).bound > 0.8
         above += reference_of(values, 0.025, drop=False).bound < 0.8
-    assert below + above <= MOST
+    assert below + above <= most(streams)
 
 
 def test_nothing_is_worse_than_the_worst() -> None:

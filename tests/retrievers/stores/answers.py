@@ -17,7 +17,7 @@ Answers = dict[str, tuple[list[str], npt.NDArray[Any]]]
 
 
 def answers(retriever: Retriever | RetrieverSpec, out: Path, limit: int | None = None) -> Answers:
-    """Ids and scores for each query, best first; three haystacks, one after the other."""
+    """Ids and scores for each query, best first; haystacks one after the other."""
     folder = run(open_dataset("sample"), retriever, Settings(k=20, limit=limit), out=out)
     found: dict[str, list[tuple[str, float]]] = {}
     for row in pq.read_table(folder / "rankings.parquet").to_pylist():

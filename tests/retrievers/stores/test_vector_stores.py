@@ -33,8 +33,9 @@ EXACT: dict[str, dict[str, Any]] = {
 def test_an_exact_search_of_a_store_is_the_exact_search_of_minilm(
     name: str, similarity: str, tmp_path: Path
 ) -> None:
-    expected = answers(RetrieverSpec("minilm", {"similarity": similarity}), tmp_path)
-    found = answers(RetrieverSpec(name, {**EXACT[name], "similarity": similarity}), tmp_path)
+    expected = answers(RetrieverSpec("minilm", {"similarity": similarity}), tmp_path, limit=80)
+    spec = RetrieverSpec(name, {**EXACT[name], "similarity": similarity})
+    found = answers(spec, tmp_path, limit=80)
     assert len(expected) == 80
     assert found.keys() == expected.keys()
     for query, (ids, scores) in expected.items():

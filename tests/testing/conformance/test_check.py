@@ -124,8 +124,8 @@ def plugin(home: Path, tmp_path: Path) -> Path:
     return path
 
 
-def states(retriever: str) -> dict[str, str]:
-    return {outcome.name: outcome.state for outcome in check(RetrieverSpec(retriever))}
+def states(retriever: str, **params: str) -> dict[str, str]:
+    return {outcome.name: outcome.state for outcome in check(RetrieverSpec(retriever, params))}
 
 
 @pytest.mark.parametrize(("name", "failing"), WRONG.items())
@@ -145,10 +145,19 @@ def test_what_is_allowed_but_worth_knowing_is_noted(plugin: Path) -> None:
     assert states(f"{plugin}:Folds")["duplicate texts"] == NOTED
 
 
-@pytest.mark.parametrize("name", ["bm25", "bm25-okapi", "tfidf", "hybrid", "recency", "random"])
+@pytest.mark.parametrize("name", ["bm25", "bm25-okapi", "tfidf", "recency", "random"])
 def test_what_comes_with_the_harness_passes(name: str, home: Path) -> None:
     assert name in BUILT_IN
     assert FAILED not in states(name).values()
+
+
+def test_what_puts_others_together_passes(home: Path) -> None:
+    assert FAILED not in states("hybrid", retrievers="bm25,tfidf").values()
+
+
+@pytest.mark.slow  # it embeds
+def test_what_puts_others_together_passes_as_it_comes(home: Path, weights: None) -> None:
+    assert FAILED not in states("hybrid").values()
 
 
 def test_the_command_prints_a_line_a_check_and_fails_with_status_1(

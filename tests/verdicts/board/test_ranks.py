@@ -1,53 +1,121 @@
-"""A rank is a range wherever intervals overlap."""
+"""Ranks on a board are ranges, from paired differences over the same queries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
 from harness.dataset.prepare import open_dataset
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Found, Hit, Question
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
-from harness.verdicts.board.leaderboard import build, rank_ranges
+from harness.verdicts.board.leaderboard import build
+from harness.verdicts.board.ranks import add_ranks
 from harness.verdicts.board.table import table
 
-INTERVALS = st.lists(
-    st.tuples(st.floats(0, 1), st.floats(0, 1)).map(lambda ends: (min(ends), max(ends))),
-    min_size=1,
-    max_size=12,
-)
+Scores = Sequence[float | None]
 
 
-def test_systems_apart_have_one_rank_and_systems_that_overlap_share_several() -> None:
-    assert rank_ranges([(0.8, 0.9), (0.5, 0.6), (0.55, 0.7), (0.1, 0.2)]) == [
-        (1, 1),
-        (2, 3),
-        (2, 3),
-        (4, 4),
-    ]
+def board(
+    folder: Path,
+    scores: Mapping[str, Scores],
+    haystacks: Sequence[int] | None = None,
+    *,
+    saw_the_key: str = "",
+    leave_out: str = "",
+) -> dict[str, dict[str, Any]]:
+    """The cells of made systems: scores.parquet of each, and as much of an entry as ranks take."""
+    entries, cells = [], {}
+    for name, values in scores.items():
+        n = len(values)
+        columns: dict[str, Any] = {
+            "query": [f"q{i}" for i in range(n)],
+            "ability": ["lookup"] * n,
+            "category": [""] * n,
+            "haystack": [f"h{i}" for i in haystacks or range(n)],
+            "protocol": ["memory"] * n,
+            "unit": ["turn"] * n,
+            "recall@10": pa.array(values, pa.float64()),
+        }
+        columns.pop(leave_out, None)
+        (folder / name).mkdir()
+        pq.write_table(pa.table(columns), folder / name / "scores.parquet")
+        over = "queries" if haystacks is None else "haystacks"
+        units = len(set(haystacks or range(n)))
+        cells[name] = {
+            "n": n - list(values).count(None),
+            "interval": {"over": over, "units": units},
+        }
+        block = {"protocol": "memory/1", "unit": "turn", "ties": "order", "missing": "zero"}
+        block["slices"] = {"all": {"recall@10": cells[name]}}  # type: ignore[assignment]
+        entry = {"run": name, "sees_answer_key": name == saw_the_key, "protocols": [block]}
+        entries.append(entry)
+    add_ranks(folder, entries)
+    return cells
 
 
-@given(INTERVALS)
-def test_every_order_that_the_intervals_allow_lies_within_the_ranges(
-    intervals: list[tuple[float, float]],
+def test_a_pair_that_each_query_tells_apart_has_two_ranks_though_their_intervals_overlap(
+    tmp_path: Path,
 ) -> None:
-    ranges = rank_ranges(intervals)
-    for ends in (0, 1):  # everybody at the lower, everybody at the upper end
-        values = [interval[ends] for interval in intervals]
-        for i, (best, worst) in enumerate(ranges):
-            above = sum(value > values[i] for value in values)
-            assert best <= above + 1 <= worst
-    for i, (best, worst) in enumerate(
-        ranges
-    ):  # one at its best while all others are at their worst
-        others = [intervals[j] for j in range(len(intervals)) if j != i]
-        assert best == 1 + sum(low > intervals[i][1] for low, _ in others)
-        assert worst == len(intervals) - sum(high < intervals[i][0] for _, high in others)
+    hard = np.random.default_rng(0).random(300)
+    a, b = hard, hard - 0.02 * (np.arange(300) % 3 == 0)
+    assert (a.mean() - b.mean()) < 0.01 < 2 * a.std() / np.sqrt(300)
+    cells = board(tmp_path, {"a": a.tolist(), "b": b.tolist(), "same": b.tolist()})
+    assert [cells[name]["rank"] for name in cells] == [[1, 1], [2, 3], [2, 3]]
+    assert not any("rank_note" in cell for cell in cells.values())
+
+
+def test_systems_with_as_many_queries_but_other_ones_are_not_ranked_together(
+    tmp_path: Path,
+) -> None:
+    """`early` and `late` are alike wherever both were measured; each failed where it is weak."""
+    weak = [0.0] * 60
+    scores: dict[str, Scores] = {
+        "early": [None] * 60 + weak + [0.7] * 120,
+        "late": weak + [None] * 60 + [0.7] * 120,
+    }
+    cells = board(tmp_path, scores)
+    assert {cell["n"] for cell in cells.values()} == {180}
+    for cell in cells.values():
+        assert "rank" not in cell
+        assert cell["rank_note"] == "lacks 60 of the queries that others were measured on"
+    (tmp_path / "more").mkdir()
+    cells = board(
+        tmp_path / "more", {**scores, "whole": [0.1] * 240, "key": [1.0] * 240}, saw_the_key="key"
+    )
+    assert cells["whole"]["rank"] == [1, 1]
+    assert not any("rank" in cells[name] for name in ("early", "late", "key"))
+
+
+def test_few_haystacks_show_no_order_and_the_note_says_so(tmp_path: Path) -> None:
+    scores = {"best": [0.9] * 60, "worst": [0.1] * 60}
+    for n, expected in ((5, [[1, 2], [1, 2]]), (6, [[1, 1], [2, 2]])):
+        (tmp_path / str(n)).mkdir()
+        cells = board(tmp_path / str(n), scores, [i % n for i in range(60)])
+        assert [cell["rank"] for cell in cells.values()] == expected
+        note = cells["best"].get("rank_note", "")
+        assert note.startswith("5 haystacks can show no order") == (n == 5)
+
+
+@pytest.mark.parametrize(
+    ("lacking", "said"),
+    [("recall@10", "scores by query are not in"), ("haystack", "which queries share a haystack")],
+)
+def test_without_scores_by_query_there_is_no_rank_and_the_reason_is_given(
+    tmp_path: Path, lacking: str, said: str
+) -> None:
+    scores = {"a": [0.9] * 60, "b": [0.1] * 60}
+    cells = board(tmp_path, scores, [i // 6 for i in range(60)], leave_out=lacking)
+    for cell in cells.values():
+        assert "rank" not in cell
+        assert said in cell["rank_note"]
 
 
 class Picks:
@@ -70,21 +138,26 @@ class Picks:
         return [[Hit("qzx vbn")]]
 
 
-def test_who_is_measured_on_fewer_questions_has_no_rank(home: Path, tmp_path: Path) -> None:
+def test_who_is_measured_on_fewer_questions_has_no_rank(
+    home: Path, with_evidence: int, tmp_path: Path
+) -> None:
     dataset = open_dataset("sample")
     for retriever in (BM25(), Picks("fails"), Picks("mumbles")):
         score_run(run(dataset, retriever, out=tmp_path), dataset)
-    (board,) = build(tmp_path)["boards"]
+    (made,) = build(tmp_path)["boards"]
     found = {}
-    for entry in board["entries"]:
+    for entry in made["entries"]:
         cell = entry["protocols"][0]["slices"]["all"]["recall@10"]
         found[entry["system"]] = (cell["n"], cell.get("rank"))
-    assert found["BM25"] == (65, [1, 1])
+    assert found["BM25"] == (with_evidence, [1, 1])
     for name in ("fails", "mumbles"):
         n, rank = found[name]
-        assert n < 65
+        assert n < with_evidence
         assert rank is None
-    shown = table({"boards": [board]}).splitlines()
+    shown = table({"boards": [made]}).splitlines()
     assert next(line.split()[1] for line in shown if line.startswith(("1 ", "- "))) == "BM25"
     assert any("unresolved" in line for line in shown)
     assert any("failed" in line for line in shown)
+    assert f"no rank: fails lacks {with_evidence - found['fails'][0]} of the queries" in "\n".join(
+        shown
+    )

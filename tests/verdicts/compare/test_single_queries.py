@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 import pytest
 from scipy import stats
+from small import in_three_haystacks
 
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
@@ -99,13 +100,19 @@ def test_other_tests_are_scipys_and_stand_beside_the_randomisation_test(
 
 
 def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
-    pair: tuple[Path, Path], sample: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    pair: tuple[Path, Path],
+    sample: Dataset,
+    with_evidence: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    few = [str(in_three_haystacks(folder, tmp_path / "few")) for folder in pair]
     same = run(sample, RetrieverSpec("bm25", {"k1": 1.2000001}), out=tmp_path)
     score_run(same, sample)
-    assert main(["compare", *map(str, pair)]) == 0
+    assert main(["compare", *few]) == 0
     said = capsys.readouterr().out
-    assert "no difference can be shown here: 3 haystacks allow no p below 0.25" in said
+    assert "no difference can be shown here: of 3 haystacks no p is below 0.25" in said
+    assert f"`--over queries` tests {with_evidence} questions instead of 3 haystacks" in said
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
     said = capsys.readouterr().out

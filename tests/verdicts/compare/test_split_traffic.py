@@ -14,6 +14,7 @@ from harness.dataset.prepare import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
+from harness.runs.plan import Settings
 from harness.runs.runner import run
 from harness.scoring.protocols import Choices
 from harness.verdicts.compare.compare import compare_split
@@ -26,11 +27,11 @@ def split(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
     folders = []
     for part, system in enumerate(("bm25", "random")):
-        whole = run(dataset, RetrieverSpec(system), out=place / "whole")
+        whole = run(dataset, RetrieverSpec(system), Settings(k=100), out=place / "whole")
         lines = (whole / "rankings.trec").read_text().splitlines()
-        queries = sorted({line.split()[0] for line in lines})[part::2]
+        queries = {*sorted({line.split()[0] for line in lines})[part::2]}
         log = place / f"{system}.trec"
-        log.write_text("\n".join(line for line in lines if line.split()[0] in set(queries)))
+        log.write_text("\n".join(line for line in lines if line.split()[0] in queries))
         folder = import_rankings(
             log, dataset, out=place / "runs", name=system, k=None, strict=False
         )
@@ -44,7 +45,7 @@ def test_groups_are_compared_by_welch_and_permutation(split: tuple[Path, Path]) 
     found = rows["all"].found
     assert (found.n_a, found.n_b, found.method) == (150, 150, "welch")
     values = []
-    for folder in split:
+    for folder in reversed(split):  # the new run less the old one
         table = pq.read_table(folder / "scores.parquet").to_pylist()
         mine = [
             r["ndcg@10"] for r in table if r["protocol"] == "memory" and r["ndcg@10"] is not None

@@ -275,8 +275,9 @@ function said(rows) {
   const cell = (ranked.length ? ranked : rows)
     .map(({ now }) => now[state.metric])
     .find((one) => one?.interval);
+  const few = ranked.map(({ now }) => now[state.metric]).find((one) => one?.rank)?.rank_note;
   find("said").textContent = cell
-    ? `${intervalSaid(cell.interval)}. Where intervals overlap, ranks are ranges: the order is open. A paired comparison (harness compare) can often tell more.`
+    ? `${intervalSaid(cell.interval)}. A rank is a range: those of this table hold the true rank of every system at once in 95% of cases, by paired differences${few ? `; ${few}` : ""}. For several metrics or kinds of questions together nothing is promised.`
     : "";
   find("legend").textContent =
     "Thick line: mean. Bar: 95% interval. Dashed: what a random order would score. p50: median time of a query, where it ran. Tokens: mean of the top 10. Lost: queries that are in no mean.";

@@ -23,7 +23,11 @@ function entryRows({ entry, slices, now }, others, level, columns, end) {
   const first = el(
     "tr",
     { class: `entry${entry.sees_answer_key || fewer ? " outside" : ""}` },
-    el("td", { class: "rank" }, rankSaid(cell.rank, entry.sees_answer_key || fewer)),
+    el(
+      "td",
+      { class: "rank", title: cell.rank_note ?? null },
+      rankSaid(cell.rank, entry.sees_answer_key || fewer),
+    ),
     el(
       "th",
       { scope: "row", class: "system" },
@@ -41,7 +45,7 @@ function entryRows({ entry, slices, now }, others, level, columns, end) {
       ),
       el("span", { class: "params" }, parameters(entry.params)),
       entry.sees_answer_key ? el("span", { class: "tag" }, "saw the answer key") : null,
-      fewer ? el("span", { class: "tag bad" }, `${count(cell.n)} queries only`) : null,
+      fewer ? el("span", { class: "tag bad" }, cell.rank_note) : null,
     ),
     el(
       "td",
@@ -78,7 +82,7 @@ function entryRows({ entry, slices, now }, others, level, columns, end) {
     : [first];
 }
 
-/** Fewer queries could be measured than for others, so that its mean does not rank. */
+/** It lacks queries that others were measured on, so that its mean does not rank. */
 function ofFewer({ entry, now }) {
   const cell = now[state.metric];
   return Boolean(cell?.interval && !cell.rank && !entry.sees_answer_key);

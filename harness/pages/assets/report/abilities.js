@@ -18,7 +18,7 @@ function abilities() {
       `${several ? `${LETTERS[run]} ` : ""}${metric}`,
       "95% interval",
     ]),
-    ...(several ? ["A − B", "95% interval", "p", "detectable", "won / lost / tied"] : []),
+    ...(several ? ["B − A", "95% interval", "p", "detectable", "won / lost / tied"] : []),
     "chance",
     "ceiling",
   ];

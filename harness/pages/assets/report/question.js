@@ -217,7 +217,7 @@ function valuesOf(data, at, view) {
             ),
           ),
           several
-            ? el("td", { class: "number" }, `A − B ${signed(block.difference[name][at])}`)
+            ? el("td", { class: "number" }, `B − A ${signed(block.difference[name][at])}`)
             : null,
         ),
       ),

@@ -10,8 +10,8 @@ const OUTCOMES = {
 };
 const AGAINST = {
   any: ["any", () => true],
-  won: ["A won", (d) => d > 0],
-  lost: ["A lost", (d) => d < 0],
+  won: ["B won", (d) => d > 0],
+  lost: ["B lost", (d) => d < 0],
   tied: ["tied", (d) => d === 0],
 };
 
@@ -92,7 +92,7 @@ class Questions {
       ...(this.data.runs.length > 1
         ? [
             select(
-              "A against B",
+              "B against A",
               Object.entries(AGAINST).map(([name, [words]]) => [name, words]),
               "any",
               set("against"),
@@ -181,7 +181,7 @@ class Questions {
       ...(several
         ? [
             cell("value1", `B ${metric}`, "w-value number"),
-            cell("difference", "A − B", "w-value w-difference number"),
+            cell("difference", "B − A", "w-value w-difference number"),
           ]
         : [cell("time", "Time", "w-time number")]),
     ];

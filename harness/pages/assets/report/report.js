@@ -213,9 +213,9 @@ function verdict(pair, metric, dropped) {
   return el(
     "p",
     { class: "verdict" },
-    `${metric}, A − B: `,
+    `${metric}, B − A: `,
     el("strong", { class: "number" }, signed(pair.difference)),
-    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} The smallest that these questions could have shown at 80% power: ${plain(pair.detectable)}. A won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone}`,
+    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} The smallest that these questions could have shown at 80% power: ${plain(pair.detectable)}. B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone}`,
   );
 }
 

@@ -52,7 +52,13 @@ const parameters = (params) =>
 /** How the interval of a cell was made. */
 function intervalSaid(interval) {
   if (!interval) return "";
-  const names = { t: "t", bootstrap: "bootstrap", wilson: "Wilson's score" };
+  const names = {
+    "korn-graubard": "Korn-Graubard",
+    "clopper-pearson": "Clopper-Pearson",
+    t: "t",
+    bootstrap: "bootstrap",
+    wilson: "Wilson's score",
+  };
   const rough = interval.rough ? `; rough: ${interval.rough}` : "";
   return `95% intervals: ${names[interval.method]} over ${count(interval.units)} ${interval.over}${rough}`;
 }

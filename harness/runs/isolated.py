@@ -1,0 +1,208 @@
+"""A retriever in a process of its own for every haystack, without the dataset's files in reach.
+
+The process is started in a sandbox for one haystack and ends with it. It is sent what a retriever
+may see and answers in plain values, never in objects, which are judged as any retriever's are.
+Its code is not even imported on this side, which has the answer key.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any
+
+from harness.dataset.prepare import home
+from harness.dataset.reader import Dataset
+from harness.errors import RunError, UsageError
+from harness.retrievers.contract import Corpus, Hit, Question, Result
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.reports import ToldError
+from harness.runs.sandbox import Sandbox, find
+
+_START = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
+    "from harness.runs.inside import main; main()"
+)
+_SECONDS_TO_CLOSE = 30
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """A retriever's spec, the sandbox of its processes, and what it says of itself; picklable."""
+
+    spec: RetrieverSpec
+    sandbox: Sandbox
+    about: dict[str, Any]
+
+    def build(self, seed: int) -> Isolated:
+        """The retriever on this side; a process is started when it indexes."""
+        return Isolated(self, seed)
+
+
+def isolation(
+    spec: RetrieverSpec, files: Sequence[str], dataset: Dataset, out: Path, seed: int
+) -> Isolation:
+    """The sandbox for a retriever over `dataset`, which is asked in it what it is.
+
+    Hidden are the cache, the dataset's raw files with the folder they came from, what ir_datasets
+    keeps, and the results. `files` are Python files that the retriever is made of. Raises
+    UsageError where there is no sandbox or a retriever that cannot be in one.
+    """
+    try:
+        json.dumps(dict(spec.params))
+    except (TypeError, ValueError) as error:
+        raise UsageError(
+            f"--isolate sends parameters as JSON, which these are not: {error}"
+        ) from None
+    manifest = dataset.manifest
+    raw = [Path(name) for name in (manifest.source, *(file.path for file in manifest.raw)) if name]
+    ir_datasets = Path(os.environ.get("IR_DATASETS_HOME") or "~/.ir_datasets")
+    package = Path(__file__).parents[1]
+    needed = [Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), package, *map(Path, files)]
+    sandbox = find([home(), dataset.folder, *raw, ir_datasets, out], needed)
+    isolated = Isolation(spec, sandbox, {})
+    try:
+        with closing(isolated.build(seed)) as one:
+            about = one.start()
+    except ToldError as error:
+        last = error.trace.strip().splitlines()[-1]
+        raise RunError(f"retriever {spec.name!r} was not built: {last}") from error
+    except (RuntimeError, ValueError, LookupError, TypeError) as error:
+        raise RunError(f"retriever {spec.name!r} was not built: {error}") from error
+    if about["oracle"]:
+        raise UsageError(
+            "the oracle is shown the answer key, from which --isolate keeps a retriever: run it "
+            "without"
+        )
+    return replace(isolated, about=about)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One question's answer as it came, not looked at yet."""
+
+    plain: Any
+
+    def result(self) -> Result:
+        """It as a Result. Raises what the retriever raised over it, TypeError if it is none."""
+        if "error" in self.plain:
+            raise ToldError(str(self.plain["error"]))
+        hits = self.plain["hits"]
+        return Result(
+            self.plain["ids"],
+            self.plain["scores"],
+            self.plain["confidence"],
+            bool(self.plain["abstain"]),
+            None if hits is None else [Hit(*hit) for hit in hits],
+        )
+
+
+class Isolated:
+    """A retriever that asks the one in the sandbox.
+
+    `process` is the number of the last one; `seconds` what its last call took in there.
+    """
+
+    def __init__(self, isolation: Isolation, seed: int) -> None:
+        self._isolation, self._seed = isolation, seed
+        self._process: subprocess.Popen[bytes] | None = None
+        self._waiting = False
+        self.process = 0
+        self.seconds: float | None = None
+        about = isolation.about
+        self.batch_size = about.get("batch_size", 1)
+        self.own_ids = bool(about.get("own_ids"))
+        self.revision = about.get("revision")
+        if about.get("reports"):
+            self.report = self._report
+
+    def start(self) -> dict[str, Any]:
+        """Start a process, build the retriever in it; returns what it says of itself."""
+        command = [sys.executable, "-c", _START, json.dumps(sys.path)]
+        self._process = subprocess.Popen(
+            self._isolation.sandbox.command(command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is the parent's, the terminal too
+        )
+        self.process = self._process.pid
+        spec = self._isolation.spec
+        message = {"name": spec.name, "params": dict(spec.params), "plugins": spec.plugins}
+        return dict(self._ask({"type": "build", **message, "seed": self._seed}))
+
+    def index(self, corpus: Corpus) -> None:
+        """Take in a corpus, in a new process."""
+        self.close()
+        self.start()
+        self._ask({"type": "index"}, corpus)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Any]:
+        """Ask; a Reply a question, in their order."""
+        asked = [(query.text, query.timestamp) for query in queries]
+        return [Reply(one) for one in self._ask({"type": "search", "questions": asked, "k": k})]
+
+    def close(self) -> None:
+        """End the process and all that it started; one that waits for a question closes first."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            if process.stdin is not None:
+                with suppress(OSError):
+                    process.stdin.close()
+            if not self._waiting:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_SECONDS_TO_CLOSE)
+        finally:
+            process.kill()  # and with it everything in its namespace
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+            self._waiting = False
+
+    def _report(self) -> dict[str, Any]:
+        return {} if self._process is None else dict(self._ask({"type": "report"}))
+
+    def _ask(self, message: dict[str, Any], corpus: Corpus | None = None) -> Any:
+        """The value of the reply. Raises ToldError for an error of the retriever, RuntimeError for
+        a process that ended, UsageError and RunError as they were raised inside."""
+        process = self._process
+        if process is None or process.stdin is None or process.stdout is None:
+            raise RuntimeError("the isolated process is not running any more: it failed before")
+        self.seconds = None
+        line, waits = b"", process.stdout.fileno()
+        self._waiting = True
+        try:
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            if corpus is not None:
+                corpus.send(process.stdin)
+            process.stdin.flush()
+            runner = parent_process()  # of a worker's
+            if runner is not None and runner.sentinel in wait([waits, runner.sentinel]):
+                self.close()
+                raise RunError("the run was killed")  # which nobody is there to read
+            line = process.stdout.readline()
+        except OSError:
+            pass  # it is gone, as is said below
+        if not line.endswith(b"\n"):
+            self.close()
+            code = process.returncode
+            how = f"was killed by signal {-code}" if code < 0 else f"ended, status {code}"
+            raise RuntimeError(f"the isolated process {how}, at {message['type']!r}")
+        self._waiting = False
+        reply = json.loads(line)
+        if "ends" in reply:
+            raise (UsageError if reply["ends"] == "usage" else RunError)(str(reply["said"]))
+        if "error" in reply:
+            raise ToldError(str(reply["error"]))
+        seconds = reply.get("seconds")
+        self.seconds = None if seconds is None else float(seconds)
+        return reply["value"]
