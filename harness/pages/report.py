@@ -53,6 +53,12 @@ def report_data(
     """
     compared = compare(folders, Options()) if len(folders) == 2 else None
     materials = [Material.read(folder, dataset) for folder in folders]
+    if len({material.depth for material in materials}) > 1:
+        said = " and ".join(f"{m.run.folder} is {m.depth} deep" for m in materials)
+        raise UsageError(
+            f"{said}: a report has numbers that depth changes; run the shorter one again with "
+            f"--k {max(m.depth for m in materials)}, or see `harness compare`"
+        )
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
     drawn = _drawn(shared, first)

@@ -85,12 +85,12 @@ def from_dict(run: Run) -> Rankings:
     Raises UsageError for a dictionary of another form, ids that are no text, and scores that are
     NaN.
     """
-    require_ids(run, "the query")
+    require_ids(run, "the run's query")
     try:
         sizes = [len(documents) for documents in run.values()]
         scores = np.fromiter((s for r in run.values() for s in r.values()), np.float64, sum(sizes))
         for id_, ranking in run.items():
-            require_ids(ranking, f"of query {id_!r}, the document")
+            require_ids(ranking, f"in the run, of query {id_!r}, the document")
         documents = pa.array((d for ranking in run.values() for d in ranking), pa.string())
     except (AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise UsageError(

@@ -28,7 +28,7 @@ _BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough 
 _THREADS = 4
 
 _COMMENT = b"#"
-_COMMENTS = re.compile(rb"(?m)^[ \t]*#.*\n?")
+_COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # begins with a byte that is quickly looked for
 _TYPES = {
     "query": pa.dictionary(pa.int32(), pa.string()),
     "document": pa.string(),
@@ -61,9 +61,10 @@ def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
 
     def call(buffer: bytearray, end: int) -> T:
         try:
-            comments = buffer.find(_COMMENT, 0, end) >= 0
-            block = bytes(buffer[:end]) if comments else memoryview(buffer)[:end]
-            table = _parsed(_COMMENTS.sub(b"", block) if comments else block, form, path)
+            block: bytes | memoryview = memoryview(buffer)[:end]
+            if buffer.find(_COMMENT, 0, end) >= 0:
+                block = _COMMENTS.sub(b"", b"\n" + block).lstrip(b"\n")
+            table = _parsed(block, form, path)
         finally:
             free.put(buffer)
         return work(table)
@@ -240,7 +241,7 @@ def _broken_line(path: Path, form: _Form, error: str) -> str:
         if values and (len(values) < fields or len(values) > fields == 5):
             return f", line {number}: {len(values)} fields where line {form.first} has {fields}"
         try:
-            _ = line.decode(), values and float(values[4])
+            _ = values and (line.decode(), float(values[4]))
         except UnicodeDecodeError:
             return f", line {number}: not UTF-8"
         except ValueError:

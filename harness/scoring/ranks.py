@@ -27,6 +27,7 @@ from harness.rankings.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
 from harness.scoring.qrels import Qrels, QrelsDict
 
+_DOCUMENT = "in the run, of query {!r}, the document"
 NOT_RETRIEVED = np.iinfo(np.int64).max
 """The rank of a judged document that was not returned: behind every cut-off."""
 
@@ -110,7 +111,7 @@ class Judged:
 
     def places(self, rankings: Rankings, pairs: Pairs, ties: Ties) -> Places:
         """Places of the judged documents in rankings that are best first; `pairs` are theirs."""
-        score = None if rankings.score is None else _of_width(rankings.score, ties)
+        score = None if rankings.score is None else of_width(rankings.score, ties)
         starts = rankings.starts
         query_of = np.array([self._known.get(name, -1) for name in rankings.query_ids], np.int64)
         ours = np.flatnonzero(query_of >= 0)
@@ -176,7 +177,7 @@ def in_order(rankings: Rankings, ties: Ties) -> Rankings:
     rankings = best_first(rankings)
     if ties is Ties.ORDER or rankings.score is None:
         return rankings
-    score = _of_width(rankings.score, ties)
+    score = of_width(rankings.score, ties)
     table = pa.table({"query": rankings.query, "score": score, "id": rankings.document})
     keys = [("query", "ascending"), ("score", "descending"), ("id", "descending")]
     order = pc.sort_indices(table, sort_keys=keys)
@@ -184,7 +185,7 @@ def in_order(rankings: Rankings, ties: Ties) -> Rankings:
     return Rankings(rankings.query_ids, rankings.query, document, given)
 
 
-def _of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
+def of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
     """The scores as wide as the rule compares them."""
     if ties is not Ties.TREC:
         return score
@@ -224,15 +225,15 @@ def _tie_ranks(rankings: Rankings, row: Ints, first: Ints, size: Ints, above: In
     return np.asarray(above + 1 + place[mine])
 
 
-@np.errstate(over="ignore")  # see _of_width
+@np.errstate(over="ignore")  # see of_width
 def rank_dicts(
     run: Mapping[str, Mapping[str, float]], qrels: QrelsDict, columns: Qrels, ties: Ties = Ties.TREC
 ) -> Ranked:
     """The same as `rank_judged` for dictionaries, without making columns of the run first.
 
     `columns` is `qrels` as columns; under `Ties.ORDER` the order of the dictionary is the order in
-    which equals were returned. Raises UsageError for a ranking of another form, ids that are no
-    text, and scores that are none.
+    which equals were returned. Raises UsageError for a ranking of another form, scores that are
+    none, and ids that are no text where a judged document was not found or has an equal.
     """
     width = np.float32 if ties is Ties.TREC else np.float64
     m = len(columns.query)
@@ -248,7 +249,6 @@ def rank_dicts(
                     f"the run's ranking of query {query!r} is {type(found).__name__}, where "
                     "{document: score} is needed"
                 )
-            require_ids(found, f"in the run, of query {query!r}, the document")
             returned[i], answered[i] = len(found), True
             scores = _scores(found, width, query)
             # NaN, and so unequal to itself, if any score is: infinity squared is infinity.
@@ -259,15 +259,21 @@ def rank_dicts(
                     f"the run cannot be ranked: query {query!r} has a NaN score ({odd[1]!r}, of "
                     f"document {odd[0]!r})"
                 )
+            checked = False
             for j, document in enumerate(judged, start):
                 score = found.get(document)
                 if score is None:
+                    # Looking at all ids takes as long as all the rest: only where it may be 1
+                    # that was returned for "1".
+                    if not checked:
+                        require_ids([*found], _DOCUMENT.format(query))
+                        checked = True
                     continue
                 at = width(score)
                 higher, equal = np.count_nonzero(scores > at), np.count_nonzero(scores == at)
                 above[j], tied[j], rank[j] = higher, equal, higher + 1
                 if equal > 1:
-                    rank[j] += _equals_ahead(found, document, width, ties)
+                    rank[j] += _equals_ahead(found, query, document, width, ties)
         start += len(judged)
     return _ranked(columns, returned, answered, rank, above, tied)
 
@@ -291,11 +297,12 @@ def _scores(
 
 
 def _equals_ahead(
-    found: Mapping[str, float], document: str, width: type[np.floating[Any]], ties: Ties
+    found: Mapping[str, float], query: str, document: str, width: type[np.floating[Any]], ties: Ties
 ) -> int:
     """How many documents of the same score stand above `document`."""
     at = width(found[document])
     equals = [d for d, score in found.items() if width(score) == at]
+    require_ids(equals, _DOCUMENT.format(query))
     if ties is Ties.ORDER:
         return equals.index(document)
     return sum(d > document for d in equals)

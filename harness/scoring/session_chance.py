@@ -113,7 +113,7 @@ class SessionChance:
     def _rows(self, query: int) -> Ints:
         """Rows of a query's relevant judgements."""
         start, end = self._starts[query : query + 2].tolist()
-        return np.flatnonzero(self._relevant[start:end]) + start
+        return np.asarray(np.flatnonzero(self._relevant[start:end]) + start)
 
     def _simulated(self, name: str) -> Values:
         """The mean of the metric itself over random orders, (n, ks)."""
