@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import math
 import random
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings, write_trec
 from harness.scoring.evaluate import Evaluation, evaluate
+from harness.scoring.ranks import Ties
 
 METRICS = {
     "ndcg_cut_10": "ndcg@10",
@@ -201,13 +207,13 @@ def test_comments_may_stand_anywhere_in_a_file_of_many_blocks(tmp_path: Path) ->
     for at in sorted(rng.sample(range(len(lines)), 40), reverse=True):
         lines.insert(at, "# " + "c" * rng.choice([0, 5, 300_000]) + "\n")
     path = tmp_path / "commented.run"
-    path.write_text("# first\n" * 10_000 + "".join(lines))
+    path.write_bytes(b"# first \xff\n" * 10_000 + "".join(lines).encode())
     assert path.stat().st_size > 2 * BLOCK
     assert same(evaluate(qrels, path, metrics), expected)
-    at = path.read_text().splitlines().index(lines[-2].rstrip("\n")) + 1
-    broken = path.read_text().splitlines()
-    broken[at - 1] = "q0 Q0 d"
-    path.write_text("\n".join(broken))
+    broken = path.read_bytes().splitlines()
+    at = broken.index(lines[-2].rstrip("\n").encode()) + 1
+    broken[at - 1] = b"q0 Q0 d"
+    path.write_bytes(b"\n".join(broken))
     with pytest.raises(UsageError, match=f"line {at}: 3 fields where line 10001 has 6"):
         evaluate(qrels, path, "map")
 
@@ -219,3 +225,82 @@ def test_a_hash_begins_an_id_where_there_are_no_comments(tmp_path: Path) -> None
     assert evaluate(tmp_path / "beir.tsv", tmp_path / "run.jsonl", "mrr").means == {"mrr": 1.0}
     with pytest.raises(UsageError, match="query ids that begin with # are comments"):
         write_trec(read_rankings({"#1": {"d": 1.0}}), tmp_path / "out.trec", "t")
+
+
+# -- Dictionaries of another form ------------------------------------------------------------------
+
+HALF = "\ud800"  # of a surrogate pair
+GOOD: Any = {"q": {"a": 1}}
+
+
+@pytest.mark.parametrize("ties", list(Ties))
+@pytest.mark.parametrize(
+    ("qrels", "run", "says"),
+    [
+        ({1: {"a": 1}}, GOOD, "the judged query 1 is int, not text"),
+        ({"q": {1: 1}}, GOOD, "of query 'q', the judged document 1 is int"),
+        ({"q": {None: 1}}, GOOD, "None is NoneType"),
+        ({"q": {HALF: 1}}, GOOD, "half a surrogate pair"),
+        ({"q": ["a"]}, GOOD, "are list, where {document: grade} is needed"),
+        ({"q": {"a": None}}, GOOD, "None, of document 'a' for query 'q'"),
+        ({"q": {"a": 10**400}}, GOOD, "a grade that is not a whole number of 32 bits: 1000"),
+        ([("q", "a", 1)], GOOD, "the judgements must be a file or {query: {document: number}}"),
+        (GOOD, {1: {"a": 1.0}}, "the run's query 1 is int"),
+        (GOOD, {"q": {1: 1.0, "b": 2.0}}, "in the run, of query 'q', the document 1 is int"),
+        (GOOD, {"q": {"a": 1.0, 1: 1.0}}, "the document 1 is int"),
+        (GOOD, {"q": {None: 1.0}}, "None is NoneType"),
+        (GOOD, {"q": {HALF: 1.0}}, "half a surrogate pair"),
+        (GOOD, {HALF: {"a": 1.0}}, "half a surrogate pair"),
+        (GOOD, {"q": ["a"]}, "ranking of query 'q' is list, where {document: score} is needed"),
+        (GOOD, {"q": {"a": None}}, "query 'q'"),
+        (GOOD, {"q": {"a": "high"}}, "no number of 64 bits"),
+        (GOOD, {"q": {"a": 10**400}}, "no number of 64 bits"),
+        (GOOD, {"q": {"a": 1.0, "b": float("nan")}}, "NaN score (nan, of document 'b')"),
+        (GOOD, ["q"], "the run must be a file or {query: {document: number}}"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_judgements_or_run_is_refused_in_one_line(
+    qrels: Any, run: Any, says: str, ties: Ties
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        evaluate(qrels, run, "ndcg@10,mrr,map", ties=ties)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_numbers_of_every_kind_are_taken_and_ids_that_can_change_nothing() -> None:
+    run = {"q": {"a": Fraction(1, 2), "b": np.float32(2), "c": Decimal(1), "d": True, 5: 0.1}}
+    assert evaluate({"q": {"a": np.int64(1), "b": False}}, run, "mrr").means == {"mrr": 0.25}
+    assert evaluate(GOOD, {"q": None, "r": {}}, "mrr").missing_queries == 1  # type: ignore[dict-item]
+    beyond = {"q": {"a": 10**300, "b": -(10**300), "c": 1}}  # no float32 can hold them
+    assert evaluate({"q": {"c": 2.0}}, beyond, "mrr").means == {"mrr": 0.5}
+
+
+@pytest.mark.parametrize(
+    "metric", [None, 5, [None], "ndcg@" + "9" * 400, "recall(rel=" + "9" * 30 + ")@5", "map@²", ""]
+)
+def test_what_is_no_metric_is_refused_in_one_line(metric: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        evaluate(GOOD, GOOD, metric)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_exponential_gain_is_refused_where_it_cannot_be_added_up(tmp_path: Path) -> None:
+    def judged(grade: int) -> Qrels:
+        return {"q": {"a": grade, "b": grade - 1}}
+
+    run = {"q": {"b": 2.0, "a": 1.0}}
+    at_most = evaluate(judged(1000), run, "ndcg_exp").means["ndcg_exp"]
+    a, b = Fraction(2**1000 - 1), Fraction(2**999 - 1)
+    second = Fraction(1 / math.log2(3))
+    assert at_most == pytest.approx(float((b + a * second) / (a + b * second)), abs=1e-12)
+    for metric in ("ndcg_exp", "ndcg_exp@1"):
+        with pytest.raises(UsageError, match=r"grades up to 1,000, as 2\^1100 cannot be added up"):
+            evaluate(judged(1100), run, metric)
+    assert 0 < evaluate(judged(1100), run, "ndcg").means["ndcg"] < 1
+    (tmp_path / "qrels").write_text("q 0 a 1100\n")
+    write(tmp_path / "run", [("q", "a", "1")])
+    with pytest.raises(UsageError, match="grades up to 1,000"):
+        evaluate(tmp_path / "qrels", tmp_path / "run", "ndcg_exp@10")
