@@ -29,8 +29,8 @@ def settled_to(
     """The rank of each query, (n,), down to which deeper rankings would be the same.
 
     NOT_RETRIEVED where they would hold no more. `rankings` are best first; `sizes` (n,): documents
-    in the haystack; `results` (n,): how many there were, where several may have brought the same
-    document; `depth`: how many were asked for.
+    in the haystack; `results` (n,): how many there were, where those are not documents; `depth`:
+    how many were asked for.
     """
     returned, equal = np.zeros(len(query_ids), np.int64), np.zeros(len(query_ids), np.int64)
     known = {name: at for at, name in enumerate(rankings.query_ids)}
@@ -38,8 +38,9 @@ def settled_to(
     if len(rankings):
         returned[at >= 0] = np.diff(rankings.starts)[at[at >= 0]]
         equal[at >= 0] = _last_equals(rankings, ties)[at[at >= 0]]
-    shorter = (returned if results is None else results) < depth
-    whole = (returned >= sizes) | shorter | (returned == 0)
+    # A result may bring no new document, or several, of which the last were cut off.
+    most = returned if results is None else np.maximum(returned, results)
+    whole = (returned >= sizes) | (most < depth) | (returned == 0)
     return np.where(whole, NOT_RETRIEVED, returned - equal)
 
 

@@ -68,8 +68,8 @@ def test_a_ranking_that_ended_by_itself_or_holds_the_haystack_is_no_cut_one() ->
     ids = ["cut", "ended", "whole", "silent", "not there"]
     found = settled_to(run, ids, np.array([9, 9, 2, 9, 9]), None, 2, Ties.TREC)
     assert (found[:1].tolist(), (found[1:] > 10**12).tolist()) == ([2], [True] * 4)
-    # Two results that brought one document were cut off, one result was not.
-    results = np.array([2, 2, 2, 0, 0])
+    # Two results that brought one document were cut off, and so was one that brought two and more.
+    results = np.array([1, 2, 2, 0, 0])
     found = settled_to(run, ids, np.array([9, 9, 9, 9, 9]), results, 2, Ties.ORDER)
     assert (found[:3].tolist(), (found[3:] > 10**12).tolist()) == ([2, 1, 2], [True] * 2)
 
