@@ -53,11 +53,11 @@ def report_data(
     """
     compared = compare(folders, Options()) if len(folders) == 2 else None
     materials = [Material.read(folder, dataset) for folder in folders]
-    if len({material.depth for material in materials}) > 1:
-        said = " and ".join(f"{m.run.folder} is {m.depth} deep" for m in materials)
+    shallow, deep = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
+    if shallow.depth < deep.depth:
         raise UsageError(
-            f"{said}: a report has numbers that depth changes; run the shorter one again with "
-            f"--k {max(m.depth for m in materials)}, or see `harness compare`"
+            f"a report has numbers that depth changes: run {shallow.run.folder} ({shallow.depth} "
+            f"deep) again with --k {deep.depth}, or see what `harness compare` can"
         )
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
