@@ -89,19 +89,21 @@ VARIANTS = (
 class Evidence:
     """A session that may hold evidence: its documents' rows, and the turns that they hold.
 
-    At turn granularity rows and turns align; at session granularity there is one row.
+    At turn granularity rows and turns align; at session granularity there is one row. `ids` are
+    those of the rows in the official script, where copies of a session have the same.
     """
 
     session: str
     rows: range
     turns: list[Any]
+    ids: list[str]
 
 
 @register_adapter("longmemeval")
 class LongMemEval:
     """The adapter of LongMemEval; the default variant is `s`."""
 
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     def variants(self) -> Iterable[Variant]:
         """S, M, the oracle, and S before its cleaning."""
@@ -148,14 +150,17 @@ def _question(
         raise UsageError(f"{where}: the field 'answer' is missing; add it, or get the file again")
     named = [str(session) for session in field(record, "answer_session_ids", list, where)]
     rows, timestamps = array("i"), array("q")
+    sessions = view.granularity == "session"
     evidence: list[Evidence] = []
     for slot in _slots(record, id_, where, out):
         span = documents.rows(slot, where)
         rows.extend(span)
         timestamps.extend([slot.timestamp] * len(span))
         if "answer" in slot.session or slot.session in named:
-            held = [turn for turn in slot.turns if documents.holds(turn)]
-            evidence.append(Evidence(slot.session, span, held))
+            held = [at for at, turn in enumerate(slot.turns) if documents.holds(turn)]
+            ids = [slot.session] if sessions else [f"{slot.session}_{at + 1}" for at in held]
+            turns = [slot.turns[at] for at in held]
+            evidence.append(Evidence(slot.session, span, turns, ids))
             _note_unmarked(slot, id_, out)
     abstention = "_abs" in id_
     out.haystack(id_, rows, timestamps)
@@ -168,11 +173,23 @@ def _question(
         timestamp=_timestamp(field(record, "question_date", str, where), "question_date", where),
         answers=[str(record["answer"])],
     )
-    sessions = view.granularity == "session"
+    pieces = _pieces(evidence)
     for row in _official_gold(evidence, sessions):
-        out.judgement(id_, row, key=OFFICIAL_KEY)
+        out.judgement(id_, row, unit=pieces.get(row), key=OFFICIAL_KEY)
     if not abstention:
-        _default_key(id_, evidence, named, sessions, out)
+        _default_key(id_, evidence, named, sessions, pieces, out)
+
+
+def _pieces(evidence: list[Evidence]) -> dict[int, str]:
+    """The piece of evidence of each row whose id stands several times in the haystack.
+
+    Copies are one piece, found with any of them: the official script looks for ids.
+    """
+    rows: dict[str, list[int]] = {}
+    for found in evidence:
+        for id_, row in zip(found.ids, found.rows, strict=True):
+            rows.setdefault(id_, []).append(row)
+    return {row: id_ for id_, copies in rows.items() if len(copies) > 1 for row in copies}
 
 
 def _official_gold(evidence: list[Evidence], sessions: bool) -> Iterator[int]:
@@ -192,6 +209,7 @@ def _default_key(
     evidence: list[Evidence],
     named: list[str],
     sessions: bool,
+    pieces: Mapping[int, str],
     out: DatasetWriter,
 ) -> None:
     """Gold by what the file says: the sessions named as evidence, or their marked turns."""
@@ -200,7 +218,7 @@ def _default_key(
         if found.session in named:
             marked = [True] if sessions else [_has_answer(turn) for turn in found.turns]
             for row in compress(found.rows, marked):
-                out.judgement(question, row)
+                out.judgement(question, row, unit=pieces.get(row))
                 judged += 1
     for missing in sorted(set(named) - {found.session for found in evidence}):
         out.repair(

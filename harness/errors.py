@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class HarnessError(Exception):
     """Base of every error raised on purpose. `exit_status` is what the command returns."""
@@ -34,6 +36,26 @@ def require_numbers(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{name} must be a number, not {value!r}")
+
+
+def require_ids(ids: Collection[object], what: str) -> None:
+    """Raises UsageError, which calls them `what`, for ids that are not all text in UTF-8."""
+    try:
+        together = "".join(ids)  # type: ignore[arg-type]  # that is the question
+        if not together.isascii():
+            together.encode()
+    except TypeError:
+        odd = next(one for one in ids if not isinstance(one, str))
+        raise UsageError(
+            f"{what} {odd!r:.60} is {type(odd).__name__}, not text: ids are texts, in judgements "
+            "and run alike, for instance by str()"
+        ) from None
+    except UnicodeEncodeError as error:
+        odd = next(one for one in ids if error.object[error.start] in str(one))
+        raise UsageError(
+            f"{what} {odd!r:.60} holds half a surrogate pair, which is no character and cannot be "
+            "written: mend where it was read"
+        ) from None
 
 
 def near(name: str, known: list[str]) -> str:

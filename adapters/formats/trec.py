@@ -40,10 +40,14 @@ def qrels(file: TextFile) -> Iterator[Qrel]:
     """Judgements: `query 0 document grade` as TREC has them, or BEIR's `query document grade`.
 
     A line with tabs is split at tabs alone, any other at white space. BEIR's header line is left
-    out; a file without one loses nothing. Raises UsageError for a line of another width and for a
-    grade that is not an integer.
+    out; a file without one loses nothing, and may have comments: lines that begin with #, as
+    trec_eval 10 has them. Raises UsageError for a line of another width and for a grade that is not
+    an integer.
     """
+    beir = False
     for number, line in file.lines():
+        if line.lstrip().startswith("#") and not beir:
+            continue
         cells = line.split("\t") if "\t" in line else line.split()
         if len(cells) not in (3, 4):
             raise file.error(
@@ -53,6 +57,7 @@ def qrels(file: TextFile) -> Iterator[Qrel]:
             )
         grade = cells[-1].strip()
         if number == 1 and grade.lower() in _HEADER_ENDS:
+            beir = True
             continue
         yield Qrel(number, cells[0], cells[-2], integer(file, number, grade, "the grade"))
 

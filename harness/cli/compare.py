@@ -19,7 +19,8 @@ def add(verbs: Verbs) -> None:
         help="compare runs: intervals, paired tests, what could have been shown",
         description=(
             "Compare scored run folders query by query. Runs on other data, at another "
-            "granularity, depth, protocol or query set are refused, with each difference named."
+            "granularity, protocol or query set are refused, with each difference named; of runs "
+            "at another depth, the metrics that depth could change."
         ),
         allow_abbrev=False,
     )

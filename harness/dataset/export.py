@@ -137,6 +137,11 @@ def _trec(dataset: Dataset, folder: Path) -> None:
                 f"the id {id_!r} of {dataset.name} holds white space, which TREC's formats cannot "
                 "carry; export as beir or jsonl"
             )
+    if comment := next((id_ for id_ in dataset.query_ids if id_.startswith("#")), None):
+        raise UsageError(
+            f"the query id {comment!r} of {dataset.name} begins with #, as comments do in TREC's "
+            "formats; export as beir or jsonl"
+        )
     _write_lines(
         folder / "documents.jsonl",
         (

@@ -53,6 +53,12 @@ def report_data(
     """
     compared = compare(folders, Options()) if len(folders) == 2 else None
     materials = [Material.read(folder, dataset) for folder in folders]
+    shallow, deep = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
+    if shallow.depth < deep.depth:
+        raise UsageError(
+            f"a report has numbers that depth changes: run {shallow.run.folder} ({shallow.depth} "
+            f"deep) again with --k {deep.depth}, or see what `harness compare` can"
+        )
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
     drawn = _drawn(shared, first)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import UsageError
+from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import take, to_numpy
 from harness.rankings.jsonl import read_jsonl
 from harness.rankings.pairs import Pairs
@@ -82,16 +82,17 @@ def is_trec(path: Path) -> bool:
 def from_dict(run: Run) -> Rankings:
     """Rankings from `{query: {document: score}}`; the caller's dictionary is left as it is.
 
-    Raises UsageError for a dictionary of another form, and for scores that are NaN.
+    Raises UsageError for a dictionary of another form, ids that are no text, and scores that are
+    NaN.
     """
-    sizes = [len(documents) for documents in run.values()]
+    require_ids(run, "the run's query")
     try:
+        sizes = [len(documents) for documents in run.values()]
         scores = np.fromiter((s for r in run.values() for s in r.values()), np.float64, sum(sizes))
+        for id_, ranking in run.items():
+            require_ids(ranking, f"in the run, of query {id_!r}, the document")
         documents = pa.array((d for ranking in run.values() for d in ranking), pa.string())
-        ids = pa.array(list(run), pa.string())
-        if ids.null_count or documents.null_count:
-            raise TypeError("an id is None")
-    except (AttributeError, TypeError, ValueError, pa.ArrowException) as error:
+    except (AttributeError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise UsageError(
             f"the run must be {{query: {{document: score}}}}, ids text and scores numbers ({error})"
         ) from None
@@ -259,9 +260,12 @@ def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
 def write_trec(rankings: Rankings, path: Path, tag: str) -> None:
     """Write a TREC run file. Systems without scores get n, n-1, ... so that the order is kept.
 
-    Raises UsageError when an id is empty or holds white space, which the format cannot carry.
+    Raises UsageError when an id is empty or holds white space, which the format cannot carry, and
+    for a query id that begins with #, as comments do.
     """
     query_ids = pa.array(rankings.query_ids, pa.string())
+    if pc.any(pc.starts_with(query_ids, "#")).as_py():
+        raise UsageError("query ids that begin with # are comments in a TREC run file")
     for what, values in (("query", query_ids), ("document", rankings.document)):
         blank = pc.match_substring_regex(values, r"[\s\v\x{85}\pZ]|^$")
         if pc.any(blank).as_py():

@@ -1,4 +1,8 @@
-"""TREC run files (`query Q0 document rank score tag`), read in blocks by a few threads."""
+"""TREC run files (`query Q0 document rank score tag`), read in blocks by a few threads.
+
+A line whose first visible character is # is a comment, as for trec_eval 10; elsewhere # is a
+character like any other.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +27,22 @@ _COLUMNS = ["query", "q0", "document", "rank", "score", "tag"]
 _BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough for NumPy
 _THREADS = 4
 
+_COMMENT = b"#"
+_COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # begins with a byte that is quickly looked for
+_TYPES = {
+    "query": pa.dictionary(pa.int32(), pa.string()),
+    "document": pa.string(),
+    "score": pa.float64(),
+}
+
 
 @dataclass(frozen=True)
 class _Form:
-    """How the lines of a file look, going by the first."""
+    """How the lines of a file look, going by the first that is no comment: line `first`."""
 
     columns: list[str]
     delimiter: str
+    first: int
 
 
 def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
@@ -48,7 +61,10 @@ def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
 
     def call(buffer: bytearray, end: int) -> T:
         try:
-            table = _parsed(memoryview(buffer)[:end], form, path)
+            block: bytes | memoryview = memoryview(buffer)[:end]
+            if buffer.find(_COMMENT, 0, end) >= 0:
+                block = _COMMENTS.sub(b"", b"\n" + block).lstrip(b"\n")
+            table = _parsed(block, form, path)
         finally:
             free.put(buffer)
         return work(table)
@@ -72,20 +88,35 @@ def _form(path: Path) -> _Form:
         raise UsageError(f"{path}: no such run file")
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
-            head: bytes = stream.read(1 << 16)
+            number, first = _first_line(stream)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
-    first = head.lstrip().split(b"\n", 1)[0].strip()
     if not first:
         raise UsageError(f"{path}: empty; a run file has lines `query Q0 document rank score tag`")
     columns = _COLUMNS[: len(first.split())]
     if len(columns) < 5:
         raise UsageError(
-            f"{path}, line 1: {len(columns)} fields, but a run file has "
+            f"{path}, line {number}: {len(columns)} fields, but a run file has "
             "`query Q0 document rank score tag`"
         )
     tabs = first.count(b"\t") == 5 and b" " not in first
-    return _Form(columns, "\t" if tabs else " ")
+    return _Form(columns, "\t" if tabs else " ", number)
+
+
+def _first_line(stream: Any) -> tuple[int, bytes]:
+    """The first line that is no comment, stripped, and its number; empty where there is none."""
+    head, number, more = b"", 0, True
+    while more or head:
+        line, end, head = head.partition(b"\n")
+        if not end and more:  # the line goes on
+            data: bytes = stream.read(1 << 16)
+            head, more = line + data, bool(data)
+            continue
+        number += 1
+        line = line.strip()
+        if line and not line.startswith(_COMMENT):
+            return number, line
+    return number, b""
 
 
 def _blocks(path: Path, free: SimpleQueue[bytearray]) -> Iterator[tuple[bytearray, int]]:
@@ -129,6 +160,9 @@ def _last_query(data: bytearray, end: int) -> int:
     """Where the lines of the last query begin, going by whole lines; 0 if there is no other."""
     end = data.rfind(b"\n", 0, end)
     line = data.rfind(b"\n", 0, max(end, 0)) + 1
+    while line and data.startswith(_COMMENT, line):  # it belongs to the lines above it
+        end = line - 1
+        line = data.rfind(b"\n", 0, end) + 1
     found = re.match(rb"[ \t]*\S+[ \t]", data[line:end])
     if end < 0 or found is None or data.startswith(found[0]):
         return 0
@@ -142,15 +176,17 @@ def _last_query(data: bytearray, end: int) -> int:
         window *= 4
 
 
-def _parsed(block: memoryview, form: _Form, path: Path) -> pa.Table:
+def _parsed(block: bytes | memoryview, form: _Form, path: Path) -> pa.Table:
+    if not len(block):  # but for comments
+        return pa.schema(_TYPES.items()).empty_table()
     try:
         return _csv(block, form)
     except pa.ArrowInvalid:
         # Columns aligned with several blanks, or a broken line: fold the blanks and look again.
         try:
-            return _csv(_folded(bytes(block)), _Form(form.columns, " "))
+            return _csv(_folded(bytes(block)), _Form(form.columns, " ", form.first))
         except pa.ArrowInvalid as error:
-            problem = _broken_line(path, len(form.columns), str(error))
+            problem = _broken_line(path, form, str(error))
             raise UsageError(f"{path}{problem}") from None
 
 
@@ -168,12 +204,8 @@ def _csv(data: bytes | memoryview, form: _Form) -> pa.Table:
             delimiter=form.delimiter, quote_char=False, escape_char=False
         ),
         convert_options=csv.ConvertOptions(
-            include_columns=["query", "document", "score"],
-            column_types={
-                "query": pa.dictionary(pa.int32(), pa.string()),
-                "document": pa.string(),
-                "score": pa.float64(),
-            },
+            include_columns=list(_TYPES),
+            column_types=_TYPES,
             null_values=[],
             strings_can_be_null=False,
         ),
@@ -188,21 +220,28 @@ def _folded(data: bytes) -> bytes:
 
 def nan_line(path: Path) -> int:
     """The first line of a run file, counted from 1, whose score is NaN."""
-    scores = (line.split()[4:5] for line in read_lines(path))
+    scores = (_fields(line)[4:5] for line in read_lines(path))
     return next(
         n for n, score in enumerate(scores, 1) if score and float(score[0]) != float(score[0])
     )
 
 
-def _broken_line(path: Path, fields: int, error: str) -> str:
+def _fields(line: bytes) -> list[bytes]:
+    """The fields of a line; a comment has none."""
+    values = line.split()
+    return [] if values and values[0].startswith(_COMMENT) else values
+
+
+def _broken_line(path: Path, form: _Form, error: str) -> str:
     """Which line of a run file cannot be read, and why; found by reading it line by line."""
+    fields = len(form.columns)
     for number, line in enumerate(read_lines(path), 1):
-        values = line.split()
+        values = _fields(line)
         # What follows the tag is ignored, but a file without tags may not have them here and there.
         if values and (len(values) < fields or len(values) > fields == 5):
-            return f", line {number}: {len(values)} fields where line 1 has {fields}"
+            return f", line {number}: {len(values)} fields where line {form.first} has {fields}"
         try:
-            _ = line.decode(), values and float(values[4])
+            _ = values and (line.decode(), float(values[4]))
         except UnicodeDecodeError:
             return f", line {number}: not UTF-8"
         except ValueError:

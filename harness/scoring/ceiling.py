@@ -101,6 +101,9 @@ class Cover(NamedTuple):
     @classmethod
     def of_query(cls, pieces: Sequence[set[int]]) -> Cover:
         """From the documents of each piece."""
+        if len(pieces) == 1:
+            only = np.arange(1 + bool(pieces[0]))
+            return cls(1, only, only)
         carried: dict[int, int] = defaultdict(int)  # by document, a bit a piece
         for bit, documents in enumerate(pieces):
             for document in documents:

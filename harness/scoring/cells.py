@@ -19,6 +19,7 @@ from harness.scoring.answers import ANSWERS, SHOWN, answers_in_top
 from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.ceiling import Ceilings
 from harness.scoring.chance import chance
+from harness.scoring.depth import touched
 from harness.scoring.drawn_chance import answers_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
@@ -42,7 +43,7 @@ class Column:
     short to know the value. `chance` and `ceiling` are None where there is no such level; `best`,
     `worst` and `expected` are what other orders of equal scores would give, None where ties change
     nothing. `exact`: where the ceiling is no mere upper bound. `chance_is` says how chance was come
-    by, where it is not exact.
+    by, where it is not exact. `touched`: where deeper rankings could give another value.
     """
 
     metric: Metric | str
@@ -55,6 +56,7 @@ class Column:
     expected: Values | None = None
     exact: Flags | None = None
     chance_is: str = ""
+    touched: Flags | None = None
 
     @cached_property
     def _scored(self) -> Flags:
@@ -102,8 +104,10 @@ def document_columns(
     scored: Flags,
     present: Flags,
     sizes: Ints,
+    settled: Ints | None = None,
 ) -> list[Column]:
-    """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py."""
+    """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py, `settled` (n,) as
+    in depth.py; without it nothing is said of what depth changes."""
     orders, ceilings = TieOrders(ranked), Ceilings(ranked, present)
     columns = []
     for metric in metrics:
@@ -125,6 +129,7 @@ def document_columns(
                 worst,
                 expected,
                 top.exact,
+                touched=None if settled is None else touched(metric, ranked, settled),
             )
         )
     return columns
@@ -137,8 +142,10 @@ def session_columns(
     level: SessionLevel,
     scored: Flags,
     present: Flags,
+    settled: Ints,
 ) -> list[Column]:
-    """Every session metric of the protocol at `ks`, on turns; `present` (m,) as in chance.py."""
+    """Every session metric of the protocol at `ks`, on turns; `present` (m,) and `settled` (n,) as
+    for documents."""
     by_session = level.ranked()
     ceilings = Ceilings(by_session, present)
     levels = SessionChance(dataset, dataset.judgements(protocol.key), level, scored, present, ks)
@@ -159,6 +166,7 @@ def session_columns(
                     finish(top.values),
                     exact=top.exact,
                     chance_is=how,
+                    touched=touched(metric, by_session, settled, cut),
                 )
             )
     return columns

@@ -61,15 +61,20 @@ def recall_by_chance(
     for haystack, queries in by_haystack.items():
         most = max(len(documents) for query in queries for documents in pieces[query])
         orders = Orders.draw(dataset, haystack, depth, most + 1, budgets)
+        alone = orders.of_one({d: costs[d] for q in queries for one in pieces[q] for d in one})
         for query in queries:
             own = -1
             if dataset.manifest.exclude_self:
                 own = int(dataset.rows_with_query_id[query])
-            of_pieces = [
-                orders.found({d: costs[d] for d in sorted(documents)}, own)
-                for documents in pieces[query]
-            ]
-            found[query] = np.mean(of_pieces, axis=0)
+            found[query] = np.mean(
+                [
+                    alone[min(one)]
+                    if len(one) == 1 and own < 0
+                    else orders.of_several({d: costs[d] for d in sorted(one)}, own)
+                    for one in pieces[query]
+                ],
+                axis=0,
+            )
     return found
 
 
@@ -109,13 +114,42 @@ class Orders:
         above = np.cumsum(cost, axis=1) - cost
         return cls(len(rows), depth, tuple(budgets), row, cost, above)
 
-    def found(self, documents: Mapping[int, int], own: int) -> Values:
-        """P(a piece of evidence, in `documents` of these costs, is in the prefix of each budget).
+    def of_one(self, documents: Mapping[int, int]) -> dict[int, Values]:
+        """P(a document is in the prefix of each budget), (budgets,), by document; of their costs.
 
-        The first of its r documents has m others above it with probability C(n - r, m) / C(n, m)
-        times r / (n - m), is each of the r alike, and is in the prefix when it and those m cost no
-        more than the budget. Only what m others cost is drawn. `own`: a document that is left out
-        of the haystack, or -1.
+        It stands below each m of the n - 1 others alike, so that it is the share of all m < n, up
+        to the depth, of whom the first m others leave room for it. Only what those cost is drawn:
+        in an order that holds the document itself, what comes behind it moves up by one.
+        """
+        cost = np.array([*documents.values()], np.int64)
+        place = np.full((ORDERS, len(documents)), self.row.shape[1])
+        values, flat = self._sorted
+        first, last = (
+            np.searchsorted(values, [*documents], side=side) for side in ("left", "right")
+        )
+        for at, (a, b) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
+            drawn, column = np.divmod(flat[a:b], self.row.shape[1])
+            place[drawn, at] = column
+        found = np.zeros((len(self.budgets), len(documents)))
+        most = min(self.depth, self.size)
+        for order, spent in enumerate(self.above):
+            mine = place[order]
+            for at, budget in enumerate(self.budgets):
+                # How many of the first 0, 1, 2... of the order leave room for the document; those
+                # with the document among them do where they fit, it being among them.
+                room = np.searchsorted(spent[:most], budget - cost, side="right")
+                whole = int(np.searchsorted(spent[: most + 1], budget, side="right"))
+                behind = np.maximum(whole - mine - 2, 0)
+                found[at] += np.where(mine < most, np.minimum(room, mine + 1) + behind, room)
+        found /= ORDERS * self.size
+        return dict(zip(documents, found.T, strict=True))
+
+    def of_several(self, documents: Mapping[int, int], own: int) -> Values:
+        """P(one of `documents`, of these costs, is in the prefix of each budget); (budgets,).
+
+        The first of r has m others above it with probability C(n - r, m) / C(n, m) times
+        r / (n - m), is each of the r alike, and is in the prefix when it and those m cost no more
+        than the budget. `own`: a document that is left out of the haystack, or -1.
         """
         if not documents:
             return np.zeros(len(self.budgets))
@@ -123,43 +157,23 @@ class Orders:
         m = np.arange(min(self.depth, n - r + 1))
         none = np.cumprod([1.0, *((n - r - m[:-1]) / (n - m[:-1]))])
         first = none / (n - m)  # P(one of them is the first, with m others above it)
-        room = np.subtract.outer(np.array(self.budgets), np.array([*documents.values()], np.int64))
-        # Orders that none of them was drawn in are all of others; elsewhere they are taken out.
-        out = [*documents, own]
-        touched = self._with(out)
-        columns = min(len(m), self._reach)
-        others = np.delete(self.above[:, :columns], touched, axis=0)
-        kept = ~np.isin(self.row[touched], out)
+        kept = ~np.isin(self.row, [*documents, own])
         place: Ints = np.cumsum(kept, axis=1) - kept
-        cost = np.where(kept, self.cost[touched], 0)
+        cost = np.where(kept, self.cost, 0)
         above = np.cumsum(cost, axis=1) - cost
         weight = np.where(kept & (place < len(m)), first[np.minimum(place, len(m) - 1)], 0.0)
-        sums = [
-            sum(
-                np.count_nonzero(others <= left, axis=0) @ first[:columns]
-                + weight[above <= left].sum()
-                for left in of
-            )
-            for of in room.tolist()
-        ]
-        return np.array(sums, np.float64) / ORDERS
-
-    def _with(self, rows: Sequence[int]) -> Ints:
-        """The orders in which any of these documents was drawn."""
-        values, order = self._sorted
-        ends = np.searchsorted(values, rows), np.searchsorted(values, rows, side="right")
-        found = [order[a:b] for a, b in zip(*ends, strict=True)]
-        return np.unique(np.concatenate(found) // self.row.shape[1])
-
-    @cached_property
-    def _reach(self) -> int:
-        """Places of which some order can fill one within the largest budget."""
-        return int((self.above <= max(self.budgets)).any(axis=0).sum())
+        return np.array(
+            [
+                sum(weight[above <= budget - cost].sum() for cost in documents.values()) / ORDERS
+                for budget in self.budgets
+            ]
+        )
 
     @cached_property
     def _sorted(self) -> tuple[npt.NDArray[np.int32], Ints]:
-        order = np.argsort(self.row, axis=None)
-        return self.row.ravel()[order], order
+        """All rows ascending, and where each stands in `row`, counted through."""
+        flat = np.argsort(self.row, axis=None)
+        return self.row.ravel()[flat], flat
 
 
 # -- Answers ---------------------------------------------------------------------------------------

@@ -7,13 +7,14 @@ kept of a block is the places of its judged documents.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError, near, require_ids
 from harness.rankings.pairs import Pairs
 from harness.rankings.rankings import (
     Rankings,
@@ -80,13 +81,27 @@ def evaluate(
     not have: `zero` (trec_eval -c), or `skip` (left out, as pytrec_eval does). A document that
     stands twice in a ranking counts where it stands first.
 
-    Raises UsageError for what cannot be read, NaN scores, unknown metrics and `missing`.
+    Raises UsageError for what cannot be read, dictionaries of another form, ids that are no text
+    (1 and "1" are not the same), scores that are NaN or no number, grades that are no whole number,
+    and unknown metrics, `ties` and `missing`.
     """
     if missing not in ("zero", "skip"):
         raise UsageError(f"missing must be zero or skip, not {missing!r}")
+    if ties not in list(Ties):
+        raise UsageError(f"unknown tie rule {ties!r}; known: {', '.join(Ties)}")
+    for what, given, kinds in (
+        ("judgements", qrels, (Mapping, str, os.PathLike)),
+        ("run", run, (Mapping, str, os.PathLike, Rankings)),
+    ):
+        if not isinstance(given, kinds):
+            raise UsageError(
+                f"the {what} must be a file or {{query: {{document: number}}}}, not {given!r:.60}"
+            )
+    if not isinstance(metrics, Iterable):
+        raise UsageError(f"metrics must be texts, as in 'ndcg@10,map', not {metrics!r:.60}")
     wanted = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
     judged = from_dict(qrels) if isinstance(qrels, Mapping) else read_qrels(Path(qrels))
-    ranked, unknown, repeated = _ranked(judged, run, ties)
+    ranked, unknown, repeated = _ranked(judged, run, Ties(ties))
     counted = ranked.answered if missing == "skip" else np.ones(ranked.n, bool)
     per_query = {str(m): np.nan_to_num(m(ranked))[counted] for m in wanted}
     return Evaluation(
@@ -160,8 +175,6 @@ def _of_dicts(qrels: Qrels, run: Run, ties: Ties) -> tuple[Ranked, int, int]:
         query: {next(documents): 1 for _ in range(size)}
         for query, size in zip(qrels.query_ids, sizes, strict=True)
     }
-    try:
-        ranked = rank_dicts(run, judged, qrels, ties)
-    except (ValueError, TypeError) as error:
-        raise UsageError(f"the run cannot be ranked: {error}") from None
+    require_ids(run, "the run's query")
+    ranked = rank_dicts(run, judged, qrels, ties)
     return ranked, len(run) - int(ranked.answered.sum()), 0

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.errors import UsageError
+from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import strings, to_numpy
 
 if TYPE_CHECKING:
@@ -66,22 +66,57 @@ def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
 
 
 def from_dict(qrels: QrelsDict) -> Qrels:
-    """Judgements from `{query: {document: grade}}`. Raises UsageError for grades that are none."""
+    """Judgements from `{query: {document: grade}}`.
+
+    Raises UsageError for a dictionary of another form, ids that are no text, and grades that are no
+    whole numbers of 32 bits.
+    """
+    require_ids(qrels, "the judged query")
+    for id_, judged in qrels.items():
+        if not isinstance(judged, Mapping):
+            raise UsageError(
+                f"the judgements of query {id_!r} are {type(judged).__name__}, where "
+                "{document: grade} is needed"
+            )
+    documents = [document for judged in qrels.values() for document in judged]
+    try:
+        require_ids(documents, "the judged document")
+    except UsageError:
+        for id_, judged in qrels.items():  # at once they take a third of the time
+            require_ids(judged, f"of query {id_!r}, the judged document")
     sizes = [len(judged) for judged in qrels.values()]
     query = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
-    document = strings(d for judged in qrels.values() for d in judged)
-    given = np.fromiter((g for j in qrels.values() for g in j.values()), np.float64, len(query))
+    document = strings(documents)
+    try:
+        given = np.fromiter((g for j in qrels.values() for g in j.values()), np.float64, len(query))
+    except (TypeError, ValueError, OverflowError):
+        given = np.full(1, np.nan)
     if not (np.abs(given) < 1 << 31).all() or (given != np.rint(given)).any():
-        raise UsageError("the judgements hold a grade that is not a whole number of 32 bits")
+        raise UsageError(
+            f"the judgements hold a grade that is not a whole number of 32 bits: {_odd(qrels)}"
+        )
     grade = given.astype(np.int32)
     return Qrels(list(qrels), query, document, grade, np.arange(len(query), dtype=np.int32))
+
+
+def _odd(qrels: QrelsDict) -> str:
+    """The first grade that is none, and where it stands."""
+    for query, judged in qrels.items():
+        for document, grade in judged.items():
+            try:
+                if abs(float(grade)) < 1 << 31 and float(grade).is_integer():
+                    continue
+            except (TypeError, ValueError, OverflowError):
+                pass
+            return f"{grade!r:.40}, of document {document!r} for query {query!r}"
+    raise AssertionError("unreachable")
 
 
 def read_qrels(path: Path) -> Qrels:
     """A TREC qrels file (`query 0 document grade`) or BEIR's (`query document score`, with header).
 
-    Raises UsageError with the line for anything else, and for a pair that stands twice with
-    different grades.
+    In the former, lines that begin with # are comments, as for trec_eval 10. Raises UsageError with
+    the line for anything else, and for a pair that stands twice with different grades.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -90,14 +125,17 @@ def read_qrels(path: Path) -> Qrels:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     qrels: dict[str, dict[str, int]] = {}
+    beir = lines[:1] and lines[0].split()[:1] == [b"query-id"]
     for number, line in enumerate(lines, 1):
         fields = line.split()
-        if not fields or (number == 1 and fields[0] == b"query-id"):
+        if not fields or (number == 1 and beir) or (fields[0].startswith(b"#") and not beir):
             continue
         try:
             if len(fields) not in (3, 4):
                 raise ValueError(f"{len(fields)} fields")
             query, document, grade = fields[0].decode(), fields[-2].decode(), int(fields[-1])
+            if abs(grade) >= 1 << 31:
+                raise ValueError("a grade beyond 32 bits")
         except ValueError as error:
             raise UsageError(
                 f"{path}, line {number}: expected `query 0 document grade` or "

@@ -20,12 +20,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import integers, take, to_numpy
 from harness.rankings.pairs import Pairs, hashes
 from harness.rankings.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
 from harness.scoring.qrels import Qrels, QrelsDict
 
+_DOCUMENT = "in the run, of query {!r}, the document"
 NOT_RETRIEVED = np.iinfo(np.int64).max
 """The rank of a judged document that was not returned: behind every cut-off."""
 
@@ -109,7 +111,7 @@ class Judged:
 
     def places(self, rankings: Rankings, pairs: Pairs, ties: Ties) -> Places:
         """Places of the judged documents in rankings that are best first; `pairs` are theirs."""
-        score = None if rankings.score is None else _of_width(rankings.score, ties)
+        score = None if rankings.score is None else of_width(rankings.score, ties)
         starts = rankings.starts
         query_of = np.array([self._known.get(name, -1) for name in rankings.query_ids], np.int64)
         ours = np.flatnonzero(query_of >= 0)
@@ -175,7 +177,7 @@ def in_order(rankings: Rankings, ties: Ties) -> Rankings:
     rankings = best_first(rankings)
     if ties is Ties.ORDER or rankings.score is None:
         return rankings
-    score = _of_width(rankings.score, ties)
+    score = of_width(rankings.score, ties)
     table = pa.table({"query": rankings.query, "score": score, "id": rankings.document})
     keys = [("query", "ascending"), ("score", "descending"), ("id", "descending")]
     order = pc.sort_indices(table, sort_keys=keys)
@@ -183,7 +185,7 @@ def in_order(rankings: Rankings, ties: Ties) -> Rankings:
     return Rankings(rankings.query_ids, rankings.query, document, given)
 
 
-def _of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
+def of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
     """The scores as wide as the rule compares them."""
     if ties is not Ties.TREC:
         return score
@@ -223,14 +225,15 @@ def _tie_ranks(rankings: Rankings, row: Ints, first: Ints, size: Ints, above: In
     return np.asarray(above + 1 + place[mine])
 
 
-@np.errstate(over="ignore")  # see _of_width
+@np.errstate(over="ignore")  # see of_width
 def rank_dicts(
     run: Mapping[str, Mapping[str, float]], qrels: QrelsDict, columns: Qrels, ties: Ties = Ties.TREC
 ) -> Ranked:
     """The same as `rank_judged` for dictionaries, without making columns of the run first.
 
     `columns` is `qrels` as columns; under `Ties.ORDER` the order of the dictionary is the order in
-    which equals were returned. Raises ValueError for a NaN score.
+    which equals were returned. Raises UsageError for a ranking of another form, scores that are
+    none, and ids that are no text where a judged document was not found or has an equal.
     """
     width = np.float32 if ties is Ties.TREC else np.float64
     m = len(columns.query)
@@ -241,41 +244,65 @@ def rank_dicts(
     for i, (query, judged) in enumerate(qrels.items()):
         found = run.get(query)
         if found is not None:
+            if not isinstance(found, Mapping):
+                raise UsageError(
+                    f"the run's ranking of query {query!r} is {type(found).__name__}, where "
+                    "{document: score} is needed"
+                )
             returned[i], answered[i] = len(found), True
-            scores = _scores(found, width)
+            scores = _scores(found, width, query)
             # NaN, and so unequal to itself, if any score is: infinity squared is infinity.
             length = scores.dot(scores)
             if length != length:
-                raise ValueError(f"query {query!r} has a NaN score")
+                odd = list(found.items())[int(np.flatnonzero(np.isnan(scores))[0])]
+                raise UsageError(
+                    f"the run cannot be ranked: query {query!r} has a NaN score ({odd[1]!r}, of "
+                    f"document {odd[0]!r})"
+                )
+            checked = False
             for j, document in enumerate(judged, start):
                 score = found.get(document)
                 if score is None:
+                    # Looking at all ids takes as long as all the rest: only where it may be 1
+                    # that was returned for "1".
+                    if not checked:
+                        require_ids([*found], _DOCUMENT.format(query))
+                        checked = True
                     continue
                 at = width(score)
                 higher, equal = np.count_nonzero(scores > at), np.count_nonzero(scores == at)
                 above[j], tied[j], rank[j] = higher, equal, higher + 1
                 if equal > 1:
-                    rank[j] += _equals_ahead(found, document, width, ties)
+                    rank[j] += _equals_ahead(found, query, document, width, ties)
         start += len(judged)
     return _ranked(columns, returned, answered, rank, above, tied)
 
 
-def _scores(found: Mapping[str, float], width: type[np.floating[Any]]) -> npt.NDArray[Any]:
-    """All scores of a query, of that width."""
+def _scores(
+    found: Mapping[str, float], width: type[np.floating[Any]], query: str
+) -> npt.NDArray[Any]:
+    """All scores of a query, of that width. Raises UsageError for what is no number."""
     code = "f" if width is np.float32 else "d"
     try:
         # A sixth faster than fromiter, which is most of the time that dictionaries take.
         return np.frombuffer(struct.pack(f"{len(found)}{code}", *found.values()), width)
-    except (OverflowError, struct.error):  # beyond float32, or of a type that fromiter names
+    except (OverflowError, struct.error):  # beyond float32, or of a type that fromiter may take
+        pass
+    try:
         return np.fromiter(found.values(), width, len(found))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"the run has a score for query {query!r} that is no number of 64 bits ({error})"
+        ) from None
 
 
 def _equals_ahead(
-    found: Mapping[str, float], document: str, width: type[np.floating[Any]], ties: Ties
+    found: Mapping[str, float], query: str, document: str, width: type[np.floating[Any]], ties: Ties
 ) -> int:
     """How many documents of the same score stand above `document`."""
     at = width(found[document])
     equals = [d for d, score in found.items() if width(score) == at]
+    require_ids(equals, _DOCUMENT.format(query))
     if ties is Ties.ORDER:
         return equals.index(document)
     return sum(d > document for d in equals)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from harness.rankings.rankings import Rankings, Run, read_rankings
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.answers import ANSWERS, document_texts
+from harness.scoring.arrays import Ints
 from harness.scoring.cells import (
     Cautions,
     Column,
@@ -26,6 +28,7 @@ from harness.scoring.cells import (
     query_table,
     session_columns,
 )
+from harness.scoring.depth import settled_to
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices, Protocol
 from harness.scoring.qrels import from_dataset
@@ -66,6 +69,8 @@ def score(
     resolved = resolve(columns, dataset)
     if depth is None:
         depth = int(resolved.rank.max(initial=1))
+    if repeated:
+        answered = replace(answered, repeated=answered.repeated + repeated)
     scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
     where = f"{dataset.name} ({dataset.manifest.granularity})"
     for protocol in named.fitting(dataset.keys, choices.protocols, where):
@@ -111,7 +116,8 @@ class _Scorer:
         scored = self._scored(protocol, ranked)
         metrics = self._metrics(protocol)
         present = held(dataset, judged.query, judged.document)
-        columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes)
+        settled = self._settled_to(ties)
+        columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes, settled)
         self._add(protocol, dataset.manifest.granularity, ties, columns)
         of_sessions = dataset.manifest.granularity == "turn" and (dataset.session_codes >= 0).any()
         if protocol.session_metrics and of_sessions:
@@ -122,7 +128,7 @@ class _Scorer:
                 dataset, resolved, judged, ranked, self._depth, renamed=protocol.renamed
             )
             ks = self._ks(protocol, level.most_sessions(dataset))
-            columns = session_columns(dataset, protocol, ks, level, scored, present)
+            columns = session_columns(dataset, protocol, ks, level, scored, present, settled)
             self._add(protocol, "turn>session", ties, columns)
 
     def apply_answers(self) -> None:
@@ -199,6 +205,16 @@ class _Scorer:
         own = [k for k in protocol.ks if k < largest]
         return sorted({*own, *self._choices.ks}) or [1]
 
+    def _settled_to(self, ties: Ties) -> Ints:
+        """Down to which rank deeper rankings would be the same; (n,), see depth.py."""
+        results = None
+        if self._answered.texts is not None:
+            results = np.array([len(texts) for texts in self._answered.texts], np.int64)
+        elif self._answered.repeated:  # any of them may have been cut off
+            results = np.full(self._dataset.n_queries, self._depth)
+        ids, sizes = self._dataset.query_ids, self._sizes
+        return settled_to(self._rankings, ids, sizes, results, self._depth, ties)
+
     def _reach(self) -> float:
         """The largest cut-off that the rankings can tell about."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
@@ -213,6 +229,11 @@ class _Scorer:
             "unit": unit,
             "ties": str(ties),
             "left_out": {r: len(ids) for r, ids in self._left_out[protocol.name].items()},
+            "touched_by_depth": [
+                str(c.metric)
+                for c in columns
+                if c.touched is not None and (c.touched & ~np.isnan(c.values)).any()
+            ],
             "slices": {},
         }
         for name, mask in self._masks.items():

@@ -30,20 +30,19 @@ _SEED = 0x5E55
 
 class Turns(NamedTuple):
     """The turns of one query's haystack: `session` of each, (turns,), as the protocol names them;
-    rows of the answer key that are relevant, and `place` of each among the turns, -1 where it is
-    not there; and how many `pieces` of evidence they are."""
+    and `place` of each relevant judgement among the turns, -1 where it is not there."""
 
     session: Ints
     place: Ints
-    pieces: int
 
-    @property
-    def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Turns of each session that has a relevant one, and of each other; ascending."""
-        _, of, counts = np.unique(self.session, return_inverse=True, return_counts=True)
-        gold = np.zeros(len(counts), bool)
-        gold[of[self.place[self.place >= 0]]] = True
-        return tuple(sorted(counts[gold].tolist())), tuple(sorted(counts[~gold].tolist()))
+
+class Sizes(NamedTuple):
+    """Turns of the sessions with evidence and of the others, each ascending; and how many sessions
+    have evidence, also such as are not there."""
+
+    gold: tuple[int, ...]
+    others: tuple[int, ...]
+    pieces: int
 
 
 class SessionChance:
@@ -61,17 +60,19 @@ class SessionChance:
         """`scored` (n,): queries that count; `present` (m,): a ranking can hold the turn."""
         self._dataset, self._judged, self._ks = dataset, judged, list(ks)
         self._ranked, self._renamed = level.ranked(), level.renamed
+        self._of_judgement = level.of_judgement
         self._relevant, self._present = judged.grade >= 1, present
         self._starts = np.searchsorted(judged.query, np.arange(self._ranked.n + 1))
         counts = np.bincount(judged.query[self._relevant], minlength=self._ranked.n)
         self._queries: list[int] = np.flatnonzero(scored & (counts > 0)).tolist()
+        self._sessions: dict[int, tuple[Ints, Ints]] = {}
 
     def __call__(self, metric: Metric) -> tuple[Values, str]:
         """Expected value of each query, (n,), NaN where it does not count or has nothing relevant;
         and how it was come by, where it is not exact."""
         at = self._ks.index(metric.k or 0)
         if metric.name.startswith("ndcg"):
-            return self._simulated(metric.name)[:, at], f"mean of {DRAWS} random orders a query"
+            return self._simulated(metric.name)[:, at], f"from {DRAWS} random orders a query"
         return self._exact[metric.name][:, at], ""
 
     @cached_property
@@ -79,15 +80,40 @@ class SessionChance:
         """Recall, hit and recall_all by name; each (n, ks)."""
         names = Met._fields
         found = {name: np.full((self._ranked.n, len(self._ks)), np.nan) for name in names}
-        known: dict[tuple[object, ...], Met] = {}
+        known: dict[Sizes, Met] = {}
         for query in self._queries:
-            turns = self._turns(query)
-            case = (*turns.sizes, turns.pieces)
-            if case not in known:
-                known[case] = met(*case, self._ks)
+            sizes = self._sizes(query)
+            if sizes not in known:
+                known[sizes] = met(*sizes, self._ks)
             for name in names:
-                found[name][query] = getattr(known[case], name)
+                found[name][query] = getattr(known[sizes], name)
         return found
+
+    def _sizes(self, query: int) -> Sizes:
+        haystack = int(self._dataset.query_haystack[query])
+        if haystack not in self._sessions:
+            codes = sessions_of(self._dataset, self._dataset.haystack_rows(haystack))
+            self._sessions[haystack] = np.unique(codes, return_counts=True)
+        codes, turns = self._sessions[haystack]
+        rows = self._rows(query)
+        there = rows[self._present[rows]]
+        # A turn may stand in several judgements.
+        _, first = np.unique(self._judged.document[there], return_index=True)
+        gold, marked = np.unique(self._of_judgement[there[first]], return_counts=True)
+        at = np.searchsorted(codes, gold)
+        rest = turns.copy()
+        if self._dataset.manifest.exclude_self:
+            own = self._dataset.rows_with_query_id[query : query + 1]
+            rest[np.isin(codes, sessions_of(self._dataset, own[own >= 0]))] -= 1
+        mine = marked if self._renamed else rest[at]
+        rest[at] -= mine
+        pieces = len(np.unique(self._of_judgement[rows]))
+        return Sizes(tuple(np.sort(mine).tolist()), tuple(np.sort(rest[rest > 0]).tolist()), pieces)
+
+    def _rows(self, query: int) -> Ints:
+        """Rows of a query's relevant judgements."""
+        start, end = self._starts[query : query + 2].tolist()
+        return np.asarray(np.flatnonzero(self._relevant[start:end]) + start)
 
     def _simulated(self, name: str) -> Values:
         """The mean of the metric itself over random orders, (n, ks)."""
@@ -95,22 +121,18 @@ class SessionChance:
         for query in self._queries:
             rng = np.random.default_rng([_SEED, query])
             rank, cuts = random_orders(self._turns(query), self._ks, rng)
-            mine = slice(self._starts[query], self._starts[query + 1])
-            rows = np.flatnonzero(self._relevant[mine]) + mine.start
-            orders = _as_queries(self._ranked, rows, rank)
+            orders = _as_queries(self._ranked, self._rows(query), rank)
             for at, (k, cut) in enumerate(zip(self._ks, cuts, strict=True)):
                 found[query, at] = Metric(name, k)(orders, cut).mean()
         return found
 
     def _turns(self, query: int) -> Turns:
-        dataset, judged = self._dataset, self._judged
-        rows = dataset.haystack_rows(int(dataset.query_haystack[query]))
-        if dataset.manifest.exclude_self:
-            rows = rows[rows != dataset.rows_with_query_id[query]]
-        session = sessions_of(dataset, rows)
-        mine = slice(self._starts[query], self._starts[query + 1])
-        relevant = self._relevant[mine]
-        document = np.where(self._present[mine], judged.document[mine], -1)[relevant]
+        rows = self._dataset.haystack_rows(int(self._dataset.query_haystack[query]))
+        if self._dataset.manifest.exclude_self:
+            rows = rows[rows != self._dataset.rows_with_query_id[query]]
+        session = sessions_of(self._dataset, rows)
+        relevant = self._rows(query)
+        document = np.where(self._present[relevant], self._judged.document[relevant], -1)
         order = np.argsort(rows, kind="stable")
         at = np.searchsorted(rows, document, sorter=order).clip(max=len(rows) - 1)
         place = np.where(document >= 0, order[at], -1)
@@ -118,7 +140,7 @@ class SessionChance:
             gold = np.zeros(len(rows), bool)
             gold[place[place >= 0]] = True
             session = session * 2 + gold
-        return Turns(session, place, len(np.unique(self._ranked.unit[mine][relevant])))
+        return Turns(session, place)
 
 
 def random_orders(

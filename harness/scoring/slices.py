@@ -45,6 +45,8 @@ class Answered:
     resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
     `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document;
     `match`, how texts were resolved, for the signature; `texts`, those of each query, best first.
+
+    `repeated` documents were left out of rankings that are shorter by them.
     """
 
     asked: Flags
@@ -57,6 +59,7 @@ class Answered:
     tokens: Ints | None = None
     match: str = ""
     texts: list[list[str]] | None = None
+    repeated: int = 0
 
     @property
     def counted(self) -> Flags:

@@ -128,10 +128,12 @@ def _by_groups(name: str, ranked: Ranked, rows: Ints, cut: Ints, total: Ints) ->
         return np.where(count_by(ranked.query[rows], n) == total, value, 0.0)
     if name == "mrr":
         # Whatever stands in the first group with a relevant document, the first one is of it.
-        first = np.flatnonzero(np.diff(query, prepend=-1) != 0)
-        cases = zip(above[first], t[first], r[first], inside[first], strict=True)
-        found = np.array([_first_of_group(*map(int, case)) for case in cases])
-        return sum_by(query[first], found, n)
+        first = np.diff(query, prepend=-1) != 0
+        found = np.where(first & (inside > 0), 1 / (above + 1), 0.0)
+        for group in np.flatnonzero(first & (t > 1)).tolist():
+            case = (int(one[group]) for one in (above, t, r, inside))
+            found[group] = _first_of_group(*case)
+        return sum_by(query, found, n)
     # map: of a relevant document at rank above + j, that rank and those above it are expected to
     # hold before + 1 + (j - 1) (r - 1) / (t - 1) relevant ones; summed over j by harmonic numbers.
     before = np.cumsum(r) - r

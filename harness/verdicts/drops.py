@@ -20,6 +20,7 @@ from harness.verdicts.compare.scored import (
     Block,
     ScoredRun,
     Values,
+    by_depth,
     differing,
     essentials,
 )
@@ -107,6 +108,9 @@ def drops(
     if apart := differing([essentials(run, blocks) for run in (before, now)]):
         names = f"{before.folder} / {now.folder}"
         raise UsageError(f"these runs do not compare ({names}): {'; '.join(map(str, apart))}")
+    for block, metric, _ in places:
+        if remedy := by_depth((before, now), block).get(metric):
+            raise UsageError(f"{metric} does not compare, as depth could change it: {remedy}")
     about = before.rows(blocks[0])
     clusters = clusters_of(about.haystacks(), over)
     a, b = (

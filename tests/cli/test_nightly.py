@@ -20,6 +20,9 @@ from filelock import FileLock
 
 from harness.dataset.prepare import open_dataset
 from harness.retrievers.plugins import PLUGIN_MODULE
+from harness.testing.nightly.change import change
+from harness.testing.nightly.kept import core
+from harness.verdicts.compare.scored import ScoredRun
 
 MINE = """
 SIGN = 1
@@ -437,3 +440,15 @@ def test_a_damaged_last_time_is_said_and_mends_itself(
     assert (change["state"], "cannot be read" in change["reasons"][0]) == ("not comparable", True)
     harness(*SLOW_NIGHT)
     assert of(summary(place), "labelled", "bm25")["change"]["state"] == "unchanged"
+
+
+def test_a_run_of_another_depth_is_compared_by_what_depth_could_not_change(
+    sample_run: Callable[..., Path],
+) -> None:
+    metrics = ("ndcg@10", "mrr")
+    runs = [ScoredRun.read(sample_run(name, k=k)) for name, k in (("bm25", 20), ("random", 100))]
+    last, now = (core(run, ("trec", "turn"), metrics) for run in runs)
+    found = change(now, last, metrics, 0.05, "auto")
+    assert (found["state"], {*found["cells"]["all"]}) == ("compared", {"ndcg@10"})
+    found = change(now, last, metrics[1:], 0.05, "auto")
+    assert (found["state"], found["reasons"]) == ("not comparable", ["k 20 -> 100"])

@@ -118,7 +118,7 @@ def test_nightly_lists_write_the_keys_of_the_page(
 ) -> None:
     page = FORMATS / "nightly.md"
     mine = tmp_path / "mine.py"
-    for code, k in ((_MINE, 6), (_MINE, 5), (_MINE.replace("[:k]", "[-k:]"), 5)):
+    for code, k in ((_MINE, 1), (_MINE, 5), (_MINE.replace("[:k]", "[-k:]"), 5)):
         mine.write_text(code)
         (tmp_path / "list.toml").write_text(_LIST.replace("k = 5", f"k = {k}"))
         for name in [name for name in sys.modules if name.startswith(PLUGIN_MODULE)]:

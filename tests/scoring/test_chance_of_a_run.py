@@ -157,7 +157,22 @@ def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Pa
     for row in range(300):
         cost = 1 + row % 40
         expected = [(cost <= budget) / 300 for budget in (5, 20, 50)]
-        np.testing.assert_allclose(orders.found({row: cost}, -1), expected, rtol=1e-12)
+        for found in (orders.of_one({row: cost})[row], orders.of_several({row: cost}, -1)):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_both_ways_of_counting_what_fits_agree_order_by_order(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    ids = [f"d{i}" for i in range(40)]
+    costs = rng.integers(0, 30, 40).tolist()
+    texts = {d: "w " * cost for d, cost in zip(ids, costs, strict=True)}
+    data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
+    for depth in (1, 7, 39, 40, 60):
+        orders = drawn_chance.Orders.draw(data, 0, depth, 2, (0, 20, 100, 10_000))
+        together = orders.of_one(dict(enumerate(costs)))
+        for row, cost in enumerate(costs):
+            alone = orders.of_several({row: cost}, -1)
+            np.testing.assert_allclose(together[row], alone, rtol=0, atol=1e-12)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=6), st.integers(1, 8))

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import math
 import random
 import subprocess
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
+from harness.rankings.rankings import read_rankings, write_trec
 from harness.scoring.evaluate import Evaluation, evaluate
+from harness.scoring.ranks import Ties
 
 METRICS = {
     "ndcg_cut_10": "ndcg@10",
@@ -147,3 +153,154 @@ def test_scoring_a_file_needs_no_large_package(tmp_path: Path) -> None:
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout.split() == ["0.5"], done.stderr
+
+
+# -- Comments, as trec_eval 10 has them ------------------------------------------------------------
+
+COMMENTED_QRELS = """\
+# This is a test comment
+301 0 a 1
+# And two
+# together, one with four fields:
+#301 0 b 1
+301 0 b#37 1
+  # behind blanks
+301 0 c 0
+"""
+COMMENTED_RUN = """\
+# My favourite run
+#
+301 Q0 a 1 2.0 t
+
+# 302 Q0 a 1 9.0 t
+301 Q0 b#37 2 1.5 t#1
+  # behind blanks
+301 Q0 c 3 1.0 t
+# the end"""
+
+
+def test_lines_that_begin_with_a_hash_are_comments_and_ids_may_hold_one(tmp_path: Path) -> None:
+    qrels, run = tmp_path / "qrels", tmp_path / "run"
+    qrels.write_text(COMMENTED_QRELS)
+    run.write_text(COMMENTED_RUN)
+    plain = evaluate(
+        {"301": {"a": 1, "b#37": 1, "c": 0}},
+        as_dict([("301", "a", "2.0"), ("301", "b#37", "1.5"), ("301", "c", "1.0")]),
+        list(METRICS.values()),
+    )
+    found = evaluate(qrels, run, list(METRICS.values()))
+    assert same(found, plain)
+    assert (found.n, found.unknown_queries, found["map"]) == (1, 0, 1.0)
+    run.write_text(COMMENTED_RUN.replace(" ", "\t"))
+    assert same(evaluate(qrels, run, list(METRICS.values())), plain)
+    run.write_text("# nothing but\n# comments")
+    with pytest.raises(UsageError, match="empty"):
+        evaluate(qrels, run, "map")
+
+
+def test_comments_may_stand_anywhere_in_a_file_of_many_blocks(tmp_path: Path) -> None:
+    rng = random.Random(5)
+    qrels, rows = a_run(rng)
+    metrics = list(METRICS.values())
+    expected = evaluate(qrels, write(tmp_path / "plain.run", rows), metrics)
+    lines = (tmp_path / "plain.run").read_text().splitlines(keepends=True)
+    for at in sorted(rng.sample(range(len(lines)), 40), reverse=True):
+        lines.insert(at, "# " + "c" * rng.choice([0, 5, 300_000]) + "\n")
+    path = tmp_path / "commented.run"
+    path.write_bytes(b"# first \xff\n" * 10_000 + "".join(lines).encode())
+    assert path.stat().st_size > 2 * BLOCK
+    assert same(evaluate(qrels, path, metrics), expected)
+    broken = path.read_bytes().splitlines()
+    at = broken.index(lines[-2].rstrip("\n").encode()) + 1
+    broken[at - 1] = b"q0 Q0 d"
+    path.write_bytes(b"\n".join(broken))
+    with pytest.raises(UsageError, match=f"line {at}: 3 fields where line 10001 has 6"):
+        evaluate(qrels, path, "map")
+
+
+def test_a_hash_begins_an_id_where_there_are_no_comments(tmp_path: Path) -> None:
+    # BEIR's form and JSON lines have none.
+    (tmp_path / "beir.tsv").write_text("query-id\tcorpus-id\tscore\n#1\td\t1\n")
+    (tmp_path / "run.jsonl").write_text('{"query": "#1", "document": "d"}\n')
+    assert evaluate(tmp_path / "beir.tsv", tmp_path / "run.jsonl", "mrr").means == {"mrr": 1.0}
+    with pytest.raises(UsageError, match="query ids that begin with # are comments"):
+        write_trec(read_rankings({"#1": {"d": 1.0}}), tmp_path / "out.trec", "t")
+
+
+# -- Dictionaries of another form ------------------------------------------------------------------
+
+HALF = "\ud800"  # of a surrogate pair
+GOOD: Any = {"q": {"a": 1}}
+
+
+@pytest.mark.parametrize("ties", list(Ties))
+@pytest.mark.parametrize(
+    ("qrels", "run", "says"),
+    [
+        ({1: {"a": 1}}, GOOD, "the judged query 1 is int, not text"),
+        ({"q": {1: 1}}, GOOD, "of query 'q', the judged document 1 is int"),
+        ({"q": {None: 1}}, GOOD, "None is NoneType"),
+        ({"q": {HALF: 1}}, GOOD, "half a surrogate pair"),
+        ({"q": ["a"]}, GOOD, "are list, where {document: grade} is needed"),
+        ({"q": {"a": None}}, GOOD, "None, of document 'a' for query 'q'"),
+        ({"q": {"a": 10**400}}, GOOD, "a grade that is not a whole number of 32 bits: 1000"),
+        ([("q", "a", 1)], GOOD, "the judgements must be a file or {query: {document: number}}"),
+        (GOOD, {1: {"a": 1.0}}, "the run's query 1 is int"),
+        (GOOD, {"q": {1: 1.0, "b": 2.0}}, "in the run, of query 'q', the document 1 is int"),
+        (GOOD, {"q": {"a": 1.0, 1: 1.0}}, "the document 1 is int"),
+        (GOOD, {"q": {None: 1.0}}, "None is NoneType"),
+        (GOOD, {"q": {HALF: 1.0}}, "half a surrogate pair"),
+        (GOOD, {HALF: {"a": 1.0}}, "half a surrogate pair"),
+        (GOOD, {"q": ["a"]}, "ranking of query 'q' is list, where {document: score} is needed"),
+        (GOOD, {"q": {"a": None}}, "query 'q'"),
+        (GOOD, {"q": {"a": "high"}}, "no number of 64 bits"),
+        (GOOD, {"q": {"a": 10**400}}, "no number of 64 bits"),
+        (GOOD, {"q": {"a": 1.0, "b": float("nan")}}, "NaN score (nan, of document 'b')"),
+        (GOOD, ["q"], "the run must be a file or {query: {document: number}}"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_judgements_or_run_is_refused_in_one_line(
+    qrels: Any, run: Any, says: str, ties: Ties
+) -> None:
+    with pytest.raises(UsageError) as refused:
+        evaluate(qrels, run, "ndcg@10,mrr,map", ties=ties)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_numbers_of_every_kind_are_taken_and_ids_that_can_change_nothing() -> None:
+    run = {"q": {"a": Fraction(1, 2), "b": np.float32(2), "c": Decimal(1), "d": True, 5: 0.1}}
+    assert evaluate({"q": {"a": np.int64(1), "b": False}}, run, "mrr").means == {"mrr": 0.25}
+    assert evaluate(GOOD, {"q": None, "r": {}}, "mrr").missing_queries == 1  # type: ignore[dict-item]
+    beyond = {"q": {"a": 10**300, "b": -(10**300), "c": 1}}  # no float32 can hold them
+    assert evaluate({"q": {"c": 2.0}}, beyond, "mrr").means == {"mrr": 0.5}
+
+
+@pytest.mark.parametrize(
+    "metric", [None, 5, [None], "ndcg@" + "9" * 400, "recall(rel=" + "9" * 30 + ")@5", "map@²", ""]
+)
+def test_what_is_no_metric_is_refused_in_one_line(metric: Any) -> None:
+    with pytest.raises(UsageError) as refused:
+        evaluate(GOOD, GOOD, metric)
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_exponential_gain_is_refused_where_it_cannot_be_added_up(tmp_path: Path) -> None:
+    def judged(grade: int) -> Qrels:
+        return {"q": {"a": grade, "b": grade - 1}}
+
+    run = {"q": {"b": 2.0, "a": 1.0}}
+    at_most = evaluate(judged(1000), run, "ndcg_exp").means["ndcg_exp"]
+    a, b = Fraction(2**1000 - 1), Fraction(2**999 - 1)
+    second = Fraction(1 / math.log2(3))
+    assert at_most == pytest.approx(float((b + a * second) / (a + b * second)), abs=1e-12)
+    for metric in ("ndcg_exp", "ndcg_exp@1"):
+        with pytest.raises(UsageError, match=r"grades up to 1,000, as 2\^1100 cannot be added up"):
+            evaluate(judged(1100), run, metric)
+    assert 0 < evaluate(judged(1100), run, "ndcg").means["ndcg"] < 1
+    (tmp_path / "qrels").write_text("q 0 a 1100\n")
+    write(tmp_path / "run", [("q", "a", "1")])
+    with pytest.raises(UsageError, match="grades up to 1,000"):
+        evaluate(tmp_path / "qrels", tmp_path / "run", "ndcg_exp@10")

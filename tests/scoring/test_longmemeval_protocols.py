@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow.compute as pc
 import pytest
@@ -129,6 +131,57 @@ def test_every_golden_ranking_scores_as_the_official_functions_score_it(
         for cell in block["slices"]["all"]["metrics"].values():
             assert cell["n"] == wanted
             assert cell["value"] <= cell["ceiling"] + 1e-12
+
+
+def by_ids(order: list[str], corpus: list[str], k: int) -> tuple[float, float, float]:
+    """Any, all and nDCG as the official script has them: sets of ids, a relevance a position."""
+    gold, top = {id_ for id_ in corpus if "answer" in id_}, order[:k]
+    weights = np.array([1.0, *(1 / np.log2(np.arange(2, len(corpus) + 1)))])
+    relevant = np.array(["answer" in id_ for id_ in order[:k]], float)
+    ideal = np.sort(["answer" in id_ for id_ in corpus])[::-1][:k].astype(float)
+    share = (relevant * weights[: len(relevant)]).sum() / (ideal * weights[: len(ideal)]).sum()
+    return float(bool(gold & {*top})), float(gold <= {*top}), float(share)
+
+
+def by_session(order: list[str], corpus: list[str], k: int) -> tuple[float, float, float]:
+    """The same of the sessions behind turns, at the k that holds so many of them."""
+    order, corpus = ([id_.rpartition("_")[0] for id_ in ids] for ids in (order, corpus))
+    deep = next((d for d in range(k, len(order)) if len({*order[:d]}) >= k), len(order))
+    return by_ids(order, corpus, deep)
+
+
+@pytest.mark.usefixtures("home")
+@pytest.mark.parametrize("granularity", ["session", "turn"])
+def test_copies_of_a_gold_session_are_one_id_as_they_are_in_the_official_script(
+    tmp_path: Path, granularity: str
+) -> None:
+    marked = [turn("user", True), turn("assistant", False), turn("user", False, "y")]
+    sessions = {"answer_a": [marked] * 3, "answer_b": [marked], "noise": [[turn("user", False)]]}
+    sessions |= {f"filler_{i}": [[turn("user", False, f"{i}")] * 2] for i in range(8)}
+    asked = record(0, sessions) | {"answer_session_ids": ["answer_a", "answer_b"]}
+    (tmp_path / "made.json").write_bytes(orjson.dumps([asked]))
+    dataset = open_dataset("longmemeval", granularity=granularity, source=tmp_path / "made.json")
+    ours = dataset.documents.column("id", dataset.haystack_rows(0)).to_pylist()
+    theirs = [re.sub(r"#\d", "", id_) for id_ in ours]
+    if granularity == "turn":  # what is not marked is renamed
+        theirs = [id_.replace("answer", "noans") if id_.endswith("_3") else id_ for id_ in theirs]
+    rng = np.random.default_rng(0)
+    for order in (rng.permutation(len(ours)) for _ in range(30)):
+        scores = score(
+            dataset, lists({"q0": [ours[i] for i in order]}), Choices([BOTH.protocols[0], "memory"])
+        )
+        parts = {granularity: by_ids, "turn>session": by_session}
+        for unit, rule in parts.items() if granularity == "turn" else [(granularity, by_ids)]:
+            found = values(scores, "longmemeval-official", unit)["q0"]
+            for k in KS:
+                expected = rule([theirs[i] for i in order], theirs, k)
+                names = (f"{m}@{k}" for m in NAMES.values())
+                assert [found[m] for m in names] == pytest.approx(expected, abs=1e-9), (unit, k)
+        best = score(dataset, lists({"q0": ours}), Choices(["memory"], ks=(len(ours),)))
+        assert best[f"recall@{len(ours)}"] == 1
+    both = next(i for i, id_ in enumerate(ours) if id_.startswith("answer_b"))
+    two = score(dataset, lists({"q0": [ours[both], ours[0]]}), Choices(["memory"], ks=(2,)))
+    assert two["recall@2"] == 1
 
 
 def test_one_piece_of_evidence_at_rank_r_by_hand() -> None:

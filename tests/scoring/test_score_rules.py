@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 from small import lists, one_corpus, prepared
@@ -153,6 +156,30 @@ def test_what_a_ranking_cannot_hold_counts_for_no_level(tmp_path: Path) -> None:
         # Half of the evidence is in one haystack, all of it in the other.
         assert found["ceiling"] == pytest.approx((1 / 2 + 1) / 2)
         assert found["chance"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+
+
+@pytest.mark.parametrize("judged", [{"q": 2, "a": 1, "b": 0}, {"q": 1}, {"q": 0, "a": 2, "c": -1}])
+def test_levels_without_the_own_document_are_those_of_all_orders_of_the_others(
+    tmp_path: Path, judged: dict[str, int]
+) -> None:
+    names = [
+        *("recall@2", "hit@1", "recall_all@3", "precision@2", "precision_returned@3", "f1@2"),
+        *("judged@2", "mrr", "map@3", "rprec", "ndcg", "ndcg_exp@2", "recall(rel=2)@2"),
+    ]
+    own = one_corpus(tmp_path / "own", ["a", "b", "c", "q"], {"q": judged}, exclude_self=True)
+    choices = Choices(["trec"], ks=(1,), metrics=[Metric.parse(name) for name in names])
+
+    def cells(order: Sequence[str]) -> dict[str, Any]:
+        found = score(own, lists({"q": order}), choices, depth=4)
+        return {name: cell(found, "trec", name) for name in names}
+
+    every = [cells(["q", *order]) for order in permutations("abc")]
+    short = [cells(order) for n in (1, 2) for order in permutations("abc", n)]
+    for name in names:
+        values = [found[name]["value"] for found in every]
+        assert every[0][name]["chance"] == pytest.approx(np.mean(values), abs=1e-12), name
+        best = max(found[name]["value"] for found in every + short)
+        assert every[0][name]["ceiling"] == pytest.approx(best, abs=1e-12), name
 
 
 def test_a_negative_grade_is_unjudged_and_counts_for_nothing(tmp_path: Path) -> None:

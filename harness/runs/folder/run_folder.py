@@ -117,7 +117,7 @@ def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
     try:
         write_trec(rankings, folder / "rankings.trec", "_".join(system.split()))
     except UsageError:
-        # An id with white space cannot stand in that format; the Parquet file has everything.
+        # Some ids cannot stand in that format; the Parquet file has everything.
         (folder / "rankings.trec").unlink(missing_ok=True)
 
 

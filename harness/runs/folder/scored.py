@@ -140,4 +140,6 @@ def _asked(run: RunFolder, dataset: Dataset) -> Answered:
     failed[at] = table["failed"].to_numpy(zero_copy_only=False)
     abstained[at] = table["abstained"].to_numpy(zero_copy_only=False)
     confidence[at] = table["confidence"].to_numpy(zero_copy_only=False).astype(float)
-    return Answered(asked, asked & ~failed, failed, confidence, abstained)
+    notes = run.record.get("notes") or {}
+    repeated = notes.get("repeated_documents_left_out", 0)
+    return Answered(asked, asked & ~failed, failed, confidence, abstained, repeated=repeated)

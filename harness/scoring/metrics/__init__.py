@@ -69,6 +69,8 @@ class Metric:
     @classmethod
     def parse(cls, text: str) -> Metric:
         """Raises UsageError for an unknown name (with the near ones), a bad or missing cut-off."""
+        if not isinstance(text, str):
+            raise UsageError(f"a metric is a text, as in ndcg@10, not {text!r:.60}")
         found = _TEXT.fullmatch(_TREC_EVAL.sub(r"\1@\2", text.strip()))
         name = found[1].lower() if found else text
         name = ALIASES.get(name, name)
@@ -79,10 +81,14 @@ class Metric:
             raise UsageError(f"the metric {name!r} needs a cut-off, for instance {name}@10")
         if cut is not None and name == "rprec":
             raise UsageError("rprec cuts at the number of relevant documents and takes no @k")
-        if cut is not None and not (cut.isdecimal() and cut.isascii() and int(cut) >= 1):
-            raise UsageError(f"the cut-off of {text!r} must be a whole number, 1 or more")
-        if level is not None and int(level) < 1:
-            raise UsageError(f"{text!r}: relevant is grade 1 or more, so rel must be that too")
+        if cut is not None and not (_whole(cut) and int(cut) >= 1):
+            raise UsageError(
+                f"the cut-off of {text!r:.60} must be a whole number, 1 or more, in 18 digits"
+            )
+        if level is not None and not (_whole(level) and int(level) >= 1):
+            raise UsageError(
+                f"{text!r:.60}: relevant is grade 1 or more, so rel must be that too, in 18 digits"
+            )
         return cls(name, None if cut is None else int(cut), int(level or 1))
 
     def __str__(self) -> str:
@@ -106,6 +112,11 @@ class Metric:
     def function(self) -> Function:
         """The function behind the name; its docstring has formula and source."""
         return FUNCTIONS[self.name]
+
+
+def _whole(text: str) -> bool:
+    """True for the digits of a whole number that fits 64 bits."""
+    return text.isdecimal() and text.isascii() and len(text) <= 18
 
 
 def parse_metrics(texts: str | list[str]) -> list[Metric]:

@@ -8,7 +8,8 @@ where the two runs compare:
 | state | `first`, `not comparable`, `unchanged` (every value of every query) or `compared` |
 | since | when the run that it is compared with was finished |
 | reasons | why it does not compare: `data fingerprint a -> b` |
-| cells | slice -> metric -> before, difference, low, high, p, smallest, n, won, lost |
+| cells | slice -> metric -> before, difference, low, high, p, smallest, n, won, lost; where the two
+  are not equally deep, of metrics that depth could not change |
 | alpha, units, over, how | what tests and intervals rest on |
 
 `difference` is tonight less the last time, over the queries that both have a value for. p is that
@@ -26,7 +27,15 @@ import numpy as np
 from harness.scoring.scores import MAIN
 from harness.testing.nightly.plan import plain
 from harness.verdicts.compare.comparison import Cell, Options
-from harness.verdicts.compare.scored import Block, ScoredRun, differing, essentials, settings
+from harness.verdicts.compare.scored import (
+    Block,
+    ScoredRun,
+    by_depth,
+    depths_refuse,
+    differing,
+    essentials,
+    settings,
+)
 from harness.verdicts.compare.table import table
 from harness.verdicts.history import VERSION, Line, Series
 
@@ -45,8 +54,12 @@ def change(
         f"{row.what} {row.values[0]} -> {row.values[1]}"
         for row in differing([essentials(last, blocks), essentials(now, blocks)])
     ]
+    if depths_refuse([last, now], blocks, metrics):
+        reasons.append(f"k {last.scores['depth']} -> {now.scores['depth']}")
     if reasons:
         return {"state": "not comparable", "since": since, "reasons": reasons}
+    apart = by_depth([last, now], blocks[0])
+    metrics = [metric for metric in metrics if metric not in apart]
     if _equal(now, last, blocks[0], metrics):
         return {"state": "unchanged", "since": since}
     found = table([now, last], blocks[0], [(1, 0)], Options(metrics=tuple(metrics), over=over))

@@ -22,6 +22,8 @@ from harness.verdicts.compare.comparison import Comparison, Group, Options
 from harness.verdicts.compare.scored import (
     Block,
     ScoredRun,
+    by_depth,
+    depths_refuse,
     differing,
     essentials,
     settings,
@@ -31,6 +33,10 @@ from harness.verdicts.compare.table import slice_masks, table
 
 TESTS = ("t", "wilcoxon")
 """Tests on request, beside the randomisation test."""
+_NOTHING_COMMON = (
+    "no query was scored in all of these runs, so there is nothing to pair; two runs on different "
+    "queries, as split traffic leaves them, are compared by `harness compare A B --unpaired`"
+)
 
 
 def compare(
@@ -57,12 +63,21 @@ def compare(
         raise UsageError(f"no run was scored under {', '.join(named)}{near(named[0], known)}")
     _check_metrics(options.metrics, runs, blocks)
     required = [essentials(run, blocks) for run in runs]
+    remedy = depths_refuse(runs, blocks, options.metrics)
+    if remedy:
+        required = [
+            {**found, "k": str(run.scores["depth"])}
+            for run, found in zip(runs, required, strict=True)
+        ]
     differences = differing(required)
     if differences and not options.anyway:
+        asked = [{*run.asked} for run in runs]
+        if {row.what for row in differences} == {"queries asked"} and not set.intersection(*asked):
+            raise UsageError(_NOTHING_COMMON)
         names = " / ".join(labels)
         raise UsageError(
             f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
-            "`harness compare --anyway` shows them apart"
+            f"{f'{remedy}; ' if remedy else ''}`harness compare --anyway` shows them apart"
         )
     groups: dict[tuple[Any, ...], list[int]] = {}
     for at, found in enumerate(required):
@@ -91,13 +106,18 @@ def _group(
         and not differing([essentials(run, [block]) for run in runs])
     ]
     pairs = list(combinations(range(len(runs)), 2))
+    tables = tuple(table(runs, block, pairs, options) for block in blocks)
+    found = [pair.found for one in tables for cell in one.cells for pair in cell.pairs]
+    if found and not any(pair.difference.n for pair in found):
+        raise UsageError(_NOTHING_COMMON)
+    depths = dict.fromkeys(str(run.scores["depth"]) for run in runs)
     return Group(
         runs=tuple(labels),
         systems=tuple(run.record["retriever"]["name"] for run in runs),
         failed=tuple(run.scores["queries"]["failed"] for run in runs),
-        essentials=essentials(runs[0], blocks),
+        essentials=essentials(runs[0], blocks) | {"k": " / ".join(depths)},
         settings=tuple(differing([settings(run) for run in runs])),
-        tables=tuple(table(runs, block, pairs, options) for block in blocks),
+        tables=tables,
     )
 
 
@@ -182,8 +202,13 @@ def compare_split(
     if other:
         raise UsageError(f"these runs differ in more than queries: {'; '.join(map(str, other))}")
     rows = [run.rows(block) for run in runs]
+    apart = by_depth(runs, block)
     found = []
     for metric in metrics:
+        if metric in apart:
+            raise UsageError(
+                f"{metric} does not compare, as depth could change it: {apart[metric]}"
+            )
         for run in runs:
             known = list(run.blocks[block]["slices"].get("all", {"metrics": {}})["metrics"])
             if metric not in known:

@@ -65,8 +65,13 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
     from tabulate import tabulate
 
     cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
+    left_out = "".join(
+        f"\nleft out: {metric}: {why}"
+        for metric, why in table.left_out.items()
+        if metric in (metrics or SHOWN)
+    )
     if not cells:
-        return f"{table.protocol}, {table.unit}: none of the metrics to show"
+        return f"{table.protocol}, {table.unit}: none of the metrics to show{left_out}"
     pairs = len(cells[0].pairs)
     header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
     how = f"p ({table.families[0].correction})" if pairs else "p"
@@ -90,7 +95,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
         title += "; means over haystacks, each counted once (n: haystacks)"
     elif table.over == "haystacks":
         title += "; means over queries"
-    foot = _foot(table, cells, pairs)
+    foot = _foot(table, cells, pairs) + left_out
     for run, n in enumerate(table.dropped):
         if n:
             foot += (

@@ -129,7 +129,6 @@ def essentials(run: ScoredRun, blocks: Sequence[Block]) -> dict[str, str]:
         "granularity": dataset["granularity"],
         "text": dataset["text"],
         "split": dataset["split"],
-        "k": str(run.scores["depth"]),
         "queries asked": f"{len(run.asked)} (#{digest(run.asked)})",
         "metric version": f"{run.scores['harness']} (scores {run.scores['score_version']})",
     }
@@ -143,6 +142,61 @@ def essentials(run: ScoredRun, blocks: Sequence[Block]) -> dict[str, str]:
         essential[f"ties of {name}"] = found["ties"]
         essential[f"missing queries of {name}"] = _missing(found)
     return essential
+
+
+def by_depth(runs: Sequence[ScoredRun], block: Block) -> dict[str, str]:
+    """The metrics of a protocol that do not compare in rankings of several depths, and the remedy.
+
+    Those are the ones that deeper rankings could change in a run that is not as deep as another, or
+    give it: all of its metrics where its scores were written before they said which.
+    """
+    deepest = max(run.scores["depth"] for run in runs)
+    known = {metric: None for run in runs for metric in _metrics_of(run, block)}
+    remedies: dict[str, list[str]] = {}
+    for run in runs:
+        depth = run.scores["depth"]
+        if block not in run.blocks or depth == deepest:
+            continue
+        mine = _metrics_of(run, block)
+        touched = run.blocks[block].get("touched_by_depth", mine)
+        remedy = f"run {run.folder} ({depth} deep) again with --k {deepest}"
+        if "touched_by_depth" not in run.blocks[block]:
+            remedy = f"`harness score {run.folder}` says which numbers its depth, {depth}, changes"
+        for metric in known:
+            if metric in touched or (metric not in mine and _cut(metric) > depth):
+                remedies.setdefault(metric, []).append(remedy)
+    return {metric: " and ".join(found) for metric, found in remedies.items()}
+
+
+def depths_refuse(
+    runs: Sequence[ScoredRun], blocks: Sequence[Block], metrics: Sequence[str]
+) -> str:
+    """The remedy where the depths leave nothing to compare: none of `metrics` (empty: of all that
+    the runs have in common) under any protocol. Empty where they leave something."""
+    if len({run.scores["depth"] for run in runs}) == 1:
+        return ""
+    remedy = ""
+    for block in blocks:
+        apart = by_depth(runs, block)
+        common = set.intersection(*({*_metrics_of(run, block)} for run in runs))
+        if (common & {*metrics} if metrics else common) - {*apart}:
+            return ""
+        mine = [metric for metric in metrics or apart if metric in apart]
+        remedy = remedy or (apart[mine[0]] if mine else "")
+    return remedy
+
+
+def _metrics_of(run: ScoredRun, block: Block) -> list[str]:
+    """Names of the metrics of a protocol."""
+    return list(
+        run.blocks.get(block, {"slices": {}})["slices"].get("all", {"metrics": {}})["metrics"]
+    )
+
+
+def _cut(metric: str) -> int:
+    """The cut-off in a metric's name, 0 where there is none."""
+    cut = metric.rpartition("@")[2]
+    return int(cut) if cut.isdecimal() else 0
 
 
 def shared_blocks(runs: Sequence[ScoredRun], protocols: Sequence[str]) -> list[Block]:

@@ -14,7 +14,7 @@ from harness.errors import UsageError, near
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.statistics.paired import outcomes
-from harness.verdicts.compare.scored import Block, ScoredRun
+from harness.verdicts.compare.scored import Block, ScoredRun, by_depth
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class WonLostTied:
 def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
     """Compare two run folders query by query in one metric of one protocol.
 
-    Raises UsageError for a protocol or a metric that one lacks, and for other queries.
+    Raises UsageError for a protocol or a metric that one lacks, for a metric that their depths
+    could change, and for other queries.
     """
     runs = [ScoredRun.read(folder) for folder in (a, b)]
     for run in runs:
@@ -59,6 +60,8 @@ def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
             raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, metrics)}")
     if runs[0].asked != runs[1].asked:
         raise UsageError(f"{a} and {b}: were asked other queries")
+    if remedy := by_depth(runs, block).get(metric):
+        raise UsageError(f"{metric} does not compare, as depth could change it: {remedy}")
     rows = runs[0].rows(block)
     first, second = rows.values(metric), runs[1].rows(block).values(metric, rows.queries)
     outcome = outcomes(first, second)[:, 0]

@@ -22,7 +22,7 @@ from harness.statistics.paired import (
 )
 from harness.statistics.units import units_of
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
-from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values
+from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values, by_depth
 
 Flags = npt.NDArray[np.bool_]
 Places = tuple[int, int]
@@ -43,7 +43,8 @@ def table(
         for name, mask in slice_masks(first, by_category=options.categories).items()
     }
     masks = _distinct(masks)
-    metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, options)
+    apart = by_depth(runs, block)
+    metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, apart, options)
     wanted = [(name, metric) for name in masks for metric in metrics[name]]
     labels = first.haystacks()
     clusters = clusters_of(labels, options.over)
@@ -136,7 +137,10 @@ def _scored(rows: Sequence[BlockRows], blocks: Sequence[Mapping[str, Any]]) -> F
 
 
 def _metrics(
-    blocks: Sequence[Mapping[str, Any]], masks: Mapping[str, Flags], options: Options
+    blocks: Sequence[Mapping[str, Any]],
+    masks: Mapping[str, Flags],
+    apart: Mapping[str, str],
+    options: Options,
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Metrics of each slice that every run knows, and why others are left out."""
     known = [block["slices"].get("all", {"metrics": {}})["metrics"] for block in blocks]
@@ -144,8 +148,13 @@ def _metrics(
     left_out: dict[str, str] = {}
     metrics: dict[str, list[str]] = {name: [] for name in masks}
     for metric in dict.fromkeys(options.metrics) or order:
+        if metric not in order:
+            continue
         if not all(metric in cells for cells in known):
-            left_out[metric] = "not every run was scored by it"
+            left_out[metric] = apart.get(metric, "not every run was scored by it")
+            continue
+        if metric in apart:
+            left_out[metric] = f"depth could change it: {apart[metric]}"
             continue
         for name, mine in metrics.items():
             cells = [b["slices"].get(name, {"metrics": {}})["metrics"].get(metric) for b in blocks]

@@ -19,6 +19,7 @@ from harness.errors import UsageError
 from harness.files import read_json
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Comparison, Options, Table
+from harness.verdicts.compare.render import render
 from harness.verdicts.compare.side_by_side import won_lost_tied
 
 MEMORY = ("memory", "turn")
@@ -106,7 +107,6 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(
     with pytest.raises(UsageError) as refused:
         compare([deep, shallow])
     said = str(refused.value)
-    assert "k 100 / 10" in said
     assert f"queries asked {sample.n_queries} (#" in said
     assert "/ 20 (#" in said
     assert "fingerprint" not in said
@@ -120,7 +120,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(
 
 def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
     folders = [bench.bm25(), bench.bm25(Settings(k=10)), bench.bm25(k1=0.9)]
-    found = compare(folders, Options(anyway=True))
+    found = compare(folders, Options(metrics=("mrr",), anyway=True))
     assert [row.what for row in found.differences] == ["k"]
     assert [group.runs for group in found.groups] == [
         (folders[0].name, folders[2].name),
@@ -128,6 +128,56 @@ def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
     ]
     assert found.groups[1].essentials["k"] == "10"
     assert all(not c.pairs for t in found.groups[1].tables for c in t.cells)
+
+
+def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(bench: Bench) -> None:
+    # Twenty of a haystack's turns, and all of them.
+    shallow, deep = bench.bm25(Settings(k=20)), bench.bm25(k1=0.9)
+    same = bench.bm25(Settings(k=20), k1=0.9)
+    found = compare([shallow, deep])
+    assert [str(row) for row in found.groups[0].settings] == ["params.k1 1.2 / 0.9", "k 20 / 100"]
+    by_unit = {(t.protocol, t.unit): t for t in found.groups[0].tables}
+    left_out = by_unit["trec/1", "turn"].left_out
+    remedy = f"run {shallow} (20 deep) again with --k 100"
+    assert {name for name in left_out if not name.endswith("@100")} == {"ndcg", "map", "mrr"}
+    assert (left_out["map"], left_out["map@100"]) == (f"depth could change it: {remedy}", remedy)
+    # A shallow run stands for the deep one that it was cut from.
+    equal = compare([shallow, same])
+    for metric in ("recall@10", "ndcg@10", "mrr@10"):
+        assert found[metric].pairs[0].found.difference.value == pytest.approx(
+            equal[metric].pairs[0].found.difference.value, abs=1e-12
+        )
+    assert "ndcg" in {c.metric for t in equal.groups[0].tables for c in t.cells}
+    with pytest.raises(UsageError) as refused:
+        compare([shallow, deep], Options(metrics=("mrr",)))
+    assert f"k 20 / 100; {remedy}; " in str(refused.value)
+    both = compare([shallow, deep], Options(metrics=("mrr", "mrr@10"), protocols=("trec",)))
+    assert {c.metric for t in both.groups[0].tables for c in t.cells} == {"mrr@10"}
+    assert f"left out: mrr: depth could change it: {remedy}" in render(
+        both, "terminal", ("mrr", "mrr@10")
+    )
+
+
+def test_whole_rankings_of_two_depths_compare_by_every_metric(bench: Bench) -> None:
+    found = compare([bench.bm25(), bench.bm25(Settings(k=500))])
+    assert not any(table.left_out for table in found.groups[0].tables)
+    assert found["map"].pairs[0].found.difference.value == 0
+
+
+def test_scores_that_do_not_say_what_depth_changes_compare_at_their_own_depth_alone(
+    bench: Bench, tmp_path: Path
+) -> None:
+    folders = [bench.bm25(), bench.bm25(Settings(k=20))]
+    old = [tmp_path / folder.name for folder in folders]
+    for folder, copy in zip(folders, old, strict=True):
+        shutil.copytree(folder, copy)
+        scores = read_json(copy / "scores.json")
+        for block in scores["protocols"]:
+            del block["touched_by_depth"]
+        (copy / "scores.json").write_bytes(orjson.dumps(scores))
+    with pytest.raises(UsageError, match=f"k 100 / 20; `harness score {old[1]}` says which"):
+        compare(old)
+    assert compare([old[0], folders[0]])["map"].pairs[0].found.difference.value == 0
 
 
 @pytest.mark.parametrize(

@@ -71,3 +71,14 @@ def test_the_command_says_why_and_refuses_queries_that_could_be_paired(
     capsys.readouterr()
     assert main(["compare", *whole, "--unpaired"]) == 2
     assert "300 queries were scored in both runs" in capsys.readouterr().err
+
+
+def test_runs_without_a_query_in_common_are_sent_to_unpaired(
+    split: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *map(str, split)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert "nothing to pair" in said.err
+    assert "--unpaired" in said.err

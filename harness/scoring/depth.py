@@ -1,0 +1,73 @@
+"""Which numbers hang on how deep the rankings are.
+
+A ranking with as many results as were asked for was cut off there. Its top k is what it would be
+in a deeper one for every k down to the cut; where equal scores are ordered by id, only down to the
+last group of equals, as others of that score may have been cut off. A ranking of fewer results, or
+of the whole haystack, is all that the system had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.rankings.rankings import Rankings
+from harness.scoring.arrays import Flags, Ints, count_by
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, of_width
+
+
+def settled_to(
+    rankings: Rankings,
+    query_ids: Sequence[str],
+    sizes: Ints,
+    results: Ints | None,
+    depth: int,
+    ties: Ties,
+) -> Ints:
+    """The rank of each query, (n,), down to which deeper rankings would be the same.
+
+    NOT_RETRIEVED where they would hold no more. `rankings` are best first; `sizes` (n,): documents
+    in the haystack; `results` (n,): how many there were, where those are not documents; `depth`:
+    how many were asked for.
+    """
+    returned, equal = np.zeros(len(query_ids), np.int64), np.zeros(len(query_ids), np.int64)
+    known = {name: at for at, name in enumerate(rankings.query_ids)}
+    at = np.array([known.get(name, -1) for name in query_ids], np.int64)
+    if len(rankings):
+        returned[at >= 0] = np.diff(rankings.starts)[at[at >= 0]]
+        equal[at >= 0] = _last_equals(rankings, ties)[at[at >= 0]]
+    # A result may bring no new document, or several, of which the last were cut off.
+    most = returned if results is None else np.maximum(returned, results)
+    whole = (returned >= sizes) | (most < depth) | (returned == 0)
+    return np.where(whole, NOT_RETRIEVED, returned - equal)
+
+
+def _last_equals(rankings: Rankings, ties: Ties) -> Ints:
+    """How many documents have the last one's score, by ranking; 0 where equals keep their order."""
+    starts = rankings.starts
+    sizes = np.diff(starts)
+    found = np.zeros(len(sizes), np.int64)
+    if ties is Ties.ORDER or rankings.score is None:
+        return found
+    score = of_width(rankings.score, ties)
+    some = sizes > 0
+    last = np.repeat(score[starts[1:][some] - 1], sizes[some])
+    found[some] = np.add.reduceat((score == last).astype(np.int64), starts[:-1][some])
+    return found
+
+
+def touched(metric: Metric, ranked: Ranked, settled: Ints, cut: Ints | None = None) -> Flags:
+    """Whether deeper rankings could change the metric of each query, (n,).
+
+    A metric with a cut-off k looks at ranks to k, R-precision to the number of relevant documents,
+    any other at all ranks. `settled` as of `settled_to`; `cut`, (n,), replaces the cut-off by one
+    of each query's own.
+    """
+    if cut is None and metric.name == "rprec":
+        relevant = ranked.first_of_document & (ranked.grade >= metric.rel)
+        cut = count_by(ranked.query[relevant], ranked.n)
+    if cut is None:
+        cut = np.full(ranked.n, NOT_RETRIEVED if metric.k is None else metric.k)
+    return np.asarray(cut > settled)
