@@ -1,0 +1,257 @@
+"""What a folder publishes, and whether its files belong together."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from harness.errors import UsageError
+from harness.files import read_json
+
+Place = tuple[str, ...]
+"""Where a number stands in scores.json: the keys that lead to it."""
+
+Table = dict[tuple[str, str], dict[str, dict[str, float | None]]]
+"""scores.parquet: (protocol, unit) -> query -> metric -> value."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """Whether something is as it should be; `found` says how it is."""
+
+    what: str
+    ok: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A run folder, or a submission that claims scores."""
+
+    path: Path
+    record: dict[str, Any]
+    scores: dict[str, Any]
+    left_out: dict[str, dict[str, list[str]]] | None
+    per_query: Table | None
+
+    @classmethod
+    def read(cls, path: Path) -> Folder:
+        """Raises UsageError for what is no such folder, or publishes no numbers."""
+        if not path.is_dir():
+            raise UsageError(f"{path}: no such folder; name the folder of a run or a submission")
+        record = read_json(path / "run.json")
+        if not (path / "scores.json").is_file():
+            raise UsageError(
+                f"{path}: holds no scores.json, so there is no published number to verify; "
+                "`harness score` scores a run folder, `harness leaderboard add` a submission"
+            )
+        scores = read_json(path / "scores.json")
+        if not isinstance(record, dict):
+            raise UsageError(f"{path / 'run.json'}: must be a JSON object")
+        try:
+            _look_over(scores)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise UsageError(
+                f"{path / 'scores.json'}: is not as the harness writes it ({error!r}); "
+                "`harness score` makes it again"
+            ) from None
+        table = path / "scores.parquet"
+        left = path / "left_out.json"
+        return cls(
+            path,
+            record,
+            scores,
+            read_json(left) if left.is_file() else None,
+            _table(table) if table.is_file() else None,
+        )
+
+    @property
+    def dataset(self) -> dict[str, Any]:
+        """What run.json says of the dataset; a submission by hand says it in its own first level.
+
+        Raises UsageError where it names none, or not with its fingerprint.
+        """
+        said = self.record.get("dataset")
+        about = said if isinstance(said, dict) else {**self.record, "name": said}
+        for name in ("name", "fingerprint"):
+            if not isinstance(about.get(name), str) or not about[name]:
+                raise UsageError(f"{self.path / 'run.json'}: does not say the dataset's {name}")
+        return about
+
+    @property
+    def depth(self) -> int:
+        """How many documents a ranking could hold. Raises UsageError where run.json does not say."""
+        k = self.record.get("k") or (self.record.get("settings") or {}).get("k")
+        if not isinstance(k, int):
+            raise UsageError(f"{self.path / 'run.json'}: does not say k, the depth of its rankings")
+        return k
+
+    @property
+    def system(self) -> str:
+        """What was run."""
+        retriever = self.record.get("retriever") or {}
+        return str(self.record.get("system") or retriever.get("name") or "a system")
+
+    def signatures(self) -> Iterator[tuple[Place, str]]:
+        """Every signature, and where it stands."""
+        for place, leaf in leaves(self.scores):
+            if isinstance(leaf, str) and ("signature" in place or "signatures" in place):
+                yield place, leaf
+
+    @property
+    def missing(self) -> str:
+        """What a query without a ranking counts, as the signatures say; `zero` without any."""
+        return next((parts(text).get("missing", "zero") for _, text in self.signatures()), "zero")
+
+
+def _look_over(scores: dict[str, Any]) -> None:
+    """Touch all that is needed of scores.json. Raises what a missing or misshapen part raises."""
+    if scores["score_version"] != 1:
+        raise ValueError(f"score_version {scores['score_version']}")
+    for name in ("name", "fingerprint", "text", "split", "granularity"):
+        _ = scores["dataset"][name] + ""
+    _ = [scores["queries"].items(), scores["depth"] + 0, scores["harness"] + ""]
+    _ = [scores[name] for name in ("knowledge_update", "abstention", "tokens")]
+    for block in scores["protocols"]:
+        _ = [block[name] + "" for name in ("protocol", "unit", "ties")]
+        _ = [block["version"], block["left_out"].items()]
+        for part in block["slices"].values():
+            for cell in part["metrics"].values():
+                _ = [part["n"] + 0, cell["n"] + 0, (cell["value"] or 0) + 0]
+
+
+def _table(path: Path) -> Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        rows = pq.read_table(path).to_pylist()
+        found: Table = {}
+        for row in rows:
+            block = found.setdefault((row.pop("protocol"), row.pop("unit")), {})
+            of = {"query": row.pop("query")}
+            block[of["query"]] = {n: v for n, v in row.items() if v is None or type(v) is float}
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise UsageError(f"{path}: cannot be read ({error})") from None
+    return found
+
+
+def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
+    """Everything in a JSON value that holds nothing itself, and where it stands."""
+    items: Any = ()
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    else:
+        yield place, value
+    for name, inner in items:
+        yield from leaves(inner, (*place, str(name)))
+
+
+def parts(signature: str) -> dict[str, str]:
+    """A signature taken apart: `name:value` with `|` between, percent-encoded; metric first."""
+    metric, *rest = signature.split("|")
+    named = (part.partition(":") for part in rest)
+    return {"metric": unquote(metric)} | {name: unquote(value) for name, _, value in named}
+
+
+def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[str]) -> Check:
+    """Whether every signature says what the folder says: data, depth, queries, slice, n, metric.
+
+    `counted`: the queries that something can be said of; `queries`: those of the dataset, in its
+    order.
+    """
+    scores, about = folder.scores, folder.scores["dataset"]
+    joined = "\n".join(counted).encode()
+    everything = {
+        "data": f"{about['name']}#{about['fingerprint'][:8]}",
+        "text": about["text"],
+        "split": about["split"],
+        "depth": str(scores["depth"]),
+        "queries": "all"
+        if len(counted) == len(queries)
+        else hashlib.sha256(joined).hexdigest()[:8],
+        "v": scores["harness"],
+        "missing": folder.missing,
+    }
+    wrong, n = [], 0
+    for place, text in folder.signatures():
+        if place[0] == "semantic":  # of its own model and queries
+            continue
+        n += 1
+        said, cell = parts(text), dict(everything)
+        if place[0] == "protocols":
+            block = scores["protocols"][int(place[1])]
+            here = block["slices"][place[3]]["metrics"][place[5]]
+            cell |= {
+                "metric": place[5],
+                "protocol": f"{block['protocol']}/{block['version']}",
+                "unit": block["unit"],
+                "slice": place[3],
+                "n": str(here["n"]),
+                "ties": block["ties"],
+            }
+        for name, value in cell.items():
+            if said.get(name) != value:
+                wrong.append(f"{name} is {said.get(name)}, not {value}, in {text}")
+                break
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return Check("signatures", False, f"{wrong[0]}{more}")
+    return Check("signatures", True, f"all {n} say what the folder and the dataset say")
+
+
+def average_check(folder: Folder, members: Mapping[str, set[str]]) -> Check | None:
+    """Whether the values of scores.parquet average to the means of scores.json; None without it."""
+    if folder.per_query is None:
+        return None
+    largest, n, wrong = 0.0, 0, []
+    for block in folder.scores["protocols"]:
+        rows = folder.per_query.get((block["protocol"], block["unit"]), {})
+        for slice_, part in block["slices"].items():
+            mine = [row for query, row in rows.items() if query in members.get(slice_, ())]
+            for metric, cell in part["metrics"].items():
+                if cell["value"] is None:
+                    continue
+                known = [v for row in mine if (v := row.get(metric)) is not None]
+                mean = math.fsum(known) / len(known) if known else math.nan
+                n += 1
+                apart = abs(mean - cell["value"])
+                if len(known) != cell["n"] or not apart <= 1e-9:
+                    said = f"{metric} ({block['protocol']}, {block['unit']}, {slice_})"
+                    wrong.append(f"{said} is {cell['value']:.6f} there, {mean:.6f} on average")
+                else:
+                    largest = max(largest, apart)
+    if wrong:
+        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        return Check("scores.parquet averages to scores.json", False, f"{wrong[0]}{more}")
+    found = f"{n} means, largest difference {largest:.1e}"
+    return Check("scores.parquet averages to scores.json", True, found)
+
+
+def left_out_check(folder: Folder, protocol: str, why: Mapping[str, str]) -> Check:
+    """Whether what a protocol left out, and why, is what its rules leave out; `why` by query."""
+    ours = dict(sorted(Counter(why.values()).items()))
+    ids: dict[str, set[str]] = {}
+    for query, reason in why.items():
+        ids.setdefault(reason, set()).add(query)
+    blocks = [b for b in folder.scores["protocols"] if b["protocol"] == protocol]
+    wrong = [b["left_out"] for b in blocks if dict(sorted(b["left_out"].items())) != ours]
+    named = (folder.left_out or {}).get(protocol)
+    what = f"queries that {protocol} leaves out"
+    if wrong:
+        return Check(what, False, f"scores.json says {_said(wrong[0])}, the rules {_said(ours)}")
+    if named is not None and {r: set(q) for r, q in named.items()} != ids:
+        return Check(what, False, "left_out.json names other queries than the rules")
+    return Check(what, True, _said(ours))
+
+
+def _said(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "none"
