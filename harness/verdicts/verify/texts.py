@@ -38,6 +38,7 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
 
     rows = pq.read_table(path).to_pylist()
     found = Hits({}, {}, {}, _counts(rows))
+    beyond = 0
     by_query: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["hit"]):
         by_query.setdefault(row["query"], []).append(row)
@@ -55,19 +56,18 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
                 costs += [token_count(hit["text"]), *[0] * (len(new) - 1)][: len(new)]
             else:
                 costs += [_cost(key, query, document) for document in new]
+        beyond += max(0, len(ranking) - k)
         found.rankings[query], found.costs[query] = ranking[:k], costs[:k]
         found.texts[query] = [
             hit["text"] or " ".join(_text(key, query, d) for d in hit["documents"]) for hit in hits
         ]
+    found.numbers["documents_beyond_k_left_out",] = beyond
     return found
 
 
 def document_texts(key: Key, run: Run) -> dict[str, list[str]]:
     """The text in each place of a ranking of documents; blank for one that the haystack lacks."""
-    return {
-        query: [_text(key, query, d) for d in run[query].documents[:_DEEPEST]]
-        for query in run
-    }
+    return {query: [_text(key, query, d) for d in run[query].documents[:_DEEPEST]] for query in run}
 
 
 def same_rankings(hits: Hits, run: Run) -> list[str]:
