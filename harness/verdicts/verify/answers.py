@@ -82,7 +82,7 @@ def bleu() -> Mapping[str, Value]:
     """Sentence BLEU and BLEU-1 as sacrebleu has them; nothing where it is not installed."""
     if find_spec("sacrebleu") is None:
         return {}
-    from sacrebleu.metrics import BLEU
+    from sacrebleu.metrics.bleu import BLEU
 
     scorers: dict[str, Any] = {
         "bleu": BLEU(effective_order=True),
@@ -99,6 +99,6 @@ def bleu() -> Mapping[str, Value]:
 
 
 def best(value: Value, texts: Sequence[str], answers: Sequence[str]) -> float | None:
-    """The best over texts and references; 0 without a text, None without a reference that counts."""
+    """The best over texts and references: 0 without a text, None without references that count."""
     found = [value(text, answer) for text in ("", *texts) for answer in answers]
     return max((one for one in found if one is not None), default=None)

@@ -14,6 +14,7 @@ from harness.verdicts.verify.key import ABSTENTION, Key, Outcomes
 from harness.verdicts.verify.levels import (
     ceiling,
     chance,
+    chance_of_pieces,
     ideals,
     orders_of_ties,
     session_ceiling,
@@ -133,22 +134,23 @@ class Block:
         return {
             text: {
                 query: self._finished(
-                    metric, called[text][query] if self._has(metric, query) else None
+                    metric, called[text][query] if self._relevant(metric, query) else None
                 )
                 for query in self.scored
             }
             for text, metric in wanted.items()
+            if text in called
         }
 
     def cases(self, *, own_scores: bool) -> dict[str, Case]:
-        """The scored queries that have evidence, as trec_eval is given them.
+        """The scored queries that have a judgement, as trec_eval is given them.
 
         Without `own_scores` the order is the protocol's, so that there are no equals left.
         """
         found = {}
         for query in self.scored:
             judged = self._judged(query)
-            if not evidence(judged):
+            if not judged:
                 continue
             documents = self._material.ranking(query, self._ties)
             given = self._material.run.get(query)
@@ -162,18 +164,32 @@ class Block:
     def levels(self, metrics: Mapping[str, Metric], *, ties: bool) -> dict[str, Values]:
         """`ceiling`, `chance`, and with `ties` the `best` and `worst` that they could have done.
 
-        By name and metric; what is not there is not recomputed: anything where documents share
-        pieces of evidence, and of sessions all but the ceiling of what is counted.
+        By name and metric; what is not there is not recomputed: where documents share pieces of
+        evidence all but chance, and of sessions all but the ceiling of what is counted.
         """
+        of = self._document_levels
         if any(shared(self._judged(query)) for query in self.scored):
-            return {}
-        of = self._session_levels if self._unit == SESSIONS else self._document_levels
+            if self._unit == SESSIONS:
+                return {}
+            of = self._chance_of_pieces
+        elif self._unit == SESSIONS:
+            of = self._session_levels
         found: dict[str, Values] = {}
         for query in self.scored:
             for name, text, one in of(query, metrics, ties):
                 finished = self._finished(metrics[text], one)
                 found.setdefault(name, {}).setdefault(text, {})[query] = finished
         return found
+
+    def _chance_of_pieces(
+        self, query: str, metrics: Mapping[str, Metric], _ties: bool
+    ) -> Iterator[tuple[str, str, float | None]]:
+        judged, there = self._judged(query), self._there(query)
+        for text, metric in metrics.items():
+            if metric.name == "recall" and metric.k is not None:
+                pieces = evidence(judged, metric.rel)
+                size = self._material.key.size(query)
+                yield "chance", text, chance_of_pieces(pieces, there, size, metric.k)
 
     def _document_levels(
         self, query: str, metrics: Mapping[str, Metric], ties: bool
@@ -208,7 +224,7 @@ class Block:
     def _judged(self, query: str) -> list[Any]:
         return self._material.key.of(self._rule.key, query)
 
-    def _has(self, metric: Metric, query: str) -> bool:
+    def _relevant(self, metric: Metric, query: str) -> bool:
         rel = 1 if metric.name == "ndcg" else metric.rel
         return bool(evidence(self._judged(query), rel))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,17 @@ TOLERANCE = 1e-9
 _DIGITS = 15  # that a double holds in any case
 _SHOWN = 3  # queries that a difference names
 
+Pair = tuple[str, float | None, float | None]
+"""A query, its value as published, and as recomputed; None is no value."""
+
 
 @dataclass
 class Line:
-    """What one witness found of one protocol: how much it looked at, and the largest difference.
+    """What one witness found of one protocol.
 
-    `means` and `values`: how many means by slice, and values by query. `levels`: of a line that is
-    about what stands beside the means, what that was.
+    `numbers`: how many were held against each other, means by slice and values by query; `largest`:
+    their largest difference. `levels`: of a line that is about what stands beside the means, what
+    that was.
     """
 
     protocol: str
@@ -32,8 +36,7 @@ class Line:
     by: str
     metrics: int = 0
     slices: int = 0
-    means: int = 0
-    values: int = 0
+    numbers: int = 0
     largest: float = 0.0
     levels: tuple[str, ...] = ()
 
@@ -42,14 +45,16 @@ class Line:
         """How many decimals agree everywhere."""
         if self.largest == 0:
             return _DIGITS
-        return max(0, min(_DIGITS, math.floor(-math.log10(2 * self.largest) + 1e-6)))
+        agree = math.floor(-math.log10(2 * self.largest) + 1e-6)  # half a unit of the last is fine
+        return max(0, min(_DIGITS, agree))
 
 
 @dataclass(frozen=True)
 class Difference:
     """A number that is published otherwise than it was recomputed; None is no number at all.
 
-    `queries`: those whose own published values differ most, as (id, published, recomputed).
+    `of_mean`: it is a protocol's mean; then `queries` are those whose own published values differ
+    most.
     """
 
     protocol: str
@@ -59,7 +64,8 @@ class Difference:
     by: str
     published: float | None
     recomputed: float | None
-    queries: list[tuple[str, float | None, float | None]] = field(default_factory=list)
+    queries: list[Pair] = field(default_factory=list)
+    of_mean: bool = False
 
 
 class Hearing:
@@ -68,6 +74,7 @@ class Hearing:
     def __init__(self, folder: Folder, members: Mapping[str, set[str]]) -> None:
         """`members`: the queries of each slice."""
         self._folder, self._members = folder, members
+        self._published = dict(leaves(folder.scores))
         self.lines: list[Line] = []
         self.differences: list[Difference] = []
         self.verified: set[Place] = set()
@@ -88,73 +95,58 @@ class Hearing:
         """
         if not values:
             return
-        block = self._folder.scores["protocols"][index]
-        rows = (self._folder.per_query or {}).get((block["protocol"], block["unit"]))
-        line = Line(_name(block), block["unit"], by, metrics=len(values))
+        line, rows, short = self._line(index, by), self._folder.rows(index), short or {}
         near = TOLERANCE if decimals is None else 0.5000001 * 10**-decimals
-        held = set()
+        slices = set()
         for slice_, mine in self._members.items():
-            cells = block["slices"].get(slice_, {}).get("metrics", {})
+            largest = 0
             for metric, by_query in values.items():
                 there = [query for query in mine if query in by_query]
-                cell = cells.get(metric)
-                if not there and cell is None:
+                place = cell(index, slice_, metric)
+                if not there and (*place, "value") not in self._published:
                     continue
-                held.add(slice_)
-                unknown = len((short or {}).get(metric, set()) & mine)
+                slices.add(slice_)
+                largest = max(largest, len(there))
+                unknown = len(short.get(metric, set()) & mine)
                 found = None if unknown else mean([by_query[q] for q in there])
-                place = _cell(index, slice_, metric)
-                said = None if cell is None else cell["value"]
-                line.means += 1
-                self.verified.add((*place, "value"))
-                if cell is None or not self._close(line, said, found, near):
-                    queries = _apart(rows, by_query, there, metric, near)
-                    self._differs(line, metric, slice_, said, found, queries)
-                if cell is not None:
-                    counts = {"n": len(there), "not_measurable": unknown}
-                    for name, one in counts.items():
-                        self.verified.add((*place, name))
-                        if cell.get(name, 0) != one:
-                            of = f"{name} of {metric}"
-                            self._differs(line, of, slice_, cell.get(name), one, [])
-        for slice_ in held & set(block["slices"]):
-            self._slice(
-                line, index, slice_, [len(self._members[slice_] & set(v)) for v in values.values()]
-            )
-        line.slices = len(held)
-        self._rows(line, rows, values, short or {}, near)
-        self.lines.append(line)
 
-    def _slice(self, line: Line, index: int, slice_: str, sizes: Sequence[int]) -> None:
-        """Hold the n of a slice: that of the metric which has most queries."""
-        said = self._folder.scores["protocols"][index]["slices"][slice_]["n"]
-        self.verified.add(("protocols", str(index), "slices", slice_, "n"))
-        if said != max(sizes) and line.by == PLAIN:
-            self._differs(line, "n", slice_, said, max(sizes), [])
+                def apart(metric: str = metric, there: list[str] = there) -> list[Pair]:
+                    return _apart(rows, values[metric], there, metric, near)
+
+                self._hold(line, (*place, "value"), found, metric, slice_, near, apart)
+                if by == PLAIN and (*place, "n") in self._published:
+                    self._hold(line, (*place, "n"), len(there), f"n of {metric}", slice_)
+                    if unknown or (*place, "not_measurable") in self._published:
+                        said = f"not_measurable of {metric}"
+                        self._hold(line, (*place, "not_measurable"), unknown, said, slice_)
+            if largest and by == PLAIN:
+                self._hold(line, (*cell(index, slice_)[:4], "n"), largest, "n", slice_)
+        line.metrics, line.slices = len(values), len(slices)
+        if rows is not None:
+            self._rows(line, rows, values, short, near)
+        self.lines.append(line)
 
     def _rows(
         self,
         line: Line,
-        rows: Mapping[str, Mapping[str, float | None]] | None,
+        rows: Mapping[str, Mapping[str, float | None]],
         values: Values,
         short: Mapping[str, set[str]],
         near: float,
     ) -> None:
         """Hold the values of scores.parquet against ours, query by query."""
-        if rows is None:
-            return
-        told = {
-            d.what for d in self.differences if (d.protocol, d.unit) == (line.protocol, line.unit)
-        }
+        place = (line.protocol, line.unit)
+        told = {one.what for one in self.differences if (one.protocol, one.unit) == place}
         for metric, by_query in values.items():
-            line.values += len(by_query)
             known = {q: v for q, v in by_query.items() if q not in short.get(metric, ())}
             published = {q: row.get(metric) for q, row in rows.items()}
-            odd = [q for q in published if published[q] is not None and q not in known]
-            odd += [q for q, v in known.items() if not self._close(line, published.get(q), v, near)]
+            odd = [q for q, v in published.items() if v is not None and q not in known]
+            odd += [q for q, v in known.items() if not _close(line, published.get(q), v, near)]
+            line.numbers += len(known)
             if odd and metric not in told:
-                worst = _apart(rows, by_query, odd, metric, near)
-                self._differs(line, metric, "by query", None, None, worst)
+                worst = _apart(rows, known, odd, metric, near)
+                told_by = (line.protocol, line.unit, metric, "by query", line.by)
+                self.differences.append(Difference(*told_by, None, None, worst))
 
     def beside(self, index: int, levels: Mapping[str, Values], haystack: Mapping[str, str]) -> None:
         """Hold what stands beside the means against ours; where none is published, none is held.
@@ -162,75 +154,74 @@ class Hearing:
         `levels`: by name and metric, values by query, those of the metrics themselves as `value`;
         `haystack`: by query.
         """
+        line = self._line(index, PLAIN)
+        kinds, metrics, slices = set(), set(), set()
         block = self._folder.scores["protocols"][index]
-        line = Line(_name(block), block["unit"], PLAIN)
-        kinds, metrics, held = set(), set(), set()
         for slice_, part in block["slices"].items():
             mine = self._members.get(slice_, set())
-            for metric, cell in part["metrics"].items():
+            for metric in part["metrics"]:
                 ours = {
                     name: {q: by_metric[metric][q] for q in mine if q in by_metric[metric]}
                     for name, by_metric in levels.items()
                     if metric in by_metric
                 }
-                for kind, where, found in _beside(ours, haystack, cell):
-                    published = _at(cell, where)
-                    if published is None:
-                        continue
-                    kinds.add(kind)
-                    metrics.add(metric)
-                    held.add(slice_)
-                    line.means += 1
-                    self.verified.add((*_cell(index, slice_, metric), *where))
-                    if not self._close(line, published, found, TOLERANCE):
+                place = cell(index, slice_, metric)
+                over = self._published.get((*place, "interval", "over"))
+                for kind, where, found in _beside(ours, haystack, over == "haystacks"):
+                    if (*place, *where) in self._published:
                         said = f"{'.'.join(where)} of {metric}"
-                        self._differs(line, said, slice_, published, found, [])
+                        self._hold(line, (*place, *where), found, said, slice_)
+                        kinds.add(kind)
+                        metrics.add(metric)
+                        slices.add(slice_)
         line.levels = tuple(sorted(kinds))
-        line.metrics, line.slices = len(metrics), len(held)
-        if line.means:
+        line.metrics, line.slices = len(metrics), len(slices)
+        if line.numbers:
             self.lines.append(line)
 
     def section(self, place: Place, name: str, unit: str, ours: Numbers) -> None:
         """Hold a section of scores.json against our numbers, which have its keys below `place`."""
-        published = {where: leaf for where, leaf in leaves(self._folder.scores)}
         line = Line(name, unit, PLAIN, metrics=len(ours), slices=1)
         for keys, found in ours.items():
-            where = (*place, *keys)
-            line.means += 1
-            self.verified.add(where)
-            said = published.get(where)
-            if where not in published or not self._close(line, said, found, TOLERANCE):
-                self._differs(line, ".".join(keys), "", said, found, [])
+            self._hold(line, (*place, *keys), found, ".".join(keys))
         if ours:
             self.lines.append(line)
 
-    def _close(self, line: Line, published: float | None, found: float | None, near: float) -> bool:
-        if published is None or found is None:
-            return published is None and found is None
-        apart = abs(published - found) / max(1.0, abs(found))
-        line.largest = max(line.largest, apart)
-        return apart <= near
+    def _line(self, index: int, by: str) -> Line:
+        block = self._folder.scores["protocols"][index]
+        return Line(f"{block['protocol']}/{block['version']}", block["unit"], by)
 
-    def _differs(
+    def _hold(
         self,
         line: Line,
-        what: str,
-        slice_: str,
-        published: float | None,
+        place: Place,
         found: float | None,
-        queries: list[tuple[str, float | None, float | None]],
+        what: str,
+        slice_: str = "",
+        near: float = TOLERANCE,
+        queries: Callable[[], list[Pair]] | None = None,
     ) -> None:
-        self.differences.append(
-            Difference(line.protocol, line.unit, what, slice_, line.by, published, found, queries)
-        )
+        """Hold one published number against ours; of a mean `queries` says whose values differ.
 
-    def numbers(self) -> dict[Place, float]:
-        """Every number of scores.json, but for the versions of its form and of protocols."""
-        return {
-            place: leaf
-            for place, leaf in leaves(self._folder.scores)
-            if type(leaf) in (int, float) and place[-1] not in ("version", "score_version")
-        }
+        A number that is not published at all differs from any.
+        """
+        self.verified.add(place)
+        line.numbers += 1
+        published = self._published.get(place)
+        if place not in self._published or not _close(line, published, found, near):
+            apart = [] if queries is None else queries()
+            told = (line.protocol, line.unit, what, slice_, line.by, published, found, apart)
+            self.differences.append(Difference(*told, of_mean=queries is not None))
+
+    def numbers(self) -> list[Place]:
+        """Every number of scores.json but for versions, and the settings of a matching of texts."""
+        return [
+            place
+            for place, leaf in self._published.items()
+            if type(leaf) in (int, float)
+            and place[-1] not in ("version", "score_version")
+            and place[:2] != ("hits", "matching")
+        ]
 
     def means(self) -> tuple[int, int]:
         """How many means of protocols were recomputed, and how many there are."""
@@ -247,48 +238,45 @@ class Hearing:
         return kinds
 
 
-def _name(block: Mapping[str, Any]) -> str:
-    return f"{block['protocol']}/{block['version']}"
-
-
-def _cell(index: int, slice_: str, metric: str) -> Place:
+def cell(index: int, slice_: str, metric: str = "") -> Place:
+    """The keys that lead to a cell of scores.json."""
     return ("protocols", str(index), "slices", slice_, "metrics", metric)
 
 
 def _beside(
-    ours: Mapping[str, Mapping[str, float]], haystack: Mapping[str, str], cell: Mapping[str, Any]
+    ours: Mapping[str, Mapping[str, float]], haystack: Mapping[str, str], clustered: bool
 ) -> Iterator[tuple[str, Place, float | None]]:
     """What could stand beside a mean: its kind, the keys that lead to it in the cell, and ours.
 
     `ours` holds values by query, of each level and as `value` of the metric.
     """
-    for name in ("chance", "ceiling", "best", "worst"):
+    for name in ("chance", "ceiling"):
         if name in ours:
-            where = ("ties", name) if name in ("best", "worst") else (name,)
-            kind = "best and worst of ties" if name in ("best", "worst") else name
-            yield kind, where, mean(list(ours[name].values()))
+            yield name, (name,), mean(list(ours[name].values()))
+    for name in ("best", "worst"):
+        if name in ours:
+            yield "best and worst of ties", ("ties", name), mean(list(ours[name].values()))
     by_haystack: dict[str, list[float]] = {}
     for query, one in ours.get("value", {}).items():
         by_haystack.setdefault(haystack[query], []).append(one)
     if by_haystack:
-        # The mean in which each haystack counts once; and how many units an interval had, and how
-        # many of equal size would have told as much.
+        # The mean in which each haystack counts once; how many units an interval had, and how many
+        # of equal size would have told as much.
         means = [mean(one) or 0.0 for one in by_haystack.values()]
         yield "means over haystacks", ("over_haystacks", "value"), mean(means)
         sizes = [len(one) for one in by_haystack.values()]
-        if _at(cell, ("interval", "over")) != "haystacks":
-            sizes = [1] * sum(sizes)
+        sizes = sizes if clustered else [1] * sum(sizes)
         effective = sum(sizes) ** 2 / sum(n * n for n in sizes)
         yield "units of intervals", ("interval", "units"), len(sizes)
         yield "units of intervals", ("interval", "effective"), round(effective, 2)
 
 
-def _at(cell: Mapping[str, Any], where: Place) -> Any:
-    """What the keys lead to; None where they lead nowhere."""
-    found: Any = cell
-    for name in where:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+def _close(line: Line, published: float | None, found: float | None, near: float) -> bool:
+    if published is None or found is None:
+        return published is None and found is None
+    apart = abs(published - found) / max(1.0, abs(found))
+    line.largest = max(line.largest, apart)
+    return apart <= near
 
 
 def _apart(
@@ -297,31 +285,31 @@ def _apart(
     queries: Collection[str],
     metric: str,
     near: float,
-) -> list[tuple[str, float | None, float | None]]:
+) -> list[Pair]:
     """The queries whose own published values are furthest from ours."""
     if rows is None:
         return []
     pairs = [(q, rows.get(q, {}).get(metric), values.get(q)) for q in queries]
-
-    def distance(pair: tuple[str, float | None, float | None]) -> float:
-        _, published, found = pair
-        if published is None or found is None:
-            return 0.0 if published is found else math.inf
-        return abs(published - found)
-
-    different = [pair for pair in pairs if distance(pair) > near]
-    return sorted(different, key=lambda pair: -distance(pair))[:_SHOWN]
+    different = [pair for pair in pairs if distance(pair[1], pair[2]) > near]
+    return sorted(different, key=lambda pair: -distance(pair[1], pair[2]))[:_SHOWN]
 
 
-def _kind(scores: Mapping[str, Any], place: Sequence[str]) -> str:
+def distance(published: float | None, found: float | None) -> float:
+    """How far apart two numbers are; infinitely, where one is none."""
+    if published is None or found is None:
+        return 0.0 if published is found else math.inf
+    return abs(published - found)
+
+
+def _kind(scores: Mapping[str, Any], place: Place) -> str:
     """What kind of number stands there: of a cell the keys below it, else the section's keys."""
+    if place[0] == "semantic":
+        return "semantic"
     if place[0] != "protocols":
         return ".".join(part for part in place if not part.isdigit())
-    block = scores["protocols"][int(place[1])]
-    if len(place) < 6:
+    if len(place) < 7:
         return place[-1]
-    if place[-1] in ("value", "n") and len(place) == 7:  # of a metric that nobody knows here
-        return f"{_name(block)} {place[5]}"
-    if len(place) == 7:
-        return place[6]
+    if place[6] in ("value", "n"):  # of a metric or a protocol that nobody knows here
+        block = scores["protocols"][int(place[1])]
+        return f"{block['protocol']}/{block['version']} {place[5]}"
     return place[6] if place[6] == "interval" else ".".join(place[6:])

@@ -102,7 +102,7 @@ class Outcomes:
 
     `asked`: the run was to answer it. `replied`: it is known to have, be it with nothing; rankings
     alone cannot tell an empty answer from a query that was left out. `failed`: with an error.
-    `abstained`: the system said that there is no answer. `unmeasurable`: it returned texts, none of
+    `returned`: how many documents it got. `abstained`: the system said that there is no answer. `unmeasurable`: it returned texts, none of
     which could be resolved to a document. `confidence`: the system's own, where it gave one.
     """
 
@@ -112,6 +112,7 @@ class Outcomes:
     abstained: set[str] = field(default_factory=set)
     unmeasurable: set[str] = field(default_factory=set)
     confidence: dict[str, float] = field(default_factory=dict)
+    returned: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path, key: Key) -> Outcomes:
@@ -125,6 +126,7 @@ class Outcomes:
             found.failed = {row["query"] for row in rows if row["failed"]}
             found.replied = found.asked - found.failed
             found.abstained = {row["query"] for row in rows if row["abstained"]}
+            found.returned = {row["query"]: row["returned"] for row in rows}
             for row in rows:
                 sure = row["confidence"]
                 if sure is not None and not math.isnan(sure):

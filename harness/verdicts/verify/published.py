@@ -86,7 +86,7 @@ class Folder:
 
     @property
     def depth(self) -> int:
-        """How many documents a ranking could hold. Raises UsageError where run.json does not say."""
+        """How many documents a ranking could hold. Raises UsageError where nobody says."""
         k = self.record.get("k") or (self.record.get("settings") or {}).get("k")
         if not isinstance(k, int):
             raise UsageError(f"{self.path / 'run.json'}: does not say k, the depth of its rankings")
@@ -97,6 +97,13 @@ class Folder:
         """What was run."""
         retriever = self.record.get("retriever") or {}
         return str(self.record.get("system") or retriever.get("name") or "a system")
+
+    def rows(self, index: int) -> dict[str, dict[str, float | None]] | None:
+        """The values by query of the protocol that stands there; None without scores.parquet."""
+        if self.per_query is None:
+            return None
+        block = self.scores["protocols"][index]
+        return self.per_query.get((block["protocol"], block["unit"]), {})
 
     def signatures(self) -> Iterator[tuple[Place, str]]:
         """Every signature, and where it stands."""
@@ -169,15 +176,13 @@ def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[st
     order.
     """
     scores, about = folder.scores, folder.scores["dataset"]
-    joined = "\n".join(counted).encode()
+    digest = hashlib.sha256("\n".join(counted).encode()).hexdigest()[:8]
     everything = {
         "data": f"{about['name']}#{about['fingerprint'][:8]}",
         "text": about["text"],
         "split": about["split"],
         "depth": str(scores["depth"]),
-        "queries": "all"
-        if len(counted) == len(queries)
-        else hashlib.sha256(joined).hexdigest()[:8],
+        "queries": "all" if len(counted) == len(queries) else digest,
         "v": scores["harness"],
         "missing": folder.missing,
     }

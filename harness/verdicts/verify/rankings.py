@@ -1,8 +1,7 @@
-"""The rankings of a run as its files hold them, read line by line, and the order of equal scores."""
+"""The rankings of a run, read from its files row by row, and the order of equal scores."""
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -31,31 +30,40 @@ Run = dict[str, Ranking]
 """Query id -> what was returned for it, in the order in which the file first names the queries."""
 
 
+Row = tuple[str, str | None, float | None]
+"""A query, a document that was returned for it, and its score; no document: nothing was."""
+
+
 def read_run(path: Path) -> Run:
     """The rankings of one file, by its ending. Raises UsageError for what cannot be read."""
     rows = {".trec": _trec, ".parquet": _parquet, ".jsonl": _jsonl}[path.suffix]
     run: Run = {}
     same: dict[str, str] = {}  # one object an id, however often it was returned
+    last: str | None = None
+    documents: list[str] = []
+    scores: array[float] | None = None
     try:
         for query, document, score in rows(path):
-            mine = run.get(query)
-            if mine is None:
-                mine = run[query] = Ranking([], None if score is None else array("d"))
+            if query != last:
+                if query not in run:
+                    run[query] = Ranking([], None if score is None else array("d"))
+                last, documents, scores = query, run[query].documents, run[query].scores
             if document is None:
                 continue  # answered with nothing
-            if (score is None) != (mine.scores is None):
-                raise UsageError(f"{path}: some documents of {query!r} have no score")
-            mine.documents.append(same.setdefault(document, document))
-            if score is not None and mine.scores is not None:
-                if math.isnan(score):
-                    raise UsageError(f"{path}: a score of {query!r} is NaN, which has no place")
-                mine.scores.append(score)
+            documents.append(same.setdefault(document, document))
+            if (scores is None) != (score is None):
+                raise ValueError(f"only some documents of {query!r} have a score")
+            if scores is not None and score is not None:
+                scores.append(score)
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise UsageError(f"{path}: cannot be read as rankings ({error})") from None
+    for query, ranking in run.items():
+        if ranking.scores is not None and any(score != score for score in ranking.scores):
+            raise UsageError(f"{path}: a score of {query!r} is NaN, which has no place in an order")
     return run
 
 
-def _trec(path: Path) -> Iterator[tuple[str, str | None, float | None]]:
+def _trec(path: Path) -> Iterator[Row]:
     """Lines of `query Q0 document rank score tag`; the rank is not looked at."""
     with open(path, "rb") as file:
         for line in file:
@@ -64,7 +72,7 @@ def _trec(path: Path) -> Iterator[tuple[str, str | None, float | None]]:
                 yield fields[0].decode(), fields[2].decode(), float(fields[4])
 
 
-def _parquet(path: Path) -> Iterator[tuple[str, str | None, float | None]]:
+def _parquet(path: Path) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     file = pq.ParquetFile(path)
@@ -76,7 +84,7 @@ def _parquet(path: Path) -> Iterator[tuple[str, str | None, float | None]]:
         yield from zip(*columns, strict=True)
 
 
-def _jsonl(path: Path) -> Iterator[tuple[str, str | None, float | None]]:
+def _jsonl(path: Path) -> Iterator[Row]:
     """Lines of {query, document, score}, or {query, documents, scores}."""
     import orjson
 

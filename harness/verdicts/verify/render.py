@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
 from tabulate import tabulate
 
-from harness.verdicts.verify.hearing import PLAIN, Difference
+from harness.verdicts.verify.hearing import PLAIN, Difference, Pair, distance
 from harness.verdicts.verify.verify import Verdict
 
 _SHOWN = 12
@@ -20,8 +19,9 @@ _KINDS = {
     "over_haystacks.low": "ends of intervals over haystacks",
     "over_haystacks.high": "ends of intervals over haystacks",
     "ties.expected": "ties, expected (over drawn orders)",
-    "chance": "chance where documents share evidence, or a turn its session",
+    "chance": "chance where documents share evidence",
     "ceiling": "ceiling where documents share evidence, or of ndcg of sessions",
+    "semantic": "accuracy by similarity of texts",
     "abstention.confidence.at_threshold": "abstention at a threshold (over drawn folds)",
 }
 """Kinds of numbers that are not recomputed, in words; the others go by their keys."""
@@ -32,7 +32,7 @@ def lines(verdict: Verdict, *, quiet: bool = False) -> list[str]:
     found = [] if quiet else [_head(verdict), "", _table(verdict), "", *_checks(verdict)]
     if quiet:
         found = [f"FAIL  {c.what}: {c.found}" for c in verdict.checks if not c.ok]
-    found += _differences(verdict.differences)
+    found += _differences(verdict)
     if not quiet:
         found += ["", *_left(verdict)]
     if not quiet or not verdict.agrees:
@@ -74,7 +74,7 @@ def _table(verdict: Verdict) -> str:
             line.by,
             line.metrics,
             line.slices,
-            f"{line.means + line.values:,}",
+            f"{line.numbers:,}",
             f"{line.largest:.1e}" if line.largest else "0",
             line.digits,
         ]
@@ -88,37 +88,33 @@ def _table(verdict: Verdict) -> str:
 
 def _checks(verdict: Verdict) -> list[str]:
     rows = [["ok" if c.ok else "FAIL", c.what, c.found] for c in verdict.checks]
-    return tabulate(rows, tablefmt="plain", disable_numparse=True).splitlines()
+    return str(tabulate(rows, tablefmt="plain", disable_numparse=True)).splitlines()
 
 
-def _differences(differences: Iterable[Difference]) -> list[str]:
-    """One paragraph a metric: the slice where it is furthest off, who says so, and which queries."""
+def _differences(verdict: Verdict) -> list[str]:
+    """A paragraph a metric: the slice where it is furthest off, who says so, and which queries."""
     by_metric: dict[tuple[str, str, str], list[Difference]] = {}
-    for one in differences:
+    for one in verdict.differences:
         by_metric.setdefault((one.protocol, one.unit, one.what), []).append(one)
     found: list[str] = []
     for (protocol, unit, what), all_ in list(by_metric.items())[:_SHOWN]:
-        worst = max(all_, key=lambda one: (_distance(one), bool(one.queries)))
+        worst = max(all_, key=lambda one: distance(one.published, one.recomputed))
         said = f"FAIL  {protocol}, {unit}: {what}"
         if worst.slice == "by query":
-            said += ": values of scores.parquet are not what the rankings give"
+            said += ": values in scores.parquet are not what the rankings give"
         else:
             published, other = _numbers(worst.published, worst.recomputed)
             where = f" ({worst.slice})" if worst.slice else ""
             who = ", ".join(dict.fromkeys(one.by for one in all_))
             said += f"{where} is published as {published}, recomputed as {other} ({who})"
         more = len({one.slice for one in all_}) - 1
-        found.append(said + (f"; differs in {more} more slices" if more > 0 else ""))
-        found += [f"      {_query(*query)}" for query in worst.queries]
+        found.append(said + (f"; and in {more} more slices" if more > 0 else ""))
+        found += [f"      {_query(query)}" for query in worst.queries]
+        if worst.of_mean and not worst.queries and verdict.folder.per_query is not None:
+            found.append("      no value by query differs: the mean is not that of its queries")
     if len(by_metric) > _SHOWN:
-        found.append(f"      and {len(by_metric) - _SHOWN} more metrics; --json has all")
+        found.append(f"      and {len(by_metric) - _SHOWN} more; --json has all")
     return ["", *found] if found else []
-
-
-def _distance(one: Difference) -> float:
-    if one.published is None or one.recomputed is None:
-        return math.inf if one.published is not one.recomputed else 0.0
-    return abs(one.published - one.recomputed)
 
 
 def _numbers(published: float | None, other: float | None) -> tuple[str, str]:
@@ -136,7 +132,8 @@ def _number(value: float | None, digits: int) -> str:
     return str(value) if isinstance(value, int) else f"{value:.{digits}f}"
 
 
-def _query(query: str, published: float | None, other: float | None) -> str:
+def _query(pair: Pair) -> str:
+    query, published, other = pair
     one, two = _numbers(published, other)
     return f"{query}: {one} published, {two} recomputed"
 

@@ -28,13 +28,18 @@ def updates(key: Key, counted: Sequence[str], run: Mapping[str, Ranking], ks: li
     Over knowledge-update queries whose gold documents have different dates. Undated gold does not
     count.
     """
-    new_above, new_found, old_alone = [], {k: [] for k in ks}, {k: [] for k in ks}
+    new_above: list[float] = []
+    new_found: dict[int, list[float]] = {k: [] for k in ks}
+    old_alone: dict[int, list[float]] = {k: [] for k in ks}
     for query in counted:
         if key.queries[query].ability != "knowledge-update":
             continue
         held = key.held(query)
-        gold = {j.document for j in key.of("default", query) if j.grade >= 1 and j.document in held}
-        dates = {d: held[d].timestamp for d in gold if held[d].timestamp is not None}
+        dates = {}
+        for one in key.of("default", query):
+            document = held.get(one.document)
+            if one.grade >= 1 and document is not None and document.timestamp is not None:
+                dates[one.document] = document.timestamp
         if len(set(dates.values())) < 2:
             continue
         rank = {d: at for at, d in enumerate(_documents(run, query), 1)}

@@ -38,6 +38,7 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
 
     rows = pq.read_table(path).to_pylist()
     found = Hits({}, {}, {}, _counts(rows))
+    beyond = 0
     by_query: dict[str, list[dict[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: row["hit"]):
         by_query.setdefault(row["query"], []).append(row)
@@ -55,10 +56,12 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
                 costs += [token_count(hit["text"]), *[0] * (len(new) - 1)][: len(new)]
             else:
                 costs += [_cost(key, query, document) for document in new]
+        beyond += max(0, len(ranking) - k)
         found.rankings[query], found.costs[query] = ranking[:k], costs[:k]
         found.texts[query] = [
             hit["text"] or " ".join(_text(key, query, d) for d in hit["documents"]) for hit in hits
         ]
+    found.numbers["documents_beyond_k_left_out",] = beyond
     return found
 
 

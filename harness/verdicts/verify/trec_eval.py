@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -48,6 +48,13 @@ Values = dict[str, dict[str, float]]
 """Metric as printed -> query -> value."""
 
 
+Called = Mapping[str, Mapping[str, float]]
+"""What one call printed: query -> measure as printed -> value."""
+
+Call = Callable[[Mapping[str, Case], Mapping[Group, Sequence[str]]], Iterator[tuple[Group, Called]]]
+"""The measures of each group, of all cases."""
+
+
 @dataclass(frozen=True)
 class Tool:
     """A program that computes trec_eval's measures.
@@ -59,7 +66,7 @@ class Tool:
     name: str
     ties: str
     decimals: int | None
-    call: Callable[[Mapping[str, Case], Group, Sequence[str]], Mapping[str, Mapping[str, float]]]
+    call: Call
 
     def values(self, metrics: Mapping[str, Metric], cases: Mapping[str, Case]) -> Values:
         """Its values of those metrics that it has, for every case."""
@@ -70,10 +77,10 @@ class Tool:
             rel = 1 if metric.name == "ndcg" else metric.rel  # which keeps the grades
             cut = metric.k if metric.name == "mrr" else None
             groups.setdefault((rel, cut), {})[text] = measure(metric)
+        asked = {group: _asked(wanted.values()) for group, wanted in groups.items()}
         found: Values = {}
-        for group, wanted in groups.items():
-            called = self.call(cases, group, _asked(wanted.values()))
-            for text, name in wanted.items():
+        for group, called in self.call(cases, asked):
+            for text, name in groups[group].items():
                 printed = name.replace(".", "_")
                 if all(printed in values for values in called.values()):
                     # A query that the run lacks is not printed, and counts 0.
@@ -121,24 +128,24 @@ def _packaged() -> str:
 
 
 def _pytrec_eval(
-    cases: Mapping[str, Case], group: Group, measures: Sequence[str]
-) -> Mapping[str, Mapping[str, float]]:
+    cases: Mapping[str, Case], asked: Mapping[Group, Sequence[str]]
+) -> Iterator[tuple[Group, Called]]:
     import pytrec_eval
 
-    rel, cut = group
     names = list(cases)
-    found: dict[str, Mapping[str, float]] = {}
-    for start in range(0, len(names), _CHUNK):
-        part = names[start : start + _CHUNK]
-        qrels = {q: dict(cases[q].grades) for q in part}
-        run = {
-            q: dict(zip(cases[q].documents[:cut], cases[q].scores[:cut], strict=True))
-            for q in part
-            if cases[q].documents
-        }
-        evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(measures), relevance_level=rel)
-        found |= evaluator.evaluate(run)
-    return found
+    for (rel, cut), measures in asked.items():
+        found: dict[str, Mapping[str, float]] = {}
+        for start in range(0, len(names), _CHUNK):
+            part = {q: cases[q] for q in names[start : start + _CHUNK]}
+            qrels = {q: dict(case.grades) for q, case in part.items()}
+            run = {
+                q: dict(zip(case.documents[:cut], case.scores[:cut], strict=True))
+                for q, case in part.items()
+                if case.documents
+            }
+            evaluator = pytrec_eval.RelevanceEvaluator(qrels, set(measures), relevance_level=rel)
+            found |= evaluator.evaluate(run)
+        yield (rel, cut), found
 
 
 def _program(program: Path, folder: Path) -> Tool:
@@ -150,19 +157,18 @@ def _program(program: Path, folder: Path) -> Tool:
     ties = "trec64" if int(number[1].partition(".")[0]) >= 10 else "trec"
 
     def call(
-        cases: Mapping[str, Case], group: Group, measures: Sequence[str]
-    ) -> Mapping[str, Mapping[str, float]]:
-        rel, cut = group
-        qrels, run = write(cases, folder, "asked")
-        cuts = [] if cut is None else [f"-M{cut}"]
-        asked = [part for name in measures for part in ("-m", name)]
-        command = [str(program), "-q", f"-l{rel}", *cuts, *asked, str(qrels), str(run)]
-        found: dict[str, dict[str, float]] = {}
-        for line in _run(command, program).splitlines():
-            name, query, value = line.split()
-            if query != "all":
-                found.setdefault(query, {})[name] = float(value)
-        return found
+        cases: Mapping[str, Case], asked: Mapping[Group, Sequence[str]]
+    ) -> Iterator[tuple[Group, Called]]:
+        files = [str(path) for path in write(cases, folder, "asked")]
+        for (rel, cut), measures in asked.items():
+            cuts = [] if cut is None else [f"-M{cut}"]
+            wanted = [part for name in measures for part in ("-m", name)]
+            found: dict[str, dict[str, float]] = {}
+            command = [str(program), "-q", f"-l{rel}", *cuts, *wanted, *files]
+            for name, query, value in map(str.split, _run(command, program).splitlines()):
+                if query != "all":
+                    found.setdefault(query, {})[name] = float(value)
+            yield (rel, cut), found
 
     return Tool(f"trec_eval {number[1]}", ties, 4, call)
 

@@ -7,35 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.dataset.export_key import export_key
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError
-from harness.verdicts.verify import sections
-from harness.verdicts.verify.blocks import Block, Material, Values, answer_values
-from harness.verdicts.verify.formulas import Metric
-from harness.verdicts.verify.hearing import PLAIN, Difference, Hearing, Line
-from harness.verdicts.verify.key import Key, Outcomes
-from harness.verdicts.verify.published import (
-    Check,
-    Folder,
-    average_check,
-    left_out_check,
-    signature_check,
-)
-from harness.verdicts.verify.rankings import FILES, Run, cleaned, differing, read_run
-from harness.verdicts.verify.rules import RULES, slices
-from harness.verdicts.verify.texts import (
-    UNRESOLVED,
-    Hits,
-    document_texts,
-    read_hits,
-    same_rankings,
-)
-from harness.verdicts.verify.trec_eval import Tool, tools
+from harness.verdicts.verify.hearing import Difference, Line
+from harness.verdicts.verify.key import Key
+from harness.verdicts.verify.published import Check, Folder
+from harness.verdicts.verify.rankings import FILES, Run, differing, read_run
+from harness.verdicts.verify.recount import Recount
+from harness.verdicts.verify.trec_eval import tools
 
 _TEXTS = 300_000
 """So many returned documents have their tokens counted without being asked for."""
@@ -94,12 +77,13 @@ def verify(
         witnesses = tools(program, aside)
         named = {query: [*ranking.documents, query] for query, ranking in run.items()}
         export_key(dataset, aside, named, texts=texts)
-        session = _Session(folder, Key.read(aside), run, witnesses, aside if keep else None)
-        session.protocols(texts=texts)
-        session.sections(texts=texts)
-    hearing = session.hearing
-    checks = [_content(folder, dataset), *_other_rankings(folder, name, run), *session.checks()]
-    notes = [] if texts else ["tokens are counted of so many documents only with --everything"]
+        recount = Recount(folder, Key.read(aside), run, texts=texts)
+        recount.protocols(witnesses, keep)
+        recount.others()
+    hearing = recount.hearing
+    checks = [_content(folder, dataset), *_other_rankings(folder, name, run), *recount.checks()]
+    notes = [f"judgements and rankings are in {keep}"] if keep else []
+    notes += [] if texts else ["tokens are counted of so many documents only with --everything"]
     if not witnesses:
         notes.append(
             "nobody but plain Python has looked: `pip install 'memory-retrieval-harness[verify]'` "
@@ -123,8 +107,8 @@ def _dataset(folder: Folder, source: str | None) -> Dataset:
     name, fingerprint = about["name"], about["fingerprint"]
     dataset = None if source else open_prepared(name, fingerprint)
     if dataset is None:
-        view = {part: about.get(part) or "" for part in ("granularity", "text", "split")}
-        dataset = open_dataset(name, source=source, **view)
+        granularity, text, split = (about.get(p) or "" for p in ("granularity", "text", "split"))
+        dataset = open_dataset(name, source=source, granularity=granularity, text=text, split=split)
     if not dataset.fingerprint.startswith(fingerprint):
         raise UsageError(
             f"{folder.path}: was run on {name} {fingerprint[:8]}, but here it is "
@@ -138,7 +122,10 @@ def _rankings(folder: Folder) -> tuple[str, Run]:
     for name in FILES:
         if (folder.path / name).is_file():
             return name, read_run(folder.path / name)
-    raise UsageError(f"{folder.path}: holds no rankings; one of {', '.join(FILES)} is needed")
+    texts = "; texts are matched by `harness leaderboard add`"
+    more = texts if (folder.path / "hits.jsonl").is_file() else ""
+    needed = ", ".join(FILES)
+    raise UsageError(f"{folder.path}: holds no rankings; one of {needed} is needed{more}")
 
 
 def _returned(run: Run) -> int:
@@ -159,13 +146,14 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 
 def _content(folder: Folder, dataset: Dataset) -> Check:
-    """Whether the prepared dataset is, byte by byte, the one that run.json and scores.json name."""
-    content = verify_content(dataset)[0]
-    said = {"run.json": folder.dataset["fingerprint"]}
-    said["scores.json"] = folder.scores["dataset"]["fingerprint"]
-    for name, fingerprint in said.items():
-        if not dataset.fingerprint.startswith(fingerprint):
-            found = f"{name} says {fingerprint[:8]}, but it is {dataset.fingerprint[:8]}"
+    """Whether the prepared dataset is, byte by byte, the one that scores.json names.
+
+    That run.json names it was asked before.
+    """
+    content, said, manifest = verify_content(dataset)[0], folder.scores["dataset"], dataset.manifest
+    for name in ("name", "granularity", "text", "split", "fingerprint"):
+        if said[name] != getattr(manifest, name):
+            found = f"{name} is {said[name]} in scores.json, {getattr(manifest, name)} in the data"
             return Check("dataset", False, found)
     found = f"{dataset.name}, content as its fingerprint {dataset.fingerprint[:8]} says"
     return Check("dataset", content["ok"], found if content["ok"] else content["found"])
@@ -181,130 +169,3 @@ def _other_rankings(folder: Folder, first: str, run: Run) -> Iterator[Check]:
         if different:
             found = f"{name} holds others for {len(different)} queries, first {different[0]!r}"
         yield Check(first, not different, found)
-
-
-class _Session:
-    """One use: what is needed to hear a folder's numbers, and the hearing."""
-
-    def __init__(
-        self, folder: Folder, key: Key, run: Run, witnesses: list[Tool], keep: Path | None
-    ) -> None:
-        self._folder, self._key, self._run = folder, key, run
-        self._witnesses, self._keep = witnesses, keep
-        clean = {q: cleaned(ranking, key.left_out(q)) for q, ranking in run.items()}
-        self._repeated = sum(again for _, again in clean.values())
-        known = {q: ranking for q, (ranking, _) in clean.items() if q in key.queries}
-        outcomes = Outcomes.read(folder.path, key)
-        self._material = Material(key, outcomes, known, folder.depth, folder.missing)
-        self._hits: Hits | None = None
-        if (folder.path / "hits.parquet").is_file():
-            self._hits = read_hits(folder.path / "hits.parquet", key, folder.depth)
-        self._members = slices(key)
-        self._left_out: list[Check] = []
-        self.hearing = Hearing(folder, self._members)
-
-    def protocols(self, *, texts: bool) -> None:
-        """Every protocol, by everybody who has its metrics."""
-        told = set()
-        for index, block in enumerate(self._folder.scores["protocols"]):
-            cells = [cell for part in block["slices"].values() for cell in part["metrics"].items()]
-            names = list(dict.fromkeys(name for name, _ in cells))
-            protocol = block["protocol"]
-            if protocol == "answers" and block["version"] == 1:
-                why = self._answers(index, names) if texts else None
-            else:
-                rule = RULES.get(f"{protocol}/{block['version']}")
-                if rule is None:
-                    continue
-                one = Block(self._material, rule, block["unit"], block["ties"])
-                metrics = {name: m for name in names if (m := Metric.read(name)) is not None}
-                values, short = one.values(metrics)
-                self.hearing.block(index, values, PLAIN, short=short)
-                for witness in self._witnesses:
-                    found = one.by(witness, metrics)
-                    self.hearing.block(index, found, witness.name, decimals=witness.decimals)
-                ties = any("ties" in cell for _, cell in cells)
-                self._beside(index, one.levels(metrics, ties=ties) | {"value": values})
-                why = one.why
-            if why is None:
-                continue
-            self.hearing.verified |= {
-                ("protocols", str(index), "left_out", reason) for reason in block["left_out"]
-            }
-            if protocol not in told:
-                told.add(protocol)
-                self._left_out.append(left_out_check(self._folder, protocol, why))
-
-    def _answers(self, index: int, names: list[str]) -> dict[str, str]:
-        texts = self._hits.texts if self._hits else document_texts(self._key, self._material.run)
-        self._material.texts = texts
-        values, why = answer_values(self._material, names)
-        bleu = {name: v for name, v in values.items() if name.startswith("bleu")}
-        plain = {name: v for name, v in values.items() if name not in bleu}
-        self.hearing.block(index, plain, PLAIN)
-        self.hearing.block(index, bleu, "sacrebleu")
-        self._beside(index, {"value": values})
-        return why
-
-    def _beside(self, index: int, levels: dict[str, Values]) -> None:
-        haystacks = {q.id: q.haystack for q in self._key.queries.values()}
-        self.hearing.beside(index, levels, haystacks)
-
-    def sections(self, *, texts: bool) -> None:
-        """What stands beside the protocols."""
-        scores, key, material = self._folder.scores, self._key, self._material
-        unit, run = scores["dataset"]["granularity"], material.run
-        counted = material.counted
-        if scores["knowledge_update"] is not None:
-            names = [name.partition("@") for name in scores["knowledge_update"]]
-            ks = sorted({int(k) for name, _, k in names if name == "newest_found"})
-            found = sections.updates(key, counted, run, ks)
-            self.hearing.section(("knowledge_update",), "knowledge-update/1", unit, found)
-        if scores["abstention"] is not None:
-            found = sections.abstention(key, material.outcomes, run, material.depth)
-            self.hearing.section(("abstention",), "abstention/1", unit, found)
-        if scores["tokens"] is not None and texts:
-            costs = self._hits.costs if self._hits else sections.document_costs(key, run)
-            budgets = list(scores["tokens"].get("recall_within_budget", {}))
-            found = sections.tokens(key, counted, run, costs, budgets)
-            self.hearing.section(("tokens",), "tokens/1", unit, found)
-        if self._hits is not None and "hits" in scores:
-            numbers_ = self._hits.numbers
-            self.hearing.section(("hits",), "hits", unit, numbers_)
-        self.hearing.section((), "counts", unit, self._counts())
-
-    def _counts(self) -> sections.Numbers:
-        """How many queries and documents there were, of which kind."""
-        key, run, outcomes = self._key, self._run, self._material.outcomes
-        answered = outcomes.asked - outcomes.failed
-        unknown = sum(
-            document not in key.held(query)
-            and not (self._hits is not None and document.startswith(UNRESOLVED))
-            for query, ranking in self._material.run.items()
-            for document in ranking.documents
-        )
-        return {
-            ("depth",): self._folder.depth,
-            ("queries", "in_dataset"): len(key.queries),
-            ("queries", "asked"): len(outcomes.asked),
-            ("queries", "failed"): len(outcomes.failed),
-            ("queries", "without_ranking"): len(answered - set(run)),
-            ("queries", "unknown_in_run"): len(set(run) - set(key.queries)),
-            ("unknown_documents_in_run",): unknown,
-            ("repeated_documents_in_run",): self._repeated,
-        }
-
-    def checks(self) -> Iterator[Check]:
-        """What belongs together, beside the numbers."""
-        folder, material = self._folder, self._material
-        yield signature_check(folder, material.counted, list(self._key.queries))
-        average = average_check(folder, self._members)
-        if average is not None:
-            yield average
-        yield from self._left_out
-        if self._hits is not None:
-            odd = same_rankings(self._hits, self._run)
-            found = f"the rankings are what it makes, {len(self._hits.rankings)} queries"
-            if odd:
-                found = f"makes other rankings for {len(odd)} queries, first {odd[0]!r}"
-            yield Check("hits.parquet", not odd, found)
