@@ -26,12 +26,6 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--trec-eval", metavar="FILE", help="the program trec_eval (the one on PATH)"
     )
-    parser.add_argument(
-        "--keep", metavar="FOLDER", help="keep the judgements and rankings used, for tools of yours"
-    )
-    parser.add_argument(
-        "--everything", action="store_true", help="count tokens of however many documents"
-    )
     parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
     parser.add_argument(
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
@@ -50,8 +44,6 @@ def call(options: argparse.Namespace) -> int:
         Path(options.run),
         source=options.source,
         program=Path(options.trec_eval) if options.trec_eval else None,
-        keep=Path(options.keep) if options.keep else None,
-        everything=options.everything,
     )
     if options.json:
         import orjson

@@ -8,21 +8,25 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from harness.verdicts.verify.answers import PLAIN, best, bleu
-from harness.verdicts.verify.formulas import Answer, Metric, evidence, value
-from harness.verdicts.verify.key import ABSTENTION, Key, Outcomes
+from harness.verdicts.verify.formulas import Answer, Metric, evidence, session_values, value
+from harness.verdicts.verify.key import (
+    ABSTENTION,
+    NO_RANKING,
+    Key,
+    Outcomes,
+    Rule,
+    why_not,
+)
 from harness.verdicts.verify.levels import (
     ceiling,
     chance,
-    chance_of_pieces,
     ideals,
     orders_of_ties,
     session_ceiling,
     shared,
 )
 from harness.verdicts.verify.rankings import Ranking, ordered
-from harness.verdicts.verify.rules import Rule, why_not
-from harness.verdicts.verify.sessions import session_values
+from harness.verdicts.verify.texts import PLAIN, best, bleu
 from harness.verdicts.verify.trec_eval import MEASURES, Case, Tool, can_carry
 
 Values = dict[str, dict[str, float]]
@@ -35,17 +39,13 @@ _LARGEST = 1_000_000
 
 @dataclass
 class Material:
-    """What every number is made of. `run` holds cleaned rankings of the dataset's queries alone.
-
-    `texts`: what was returned, as texts, by query; None where nobody looked them up.
-    """
+    """What every number is made of. `run` holds cleaned rankings of the dataset's queries alone."""
 
     key: Key
     outcomes: Outcomes
     run: dict[str, Ranking]
     depth: int
     missing: str
-    texts: Mapping[str, Sequence[str]] | None = None
     _orders: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     def ranking(self, query: str, ties: str) -> list[str]:
@@ -164,32 +164,18 @@ class Block:
     def levels(self, metrics: Mapping[str, Metric], *, ties: bool) -> dict[str, Values]:
         """`ceiling`, `chance`, and with `ties` the `best` and `worst` that they could have done.
 
-        By name and metric; what is not there is not recomputed: where documents share pieces of
-        evidence all but chance, and of sessions all but the ceiling of what is counted.
+        By name and metric; what is not there is not recomputed: anything where documents share
+        pieces of evidence, and of sessions all but the ceiling of what is counted.
         """
-        of = self._document_levels
         if any(shared(self._judged(query)) for query in self.scored):
-            if self._unit == SESSIONS:
-                return {}
-            of = self._chance_of_pieces
-        elif self._unit == SESSIONS:
-            of = self._session_levels
+            return {}
+        of = self._session_levels if self._unit == SESSIONS else self._document_levels
         found: dict[str, Values] = {}
         for query in self.scored:
             for name, text, one in of(query, metrics, ties):
                 finished = self._finished(metrics[text], one)
                 found.setdefault(name, {}).setdefault(text, {})[query] = finished
         return found
-
-    def _chance_of_pieces(
-        self, query: str, metrics: Mapping[str, Metric], _ties: bool
-    ) -> Iterator[tuple[str, str, float | None]]:
-        judged, there = self._judged(query), self._there(query)
-        for text, metric in metrics.items():
-            if metric.name == "recall" and metric.k is not None:
-                pieces = evidence(judged, metric.rel)
-                size = self._material.key.size(query)
-                yield "chance", text, chance_of_pieces(pieces, there, size, metric.k)
 
     def _document_levels(
         self, query: str, metrics: Mapping[str, Metric], ties: bool
@@ -233,18 +219,23 @@ class Block:
         return self._rule.empty.get(metric.name, 0.0) if one is None else one
 
 
-def answer_values(material: Material, metrics: Sequence[str]) -> tuple[Values, dict[str, str]]:
-    """Values of texts against reference answers, and why queries have none.
+def answer_values(
+    material: Material, texts: Mapping[str, Sequence[str]], metrics: Sequence[str]
+) -> tuple[Values, dict[str, str]]:
+    """Values of `texts`, best first by query, against reference answers; why queries have none.
 
     Metrics that are not here (BLEU, where sacrebleu is not) are left out.
     """
-    key, texts = material.key, material.texts or {}
+    key = material.key
     functions = {**PLAIN, **bleu()}
     found: Values = {text: {} for text in metrics if text.partition("@")[0] in functions}
     why: dict[str, str] = {}
     for query in key.queries.values():
+        if material.skipped(query.id):
+            why[query.id] = NO_RANKING
+            continue
         asked = query.id in material.outcomes.asked and query.id not in material.outcomes.failed
-        if not asked or query.ability == ABSTENTION or material.skipped(query.id):
+        if not asked or query.ability == ABSTENTION:
             continue
         for text, values in found.items():
             name, _, k = text.partition("@")

@@ -1,13 +1,16 @@
-"""The metrics, each from its definition in docs/reference/metrics.md, for one query at a time."""
+"""The metrics, each from its definition in docs/reference/metrics.md, for one query at a time.
+
+At the end, the same for turns scored as sessions.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.verdicts.verify.key import Judged
+from harness.verdicts.verify.key import Document, Judged
 
 _NAME = re.compile(r"([a-z_0-9]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?")
 
@@ -129,3 +132,66 @@ def ndcg(name: str, grade: dict[str, int], rank: dict[str, int], k: int) -> floa
     ideal = math.fsum(gain(g) / discount(at) for at, g in enumerate(best[:k], 1))
     there = {d: at for d, at in rank.items() if at <= k and grade[d] >= 1}
     return math.fsum(gain(grade[d]) / discount(at) for d, at in there.items()) / ideal
+
+
+Session = tuple[object, ...]
+
+
+def session_values(
+    metrics: Mapping[str, Metric],
+    judged: Sequence[Judged],
+    ranking: Sequence[str],
+    held: Mapping[str, Document],
+    *,
+    renamed: bool,
+) -> dict[str, tuple[float | None, bool]]:
+    """Turns scored as sessions, by LongMemEval's rule (evaluate_retrieval_turn2session).
+
+    Strip each returned turn to its session. Grow a cut-off from k until the turns above it come
+    from k different sessions; that is the effective k, at which the ranking of turns is scored. The
+    pieces of evidence are the sessions of the gold turns.
+
+    Gives for each metric the value of one query, None where no turn is gold, and whether k
+    different sessions were met at all. `renamed`: the turns of a gold session that are not gold
+    count as another session, and do not bring it.
+    """
+    grade = Answer(judged, ()).grade
+    gold = {d for d in grade if grade[d] >= 1}
+
+    def session(document: str) -> Session:
+        named = held[document].session if document in held else None
+        return ("none", document) if named is None else ("session", named)
+
+    of_turns = [session(d) for d in ranking]
+    counted_as = of_turns
+    if renamed:
+        counted_as = [(*s, d in gold) for s, d in zip(of_turns, ranking, strict=True)]
+    wanted = {session(d) for d in gold}
+    found: dict[str, tuple[float | None, bool]] = {}
+    for text, metric in metrics.items():
+        assert metric.k is not None
+        cut = effective_k(counted_as, metric.k)
+        top = range(len(ranking) if cut is None else cut)
+        value = None
+        if gold and metric.name.startswith("ndcg"):
+            rank = {ranking[i]: i + 1 for i in top if ranking[i] in grade}
+            value = ndcg(metric.name, grade, rank, len(ranking) + 1 if cut is None else cut)
+        elif gold:
+            brought = wanted & {of_turns[i] for i in top if ranking[i] in gold or not renamed}
+            value = {
+                "recall": len(brought) / len(wanted),
+                "hit": float(bool(brought)),
+                "recall_all": float(brought == wanted),
+            }[metric.name]
+        found[text] = value, cut is not None
+    return found
+
+
+def effective_k(sessions: Sequence[Session], k: int) -> int | None:
+    """How many turns it takes to meet k different sessions; None where there are fewer."""
+    met: set[Session] = set()
+    for at, session in enumerate(sessions, 1):
+        met.add(session)
+        if len(met) == k:
+            return at
+    return None

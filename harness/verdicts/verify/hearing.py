@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.verdicts.verify.blocks import Values, mean
-from harness.verdicts.verify.published import Folder, Place, leaves
+from harness.verdicts.verify.published import Folder, Place, is_number, kind, leaves
 from harness.verdicts.verify.sections import Numbers
 
 PLAIN = "plain Python"
@@ -28,7 +28,7 @@ class Line:
 
     `numbers`: how many were held against each other, means by slice and values by query; `largest`:
     their largest difference. `levels`: of a line that is about what stands beside the means, what
-    that was.
+    that was. `decimals`: how many a witness gives; no more can agree.
     """
 
     protocol: str
@@ -39,14 +39,15 @@ class Line:
     numbers: int = 0
     largest: float = 0.0
     levels: tuple[str, ...] = ()
+    decimals: int = _DIGITS
 
     @property
     def digits(self) -> int:
         """How many decimals agree everywhere."""
         if self.largest == 0:
-            return _DIGITS
+            return self.decimals
         agree = math.floor(-math.log10(2 * self.largest) + 1e-6)  # half a unit of the last is fine
-        return max(0, min(_DIGITS, agree))
+        return max(0, min(self.decimals, agree))
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class Hearing:
         if not values:
             return
         line, rows, short = self._line(index, by), self._folder.rows(index), short or {}
+        line.decimals = _DIGITS if decimals is None else decimals
         near = TOLERANCE if decimals is None else 0.5000001 * 10**-decimals
         slices = set()
         for slice_, mine in self._members.items():
@@ -109,16 +111,15 @@ class Hearing:
                 largest = max(largest, len(there))
                 unknown = len(short.get(metric, set()) & mine)
                 found = None if unknown else mean([by_query[q] for q in there])
-
-                def apart(metric: str = metric, there: list[str] = there) -> list[Pair]:
-                    return _apart(rows, values[metric], there, metric, near)
-
-                self._hold(line, (*place, "value"), found, metric, slice_, near, apart)
-                if by == PLAIN and (*place, "n") in self._published:
-                    self._hold(line, (*place, "n"), len(there), f"n of {metric}", slice_)
-                    if unknown or (*place, "not_measurable") in self._published:
-                        said = f"not_measurable of {metric}"
-                        self._hold(line, (*place, "not_measurable"), unknown, said, slice_)
+                if not self._agrees(line, (*place, "value"), found, near):
+                    apart = [] if rows is None else _apart(rows, by_query, there, metric, near)
+                    self._tell(line, (*place, "value"), found, metric, slice_, apart, of_mean=True)
+                if (*place, "n") in self.verified:
+                    continue  # by a witness before
+                self._hold(line, (*place, "n"), len(there), f"n of {metric}", slice_)
+                if unknown or (*place, "not_measurable") in self._published:
+                    said = f"not_measurable of {metric}"
+                    self._hold(line, (*place, "not_measurable"), unknown, said, slice_)
             if largest and by == PLAIN:
                 self._hold(line, (*cell(index, slice_)[:4], "n"), largest, "n", slice_)
         line.metrics, line.slices = len(values), len(slices)
@@ -167,11 +168,11 @@ class Hearing:
                 }
                 place = cell(index, slice_, metric)
                 over = self._published.get((*place, "interval", "over"))
-                for kind, where, found in _beside(ours, haystack, over == "haystacks"):
+                for what, where, found in _beside(ours, haystack, over == "haystacks"):
                     if (*place, *where) in self._published:
                         said = f"{'.'.join(where)} of {metric}"
                         self._hold(line, (*place, *where), found, said, slice_)
-                        kinds.add(kind)
+                        kinds.add(what)
                         metrics.add(metric)
                         slices.add(slice_)
         line.levels = tuple(sorted(kinds))
@@ -191,37 +192,37 @@ class Hearing:
         block = self._folder.scores["protocols"][index]
         return Line(f"{block['protocol']}/{block['version']}", block["unit"], by)
 
+    def _agrees(self, line: Line, place: Place, found: float | None, near: float) -> bool:
+        """Whether what is published there is ours; a number that is not published never is."""
+        self.verified.add(place)
+        line.numbers += 1
+        close = _close(line, self._published.get(place), found, near)
+        return close and place in self._published
+
     def _hold(
+        self, line: Line, place: Place, found: float | None, what: str, slice_: str = ""
+    ) -> None:
+        """Hold one published number against ours, and tell where it differs."""
+        if not self._agrees(line, place, found, TOLERANCE):
+            self._tell(line, place, found, what, slice_)
+
+    def _tell(
         self,
         line: Line,
         place: Place,
         found: float | None,
         what: str,
-        slice_: str = "",
-        near: float = TOLERANCE,
-        queries: Callable[[], list[Pair]] | None = None,
+        slice_: str,
+        queries: Sequence[Pair] = (),
+        *,
+        of_mean: bool = False,
     ) -> None:
-        """Hold one published number against ours; of a mean `queries` says whose values differ.
-
-        A number that is not published at all differs from any.
-        """
-        self.verified.add(place)
-        line.numbers += 1
-        published = self._published.get(place)
-        if place not in self._published or not _close(line, published, found, near):
-            apart = [] if queries is None else queries()
-            told = (line.protocol, line.unit, what, slice_, line.by, published, found, apart)
-            self.differences.append(Difference(*told, of_mean=queries is not None))
+        told = (line.protocol, line.unit, what, slice_, line.by, self._published.get(place), found)
+        self.differences.append(Difference(*told, list(queries), of_mean))
 
     def numbers(self) -> list[Place]:
-        """Every number of scores.json but for versions, and the settings of a matching of texts."""
-        return [
-            place
-            for place, leaf in self._published.items()
-            if type(leaf) in (int, float)
-            and place[-1] not in ("version", "score_version")
-            and place[:2] != ("hits", "matching")
-        ]
+        """Every number of scores.json, see `published.is_number`."""
+        return [place for place, leaf in self._published.items() if is_number(place, leaf)]
 
     def means(self) -> tuple[int, int]:
         """How many means of protocols were recomputed, and how many there are."""
@@ -229,13 +230,9 @@ class Hearing:
         return sum(place in self.verified for place in there), len(there)
 
     def not_verified(self) -> dict[str, int]:
-        """How many numbers of each kind were not recomputed, the kind by its keys."""
-        kinds: dict[str, int] = {}
-        for place in self.numbers():
-            if place not in self.verified:
-                kind = _kind(self._folder.scores, place)
-                kinds[kind] = kinds.get(kind, 0) + 1
-        return kinds
+        """How many numbers of each kind were not recomputed."""
+        left = (place for place in self.numbers() if place not in self.verified)
+        return dict(Counter(kind(self._folder.scores, place) for place in left))
 
 
 def cell(index: int, slice_: str, metric: str = "") -> Place:
@@ -299,17 +296,3 @@ def distance(published: float | None, found: float | None) -> float:
     if published is None or found is None:
         return 0.0 if published is found else math.inf
     return abs(published - found)
-
-
-def _kind(scores: Mapping[str, Any], place: Place) -> str:
-    """What kind of number stands there: of a cell the keys below it, else the section's keys."""
-    if place[0] == "semantic":
-        return "semantic"
-    if place[0] != "protocols":
-        return ".".join(part for part in place if not part.isdigit())
-    if len(place) < 7:
-        return place[-1]
-    if place[6] in ("value", "n"):  # of a metric or a protocol that nobody knows here
-        block = scores["protocols"][int(place[1])]
-        return f"{block['protocol']}/{block['version']} {place[5]}"
-    return place[6] if place[6] == "interval" else ".".join(place[6:])

@@ -1,15 +1,22 @@
-"""The answer key as the dataset's export has it, and what became of each query in the run."""
+"""The answer key from the dataset's export, what became of each query, and which ones count.
+
+The protocols stand here once more, in plain words. One that does not, or in another version, is not
+verified, and said to be so.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ABSTENTION = "abstention"
 """The ability of queries that have no answer."""
+
+NO_RANKING = "no ranking in the run"
+"""Why a query is left out with --missing skip."""
 
 
 class Query(NamedTuple):
@@ -102,8 +109,9 @@ class Outcomes:
 
     `asked`: the run was to answer it. `replied`: it is known to have, be it with nothing; rankings
     alone cannot tell an empty answer from a query that was left out. `failed`: with an error.
-    `returned`: how many documents it got. `abstained`: the system said that there is no answer. `unmeasurable`: it returned texts, none of
-    which could be resolved to a document. `confidence`: the system's own, where it gave one.
+    `returned`: how many documents it got. `abstained`: the system said that there is no answer.
+    `unmeasurable`: it returned texts, none of which could be resolved to a document. `confidence`:
+    the system's own, where it gave one.
     """
 
     asked: set[str]
@@ -121,7 +129,7 @@ class Outcomes:
 
         found = cls(set(key.queries))
         if (folder / "queries.parquet").is_file():
-            rows = pq.read_table(folder / "queries.parquet").to_pylist()
+            rows = pq.ParquetFile(folder / "queries.parquet").read().to_pylist()
             found.asked = {row["query"] for row in rows}
             found.failed = {row["query"] for row in rows if row["failed"]}
             found.replied = found.asked - found.failed
@@ -133,7 +141,7 @@ class Outcomes:
                     found.confidence[row["query"]] = sure
         if (folder / "hits.parquet").is_file():
             columns = ["query", "documents"]
-            hits = pq.read_table(folder / "hits.parquet", columns=columns).to_pylist()
+            hits = pq.ParquetFile(folder / "hits.parquet").read(columns).to_pylist()
             resolved = {hit["query"] for hit in hits if hit["documents"]}
             found.unmeasurable = {hit["query"] for hit in hits} - resolved
         return found
@@ -141,6 +149,84 @@ class Outcomes:
     def counted(self, query: str) -> bool:
         """Whether something can be said of the query at all."""
         return query in self.asked and query not in self.failed and query not in self.unmeasurable
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A protocol.
+
+    `key`: the answer key. `unanswerable`: queries without an answer count too. `needs`: a query
+    counts only where it has a `judgement`, or `evidence` (a judgement of grade 1 or more). `empty`:
+    what a metric is worth where a query that counts has no evidence; 0 for those not named.
+    `renamed`: of turns scored as sessions, those of a gold session that are not gold themselves
+    count as another session (LongMemEval's `noans_`).
+    """
+
+    key: str = "default"
+    unanswerable: bool = True
+    needs: str = ""
+    empty: Mapping[str, float] = field(default_factory=dict)
+    renamed: bool = False
+
+
+RULES = {
+    # The harness's own: every query with evidence, also those without an answer that have some.
+    "memory/1": Rule(needs="evidence"),
+    # trec_eval -c: every judged query; one that the run lacks, or nothing is relevant to, counts 0.
+    "trec/1": Rule(needs="judgement"),
+    # LongMemEval's evaluate_retrieval: answerable questions that have evidence.
+    "longmemeval-official/1": Rule(
+        "longmemeval-official", unanswerable=False, needs="evidence", renamed=True
+    ),
+    # Its printing script: all answerable questions. Of no evidence, all was found, but not any.
+    "longmemeval-470/1": Rule(
+        "longmemeval-official", unanswerable=False, empty={"recall_all": 1.0}, renamed=True
+    ),
+    # LoCoMo's eval_question_answering: every question; one without evidence counts 1.
+    "locomo-official/1": Rule("locomo-official", empty={"recall": 1.0}),
+    # Its aggregating script: every question; one without evidence counts 0.
+    "locomo-official-aggregate/1": Rule("locomo-official"),
+}
+
+
+def why_not(
+    rule: Rule,
+    query: Query,
+    judged: list[Judged],
+    outcomes: Outcomes,
+    *,
+    skipped: bool,
+) -> str | None:
+    """Why a protocol does not score a query, in the words of left_out.json; None: it does.
+
+    `skipped`: the run has no ranking for it, and such queries were to be left out.
+    """
+    if query.id not in outcomes.asked:
+        return "not asked in this run"
+    if query.id in outcomes.failed:
+        return "failed with an error"
+    if query.id in outcomes.unmeasurable:
+        return "not measurable: no text was resolved"
+    if query.ability == ABSTENTION and not rule.unanswerable:
+        return "no answer exists (abstention)"
+    if rule.needs == "judgement" and not judged:
+        return "no judgement"
+    if rule.needs == "evidence" and not any(one.grade >= 1 for one in judged):
+        return "no evidence in the answer key"
+    return NO_RANKING if skipped else None
+
+
+def slices(key: Key) -> dict[str, set[str]]:
+    """The queries of each slice: all, answerable, each ability, each category of the dataset."""
+    found: dict[str, set[str]] = {"all": set(key.queries)}
+    without = {q.id for q in key.queries.values() if q.ability == ABSTENTION}
+    if without:
+        found["answerable"] = set(key.queries) - without
+    for query in key.queries.values():
+        found.setdefault(query.ability, set()).add(query.id)
+        if query.category:
+            found.setdefault(f"category:{query.category}", set()).add(query.id)
+    return found
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

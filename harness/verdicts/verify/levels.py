@@ -1,7 +1,6 @@
 """What stands beside a value: chance, ceiling, and the best and worst that ties could have done.
 
-Of documents that are each their own piece of evidence, where these follow from few words. Where
-documents share evidence, only the chance of recall is recomputed.
+Of documents that are each their own piece of evidence, where these follow from few words.
 """
 
 from __future__ import annotations
@@ -66,19 +65,6 @@ def chance(metric: Metric, grade: dict[str, int], there: set[str], size: int) ->
             return first_relevant(size, inside, k)
         case _:
             return average_precision(size, inside, k) / r
-
-
-def chance_of_pieces(
-    pieces: Sequence[set[str]], there: set[str], size: int, k: int
-) -> float | None:
-    """The mean of recall@k over all orders where documents share pieces; None without a piece.
-
-    A piece is missed where none of its documents that can be found stands in the top k.
-    """
-    k = min(k, size)
-    carriers = [len(piece & there) for piece in pieces]
-    missed = [math.comb(size - k, n) / math.comb(size, n) for n in carriers]
-    return math.fsum(1 - one for one in missed) / len(missed) if missed else None
 
 
 @cache

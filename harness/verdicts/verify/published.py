@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +35,6 @@ class Folder:
     path: Path
     record: dict[str, Any]
     scores: dict[str, Any]
-    left_out: dict[str, dict[str, list[str]]] | None
     per_query: Table | None
 
     @classmethod
@@ -62,14 +59,7 @@ class Folder:
                 "`harness score` makes it again"
             ) from None
         table = path / "scores.parquet"
-        left = path / "left_out.json"
-        return cls(
-            path,
-            record,
-            scores,
-            read_json(left) if left.is_file() else None,
-            _table(table) if table.is_file() else None,
-        )
+        return cls(path, record, scores, _table(table) if table.is_file() else None)
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -113,8 +103,10 @@ class Folder:
 
     @property
     def missing(self) -> str:
-        """What a query without a ranking counts, as the signatures say; `zero` without any."""
-        return next((parts(text).get("missing", "zero") for _, text in self.signatures()), "zero")
+        """What a query without a ranking counts; of older folders, as the signatures say."""
+        said = self.scores.get("missing")
+        signed = (parts(text).get("missing") for _, text in self.signatures())
+        return str(said or next(signed, None) or "zero")
 
 
 def _look_over(scores: dict[str, Any]) -> None:
@@ -138,7 +130,7 @@ def _table(path: Path) -> Table:
     import pyarrow.parquet as pq
 
     try:
-        rows = pq.read_table(path).to_pylist()
+        rows = pq.ParquetFile(path).read().to_pylist()
         found: Table = {}
         for row in rows:
             block = found.setdefault((row.pop("protocol"), row.pop("unit")), {})
@@ -213,50 +205,30 @@ def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[st
     return Check("signatures", True, f"all {n} say what the folder and the dataset say")
 
 
-def average_check(folder: Folder, members: Mapping[str, set[str]]) -> Check | None:
-    """Whether the values of scores.parquet average to the means of scores.json; None without it."""
-    if folder.per_query is None:
-        return None
-    largest, n, wrong = 0.0, 0, []
-    for block in folder.scores["protocols"]:
-        rows = folder.per_query.get((block["protocol"], block["unit"]), {})
-        for slice_, part in block["slices"].items():
-            mine = [row for query, row in rows.items() if query in members.get(slice_, ())]
-            for metric, cell in part["metrics"].items():
-                if cell["value"] is None:
-                    continue
-                known = [v for row in mine if (v := row.get(metric)) is not None]
-                mean = math.fsum(known) / len(known) if known else math.nan
-                n += 1
-                apart = abs(mean - cell["value"])
-                if len(known) != cell["n"] or not apart <= 1e-9:
-                    said = f"{metric} ({block['protocol']}, {block['unit']}, {slice_})"
-                    wrong.append(f"{said} is {cell['value']:.6f} there, {mean:.6f} on average")
-                else:
-                    largest = max(largest, apart)
-    if wrong:
-        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return Check("scores.parquet averages to scores.json", False, f"{wrong[0]}{more}")
-    found = f"{n} means, largest difference {largest:.1e}"
-    return Check("scores.parquet averages to scores.json", True, found)
+def is_number(place: Place, leaf: object) -> bool:
+    """Whether a leaf of scores.json is a result, and not a version or a setting."""
+    settings = place[-1] in ("version", "score_version") or place[:2] == ("hits", "matching")
+    return type(leaf) in (int, float) and not settings
 
 
-def left_out_check(folder: Folder, protocol: str, why: Mapping[str, str]) -> Check:
-    """Whether what a protocol left out, and why, is what its rules leave out; `why` by query."""
-    ours = dict(sorted(Counter(why.values()).items()))
-    ids: dict[str, set[str]] = {}
-    for query, reason in why.items():
-        ids.setdefault(reason, set()).add(query)
-    blocks = [b for b in folder.scores["protocols"] if b["protocol"] == protocol]
-    wrong = [b["left_out"] for b in blocks if dict(sorted(b["left_out"].items())) != ours]
-    named = (folder.left_out or {}).get(protocol)
-    what = f"queries that {protocol} leaves out"
-    if wrong:
-        return Check(what, False, f"scores.json says {_said(wrong[0])}, the rules {_said(ours)}")
-    if named is not None and {r: set(q) for r, q in named.items()} != ids:
-        return Check(what, False, "left_out.json names other queries than the rules")
-    return Check(what, True, _said(ours))
+def kind(scores: Mapping[str, Any], place: Place) -> str:
+    """What kind of number stands there, in words."""
+    if place[0] == "semantic":
+        return "accuracy by similarity of texts"
+    if place[0] != "protocols" or len(place) < 7:
+        if "chance" in place:
+            return f"chance of {place[0]}"
+        return "abstention at a threshold" if "at_threshold" in place else ".".join(place)
+    if place[6] in _KINDS:
+        return _KINDS[place[6]]
+    block = scores["protocols"][int(place[1])]  # of a metric or a protocol that nobody knows here
+    return f"{place[5]} of {block['protocol']}/{block['version']}"
 
 
-def _said(reasons: Mapping[str, int]) -> str:
-    return ", ".join(f"{n} {reason}" for reason, n in reasons.items()) or "none"
+_KINDS = {
+    "interval": "ends of 95% intervals",
+    "over_haystacks": "ends of intervals over haystacks",
+    "ties": "expected value of ties",
+    "chance": "chance",
+    "ceiling": "ceiling",
+}

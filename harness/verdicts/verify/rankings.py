@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import UsageError
 
-FILES = ("rankings.trec", "rankings.parquet", "rankings.jsonl")
+FILES = ("rankings.parquet", "rankings.jsonl", "rankings.trec")
 """Where a folder keeps its rankings; where several are there, they must say the same."""
 
 

@@ -14,18 +14,6 @@ from harness.verdicts.verify.verify import Verdict
 _SHOWN = 12
 """Metrics that differ, in words; all of them are in the JSON."""
 
-_KINDS = {
-    "interval": "ends of 95% intervals",
-    "over_haystacks.low": "ends of intervals over haystacks",
-    "over_haystacks.high": "ends of intervals over haystacks",
-    "ties.expected": "ties, expected (over drawn orders)",
-    "chance": "chance where documents share evidence",
-    "ceiling": "ceiling where documents share evidence, or of ndcg of sessions",
-    "semantic": "accuracy by similarity of texts",
-    "abstention.confidence.at_threshold": "abstention at a threshold (over drawn folds)",
-}
-"""Kinds of numbers that are not recomputed, in words; the others go by their keys."""
-
 
 def lines(verdict: Verdict, *, quiet: bool = False) -> list[str]:
     """What is printed; with `quiet` only what is wrong."""
@@ -140,12 +128,7 @@ def _query(pair: Pair) -> str:
 
 def _left(verdict: Verdict) -> list[str]:
     """What nobody recomputed, by name."""
-    counts: dict[str, int] = {}
-    for kind, n in verdict.not_verified.items():
-        known = (said for name, said in _KINDS.items() if kind.startswith(name))
-        name = next(known, kind)
-        counts[name] = counts.get(name, 0) + n
-    rows = [f"  {n:,}  {name}" for name, n in counts.items()]
+    rows = [f"  {n:,}  {name}" for name, n in verdict.not_verified.items()]
     return [*(["not verified:", *rows] if rows else []), *verdict.notes]
 
 

@@ -1,13 +1,20 @@
-"""Runs whose system returned texts: the ranking that hits.parquet makes, its texts, its cost.
+"""Texts: the rankings that hits.parquet makes of them, and texts against the reference answers.
 
-Which documents a text stands for was found by matching, which is not done again here.
+Which documents a text stands for was found by matching, which is not done again here. Of the top k
+texts the best value counts: plain Python of SQuAD's script (success, exact_match, token_f1) and of
+ROUGE-L; BLEU is sacrebleu's own, where that is installed. A reference of which nothing is left as a
+metric reads it (`the`, once articles are gone) is left out.
 """
 
 from __future__ import annotations
 
+import re
+import string
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +43,7 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
     """The hits of a run of depth `k`."""
     import pyarrow.parquet as pq
 
-    rows = pq.read_table(path).to_pylist()
+    rows = pq.ParquetFile(path).read().to_pylist()
     found = Hits({}, {}, {}, _counts(rows))
     beyond = 0
     by_query: dict[str, list[dict[str, Any]]] = {}
@@ -66,8 +73,11 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
 
 
 def document_texts(key: Key, run: Run) -> dict[str, list[str]]:
-    """The text in each place of a ranking of documents; blank for one that the haystack lacks."""
-    return {query: [_text(key, query, d) for d in run[query].documents[:_DEEPEST]] for query in run}
+    """The texts of a ranking of documents, best first; one that the haystack lacks has none."""
+    return {
+        query: [_text(key, query, d) for d in ranking.documents[:_DEEPEST] if d in key.held(query)]
+        for query, ranking in run.items()
+    }
 
 
 def same_rankings(hits: Hits, run: Run) -> list[str]:
@@ -108,3 +118,92 @@ def _text(key: Key, query: str, document: str) -> str:
     if held is None:
         return ""
     return f"{held.title} {held.text}".strip() if held.title else held.text or ""
+
+
+Value = Callable[[str, str], float | None]
+"""Of a text and a reference; None where nothing is left of the reference."""
+
+
+@lru_cache(1 << 16)
+def squad_words(text: str) -> tuple[str, ...]:
+    """Lower case, no punctuation, no articles (evaluate-v1.1.py)."""
+    kept = "".join(c for c in text.lower() if c not in set(string.punctuation))
+    return tuple(re.sub(r"\b(a|an|the)\b", " ", kept).split())
+
+
+def success(text: str, answer: str) -> float | None:
+    """1 where the answer's words stand in the text, one behind the other."""
+    words, wanted = squad_words(text), squad_words(answer)
+    starts = range(len(words) - len(wanted) + 1)
+    if not wanted:
+        return None
+    return float(any(words[i : i + len(wanted)] == wanted for i in starts))
+
+
+def exact_match(text: str, answer: str) -> float | None:
+    """1 where the words are the same."""
+    return float(squad_words(text) == squad_words(answer)) if squad_words(answer) else None
+
+
+def token_f1(text: str, answer: str) -> float | None:
+    """Harmonic mean of precision and recall of the words."""
+    words, wanted = squad_words(text), squad_words(answer)
+    if not wanted:
+        return None
+    same = (Counter(words) & Counter(wanted)).total()
+    if not same:
+        return 0.0
+    precision, recall = same / len(words), same / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+def rouge_l(text: str, answer: str) -> float | None:
+    """Harmonic mean of the longest common subsequence's shares of both (Lin 2004), ASCII words."""
+    words, wanted = (re.findall(r"[a-z0-9]+", t.lower()) for t in (text, answer))
+    if not wanted:
+        return None
+    longest = [0] * (len(wanted) + 1)  # with the first i words of the answer
+    for word in words:
+        if word in wanted:
+            last = longest[:]
+            for i, other in enumerate(wanted, 1):
+                longest[i] = last[i - 1] + 1 if word == other else max(last[i], longest[i - 1])
+    if not longest[-1]:
+        return 0.0
+    precision, recall = longest[-1] / len(words), longest[-1] / len(wanted)
+    return 2 * precision * recall / (precision + recall)
+
+
+PLAIN: Mapping[str, Value] = {
+    "success": success,
+    "exact_match": exact_match,
+    "token_f1": token_f1,
+    "rouge_l": rouge_l,
+}
+
+
+@cache
+def bleu() -> Mapping[str, Value]:
+    """Sentence BLEU and BLEU-1 as sacrebleu has them; nothing where it is not installed."""
+    if find_spec("sacrebleu") is None:
+        return {}
+    from sacrebleu.metrics.bleu import BLEU
+
+    scorers: dict[str, Any] = {
+        "bleu": BLEU(effective_order=True),
+        "bleu1": BLEU(effective_order=True, max_ngram_order=1, lowercase=True),
+    }
+
+    def of(scorer: Any) -> Value:
+        def value(text: str, answer: str) -> float | None:
+            return scorer.sentence_score(text, [answer]).score / 100 if answer.split() else None
+
+        return value
+
+    return {name: of(scorer) for name, scorer in scorers.items()}
+
+
+def best(value: Value, texts: Sequence[str], answers: Sequence[str]) -> float | None:
+    """The best over texts and references: 0 without a text, None without references that count."""
+    found = [value(text, answer) for text in ("", *texts) for answer in answers]
+    return max((one for one in found if one is not None), default=None)

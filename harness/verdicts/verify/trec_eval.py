@@ -159,7 +159,7 @@ def _program(program: Path, folder: Path) -> Tool:
     def call(
         cases: Mapping[str, Case], asked: Mapping[Group, Sequence[str]]
     ) -> Iterator[tuple[Group, Called]]:
-        files = [str(path) for path in write(cases, folder, "asked")]
+        files = [str(path) for path in _write(cases, folder)]
         for (rel, cut), measures in asked.items():
             cuts = [] if cut is None else [f"-M{cut}"]
             wanted = [part for name in measures for part in ("-m", name)]
@@ -173,9 +173,9 @@ def _program(program: Path, folder: Path) -> Tool:
     return Tool(f"trec_eval {number[1]}", ties, 4, call)
 
 
-def write(cases: Mapping[str, Case], folder: Path, name: str) -> tuple[Path, Path]:
+def _write(cases: Mapping[str, Case], folder: Path) -> tuple[Path, Path]:
     """The cases as the two files that trec_eval reads: judgements and rankings."""
-    qrels, run = folder / f"{name}.qrels", folder / f"{name}.run"
+    qrels, run = folder / "qrels", folder / "run"
     with open(qrels, "w", encoding="utf-8") as file:
         for query, case in cases.items():
             file.writelines(f"{query} 0 {d} {grade}\n" for d, grade in case.grades.items())

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from harness.dataset.export_key import export_key
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError
-from harness.verdicts.verify.hearing import Difference, Line
-from harness.verdicts.verify.key import Key
-from harness.verdicts.verify.published import Check, Folder
-from harness.verdicts.verify.rankings import FILES, Run, differing, read_run
-from harness.verdicts.verify.recount import Recount
-from harness.verdicts.verify.trec_eval import tools
+from harness.verdicts.verify import sections
+from harness.verdicts.verify.blocks import Block, Material, Values, answer_values
+from harness.verdicts.verify.formulas import Metric
+from harness.verdicts.verify.hearing import PLAIN, Difference, Hearing, Line
+from harness.verdicts.verify.key import RULES, Key, Outcomes, slices
+from harness.verdicts.verify.published import Check, Folder, signature_check
+from harness.verdicts.verify.rankings import FILES, Run, cleaned, differing, read_run
+from harness.verdicts.verify.texts import (
+    UNRESOLVED,
+    Hits,
+    document_texts,
+    read_hits,
+    same_rankings,
+)
+from harness.verdicts.verify.trec_eval import Tool, tools
 
 _TEXTS = 300_000
-"""So many returned documents have their tokens counted without being asked for."""
+"""Of more returned documents the texts are not read: neither tokens nor answers are verified."""
 
 
 @dataclass(frozen=True)
@@ -52,38 +60,29 @@ class Verdict:
         return not self.differences and all(check.ok for check in self.checks)
 
 
-def verify(
-    path: Path,
-    *,
-    source: str | None = None,
-    program: Path | None = None,
-    keep: Path | None = None,
-    everything: bool = False,
-) -> Verdict:
+def verify(path: Path, *, source: str | None = None, program: Path | None = None) -> Verdict:
     """Recompute what a run folder, or a submission, publishes in scores.json.
 
     `source`: the raw files of its dataset, where they are not prepared here. `program`: trec_eval,
-    where PATH does not name it. `keep`: a new folder for the judgements and rankings that were
-    used, as text. `everything`: count tokens however many documents were returned.
-
-    Raises UsageError for a folder that is no such, or publishes nothing, for data that are not
-    those it names, and for a `program` that cannot be used.
+    where PATH does not name it. Raises UsageError for a folder that is no such, or publishes
+    nothing, for data that are not those it names, and for a `program` that cannot be used.
     """
     folder = Folder.read(path)
     dataset = _dataset(folder, source)
     name, run = _rankings(folder)
-    texts = everything or _returned(run) <= _TEXTS
-    with _place(keep) as aside:
-        witnesses = tools(program, aside)
+    texts = len({d for ranking in run.values() for d in ranking.documents}) <= _TEXTS
+    with TemporaryDirectory() as aside:
+        witnesses = tools(program, Path(aside))
         named = {query: [*ranking.documents, query] for query, ranking in run.items()}
-        export_key(dataset, aside, named, texts=texts)
-        recount = Recount(folder, Key.read(aside), run, texts=texts)
-        recount.protocols(witnesses, keep)
+        export_key(dataset, Path(aside), named, texts=texts)
+        recount = Recount(folder, Key.read(Path(aside)), run, texts=texts)
+        recount.protocols(witnesses)
         recount.others()
     hearing = recount.hearing
     checks = [_content(folder, dataset), *_other_rankings(folder, name, run), *recount.checks()]
-    notes = [f"judgements and rankings are in {keep}"] if keep else []
-    notes += [] if texts else ["tokens are counted of so many documents only with --everything"]
+    notes = []
+    if not texts:
+        notes.append(f"more than {_TEXTS:,} documents were returned: no texts were read")
     if not witnesses:
         notes.append(
             "nobody but plain Python has looked: `pip install 'memory-retrieval-harness[verify]'` "
@@ -99,6 +98,125 @@ def verify(
         hearing.not_verified(),
         notes,
     )
+
+
+class Recount:
+    """One use: all that a folder's numbers are made of, and the `hearing` of them."""
+
+    def __init__(self, folder: Folder, key: Key, run: Run, *, texts: bool) -> None:
+        """`run`: the rankings as their file has them; `texts`: those of documents are in `key`."""
+        self._folder, self._key, self._run, self._texts = folder, key, run, texts
+        clean = {q: cleaned(ranking, key.left_out(q)) for q, ranking in run.items()}
+        self._repeated = sum(again for _, again in clean.values())
+        known = {q: ranking for q, (ranking, _) in clean.items() if q in key.queries}
+        outcomes = Outcomes.read(folder.path, key)
+        self._material = Material(key, outcomes, known, folder.depth, folder.missing)
+        self._hits: Hits | None = None
+        if (folder.path / "hits.parquet").is_file():
+            self._hits = read_hits(folder.path / "hits.parquet", key, folder.depth)
+        self._left_out: sections.Numbers = {}
+        self.hearing = Hearing(folder, slices(key))
+
+    def protocols(self, witnesses: Sequence[Tool]) -> None:
+        """Every protocol, by everybody who has its metrics."""
+        for index, block in enumerate(self._folder.scores["protocols"]):
+            cells = [cell for part in block["slices"].values() for cell in part["metrics"].items()]
+            names = list(dict.fromkeys(name for name, _ in cells))
+            protocol = f"{block['protocol']}/{block['version']}"
+            if protocol == "answers/1" and self._texts:
+                why = self._answers(index, names)
+            elif protocol in RULES:
+                one = Block(self._material, RULES[protocol], block["unit"], block["ties"])
+                metrics = {name: m for name in names if (m := Metric.read(name)) is not None}
+                values, short = one.values(metrics)
+                self.hearing.block(index, values, PLAIN, short=short)
+                for witness in witnesses:
+                    found = one.by(witness, metrics)
+                    self.hearing.block(index, found, witness.name, decimals=witness.decimals)
+                ties = any("ties" in cell for _, cell in cells)
+                self._beside(index, one.levels(metrics, ties=ties) | {"value": values})
+                why = one.why
+            else:
+                continue
+            for reason in {*block["left_out"], *why.values()}:
+                place = ("protocols", str(index), "left_out", reason)
+                self._left_out[place] = sum(one == reason for one in why.values())
+
+    def _answers(self, index: int, names: list[str]) -> dict[str, str]:
+        texts = self._hits.texts if self._hits else document_texts(self._key, self._material.run)
+        values, why = answer_values(self._material, texts, names)
+        bleu = {name: v for name, v in values.items() if name.startswith("bleu")}
+        plain = {name: v for name, v in values.items() if name not in bleu}
+        self.hearing.block(index, plain, PLAIN)
+        self.hearing.block(index, bleu, "sacrebleu")
+        self._beside(index, {"value": values})
+        return why
+
+    def _beside(self, index: int, levels: dict[str, Values]) -> None:
+        haystacks = {q.id: q.haystack for q in self._key.queries.values()}
+        self.hearing.beside(index, levels, haystacks)
+
+    def others(self) -> None:
+        """What stands beside the protocols."""
+        scores, key, material = self._folder.scores, self._key, self._material
+        unit, run = scores["dataset"]["granularity"], material.run
+        counted = material.counted
+        names = [name.partition("@") for name in scores["knowledge_update"] or ()]
+        ks = sorted({int(k) for name, _, k in names if name == "newest_found"})
+        found = sections.updates(key, counted, run, ks)
+        if scores["knowledge_update"] is not None or found["n",]:
+            self.hearing.section(("knowledge_update",), "knowledge-update/1", unit, found)
+        found = sections.abstention(key, material.outcomes, run, material.depth)
+        self.hearing.section(("abstention",), "abstention/1", unit, found)
+        if scores["tokens"] is not None and self._texts:
+            costs = self._hits.costs if self._hits else sections.document_costs(key, run)
+            budgets = list(scores["tokens"].get("recall_within_budget", {}))
+            found = sections.tokens(key, counted, run, costs, budgets)
+            self.hearing.section(("tokens",), "tokens/1", unit, found)
+        if self._hits is not None and "hits" in scores:
+            self.hearing.section(("hits",), "hits", unit, self._hits.numbers)
+        self.hearing.section((), "counts", unit, self._counts())
+
+    def _counts(self) -> sections.Numbers:
+        """How many queries and documents there were, of which kind."""
+        key, run, outcomes = self._key, self._run, self._material.outcomes
+        answered = outcomes.asked - outcomes.failed
+        unknown = sum(
+            document not in key.held(query)
+            and not (self._hits is not None and document.startswith(UNRESOLVED))
+            for query, ranking in self._material.run.items()
+            for document in ranking.documents
+        )
+        return {
+            ("depth",): self._folder.depth,
+            ("queries", "in_dataset"): len(key.queries),
+            ("queries", "asked"): len(outcomes.asked),
+            ("queries", "failed"): len(outcomes.failed),
+            ("queries", "without_ranking"): len(answered - set(run)),
+            ("queries", "unknown_in_run"): len(set(run) - set(key.queries)),
+            ("unknown_documents_in_run",): unknown,
+            ("repeated_documents_in_run",): self._repeated,
+            **self._left_out,
+        }
+
+    def checks(self) -> Iterator[Check]:
+        """What belongs together, beside the numbers."""
+        folder, material = self._folder, self._material
+        yield signature_check(folder, material.counted, list(self._key.queries))
+        returned = material.outcomes.returned
+        if returned and self._hits is None and "rankings_from" not in folder.record:
+            sizes = {q: len(self._run[q].documents) if q in self._run else 0 for q in returned}
+            odd = [q for q, n in returned.items() if sizes[q] != n]
+            found = f"{sum(returned.values()):,} documents returned, as many as the rankings hold"
+            if odd:
+                found = f"{odd[0]!r} got {returned[odd[0]]}, its ranking holds {sizes[odd[0]]}"
+            yield Check("queries.parquet", not odd, found)
+        if self._hits is not None:
+            odd = same_rankings(self._hits, self._run)
+            found = f"the rankings are what it makes, {len(self._hits.rankings)} queries"
+            if odd:
+                found = f"makes other rankings for {len(odd)} queries, first {odd[0]!r}"
+            yield Check("hits.parquet", not odd, found)
 
 
 def _dataset(folder: Folder, source: str | None) -> Dataset:
@@ -128,23 +246,6 @@ def _rankings(folder: Folder) -> tuple[str, Run]:
     raise UsageError(f"{folder.path}: holds no rankings; one of {needed} is needed{more}")
 
 
-def _returned(run: Run) -> int:
-    return len({document for ranking in run.values() for document in ranking.documents})
-
-
-@contextmanager
-def _place(keep: Path | None) -> Iterator[Path]:
-    """A folder to write into: `keep`, made and empty, or one that is gone afterwards."""
-    if keep is None:
-        with tempfile.TemporaryDirectory() as aside:
-            yield Path(aside)
-        return
-    if keep.is_file() or (keep.is_dir() and any(keep.iterdir())):
-        raise UsageError(f"--keep {keep}: exists and is not empty; name a new folder")
-    keep.mkdir(parents=True, exist_ok=True)
-    yield keep
-
-
 def _content(folder: Folder, dataset: Dataset) -> Check:
     """Whether the prepared dataset is, byte by byte, the one that scores.json names.
 
@@ -165,7 +266,7 @@ def _other_rankings(folder: Folder, first: str, run: Run) -> Iterator[Check]:
         if name == first or not (folder.path / name).is_file():
             continue
         different = differing(run, read_run(folder.path / name))
-        found = f"as in {name}, {len(run)} queries"
+        found = f"as in {first}, {len(run)} queries"
         if different:
-            found = f"{name} holds others for {len(different)} queries, first {different[0]!r}"
-        yield Check(first, not different, found)
+            found = f"not as in {first} for {len(different)} queries, first {different[0]!r}"
+        yield Check(name, not different, found)
