@@ -26,7 +26,7 @@ from harness.verdicts.verify.levels import (
     shared,
 )
 from harness.verdicts.verify.rankings import Ranking, ordered
-from harness.verdicts.verify.texts import PLAIN, best, bleu
+from harness.verdicts.verify.texts import PLAIN, bleu, by_rank
 from harness.verdicts.verify.trec_eval import MEASURES, Case, Tool, can_carry
 
 Values = dict[str, dict[str, float]]
@@ -229,6 +229,9 @@ def answer_values(
     key = material.key
     functions = {**PLAIN, **bleu()}
     found: Values = {text: {} for text in metrics if text.partition("@")[0] in functions}
+    cuts: dict[str, list[int]] = {}
+    for name, _, cut in (text.partition("@") for text in found):
+        cuts.setdefault(name, []).append(int(cut))
     why: dict[str, str] = {}
     for query in key.queries.values():
         if material.skipped(query.id):
@@ -237,13 +240,12 @@ def answer_values(
         asked = query.id in material.outcomes.asked and query.id not in material.outcomes.failed
         if not asked or query.ability == ABSTENTION:
             continue
-        for text, values in found.items():
-            name, _, k = text.partition("@")
-            top = texts.get(query.id, ())[: int(k)]
-            one = best(functions[name], top, query.answers)
-            if one is not None:
-                values[query.id] = one
-            elif name == "success":
+        for name, function in functions.items():
+            at = by_rank(function, texts.get(query.id, ()), query.answers)
+            for k in cuts.get(name, ()):
+                if at is not None:
+                    found[f"{name}@{k}"][query.id] = max(at[: k + 1])
+            if at is None and name == "success":
                 why[query.id] = "no reference answer"
     return found, why
 

@@ -145,6 +145,6 @@ def _sum(verdict: Verdict) -> str:
         return f"{said}; all agree, to {digits} digits"
     wrong = len({(d.protocol, d.unit, d.what, d.slice) for d in verdict.differences})
     failed = sum(not check.ok for check in verdict.checks)
-    parts = [f"{wrong:,} do not agree"] if wrong else []
+    parts = [f"{wrong:,} {'does' if wrong == 1 else 'do'} not agree"] if wrong else []
     parts += [f"{failed} {'check' if failed == 1 else 'checks'} failed"] if failed else []
     return f"{said}; {', '.join(parts)}"

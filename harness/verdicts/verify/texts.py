@@ -203,7 +203,10 @@ def bleu() -> Mapping[str, Value]:
     return {name: of(scorer) for name, scorer in scorers.items()}
 
 
-def best(value: Value, texts: Sequence[str], answers: Sequence[str]) -> float | None:
-    """The best over texts and references: 0 without a text, None without references that count."""
-    found = [value(text, answer) for text in ("", *texts) for answer in answers]
-    return max((one for one in found if one is not None), default=None)
+def by_rank(value: Value, texts: Sequence[str], answers: Sequence[str]) -> list[float] | None:
+    """The best over the references, of no text, of the first, of the second...; None without
+    references that count."""
+    counted = [answer for answer in answers if value("", answer) is not None]
+    if not counted:
+        return None
+    return [max(value(text, answer) or 0.0 for answer in counted) for text in ("", *texts)]
