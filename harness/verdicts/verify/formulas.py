@@ -37,7 +37,16 @@ class Metric:
         found = _NAME.fullmatch(text)
         if found is None or found[1] not in NAMES:
             return None
-        return cls(found[1], int(found[2] or 1), int(found[3]) if found[3] else None)
+        k = int(found[3]) if found[3] else None
+        return (
+            None if k is not None and not 0 < k < 1 << 31 else cls(found[1], int(found[2] or 1), k)
+        )
+
+    @property
+    def of_sessions(self) -> bool:
+        """Whether there is such a metric of turns scored as sessions."""
+        counted = self.name in ("recall", "hit", "recall_all")
+        return self.k is not None and (counted or self.name.startswith("ndcg"))
 
 
 class Answer:

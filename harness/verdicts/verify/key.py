@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.verdicts.verify.rankings import parquet_rows
+
 ABSTENTION = "abstention"
 """The ability of queries that have no answer."""
 
@@ -125,11 +127,10 @@ class Outcomes:
     @classmethod
     def read(cls, folder: Path, key: Key) -> Outcomes:
         """From queries.parquet, without which every query was asked, and hits.parquet."""
-        import pyarrow.parquet as pq
-
         found = cls(set(key.queries))
         if (folder / "queries.parquet").is_file():
-            rows = pq.ParquetFile(folder / "queries.parquet").read().to_pylist()
+            columns = ("query", "failed", "abstained", "returned", "confidence")
+            rows = parquet_rows(folder / "queries.parquet", columns)
             found.asked = {row["query"] for row in rows}
             found.failed = {row["query"] for row in rows if row["failed"]}
             found.replied = found.asked - found.failed
@@ -140,8 +141,7 @@ class Outcomes:
                 if sure is not None and not math.isnan(sure):
                     found.confidence[row["query"]] = sure
         if (folder / "hits.parquet").is_file():
-            columns = ["query", "documents"]
-            hits = pq.ParquetFile(folder / "hits.parquet").read(columns).to_pylist()
+            hits = parquet_rows(folder / "hits.parquet", ("query", "documents"))
             resolved = {hit["query"] for hit in hits if hit["documents"]}
             found.unmeasurable = {hit["query"] for hit in hits} - resolved
         return found

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from harness.errors import UsageError
 from harness.files import read_json
+from harness.verdicts.verify.rankings import parquet_rows
 
 Place = tuple[str, ...]
 """Where a number stands in scores.json: the keys that lead to it."""
@@ -116,7 +117,10 @@ def _look_over(scores: dict[str, Any]) -> None:
     for name in ("name", "fingerprint", "text", "split", "granularity"):
         _ = scores["dataset"][name] + ""
     _ = [scores["queries"].items(), scores["depth"] + 0, scores["harness"] + ""]
-    _ = [scores[name] for name in ("knowledge_update", "abstention", "tokens")]
+    update, tokens = scores["knowledge_update"] or {}, scores["tokens"] or {}
+    _ = [int(k) for name, _, k in (n.partition("@") for n, _ in update.items()) if "_found" in name]
+    _ = [int(budget) for budget, _ in tokens.get("recall_within_budget", {}).items()]
+    _ = (scores["abstention"] or {}).items()
     for block in scores["protocols"]:
         _ = [block[name] + "" for name in ("protocol", "unit", "ties")]
         _ = [block["version"], block["left_out"].items()]
@@ -126,18 +130,11 @@ def _look_over(scores: dict[str, Any]) -> None:
 
 
 def _table(path: Path) -> Table:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        rows = pq.ParquetFile(path).read().to_pylist()
-        found: Table = {}
-        for row in rows:
-            block = found.setdefault((row.pop("protocol"), row.pop("unit")), {})
-            of = {"query": row.pop("query")}
-            block[of["query"]] = {n: v for n, v in row.items() if v is None or type(v) is float}
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
+    found: Table = {}
+    for row in parquet_rows(path, ("protocol", "unit", "query")):
+        of = found.setdefault((row.pop("protocol"), row.pop("unit")), {})
+        query = row.pop("query")
+        of[query] = {name: v for name, v in row.items() if v is None or type(v) is float}
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -61,6 +61,21 @@ def read_run(path: Path) -> Run:
         if ranking.scores is not None and any(score != score for score in ranking.scores):
             raise UsageError(f"{path}: a score of {query!r} is NaN, which has no place in an order")
     return run
+
+
+def parquet_rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a table. Raises UsageError for what is none, or lacks a `needed` column."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path}: cannot be read ({error})") from None
+    lacking = [name for name in needed if name not in table.column_names]
+    if lacking:
+        raise UsageError(f"{path}: has no column {', '.join(lacking)}")
+    return list(table.to_pylist())
 
 
 def _trec(path: Path) -> Iterator[Row]:

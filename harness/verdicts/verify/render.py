@@ -20,9 +20,8 @@ def lines(verdict: Verdict, *, quiet: bool = False) -> list[str]:
     found = [] if quiet else [_head(verdict), "", _table(verdict), "", *_checks(verdict)]
     if quiet:
         found = [f"FAIL  {c.what}: {c.found}" for c in verdict.checks if not c.ok]
-    found += _differences(verdict)
-    if not quiet:
-        found += ["", *_left(verdict)]
+    for some in (_differences(verdict), [] if quiet else _left(verdict)):
+        found += ["", *some] if some and found else some
     if not quiet or not verdict.agrees:
         found.append(_sum(verdict))
     return found
@@ -96,13 +95,14 @@ def _differences(verdict: Verdict) -> list[str]:
             who = ", ".join(dict.fromkeys(one.by for one in all_))
             said += f"{where} is published as {published}, recomputed as {other} ({who})"
         more = len({one.slice for one in all_}) - 1
-        found.append(said + (f"; and in {more} more slices" if more > 0 else ""))
+        slices = "slice" if more == 1 else "slices"
+        found.append(said + (f"; and in {more} more {slices}" if more > 0 else ""))
         found += [f"      {_query(query)}" for query in worst.queries]
         if worst.of_mean and not worst.queries and verdict.folder.per_query is not None:
             found.append("      no value by query differs: the mean is not that of its queries")
     if len(by_metric) > _SHOWN:
         found.append(f"      and {len(by_metric) - _SHOWN} more; --json has all")
-    return ["", *found] if found else []
+    return found
 
 
 def _numbers(published: float | None, other: float | None) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.verdicts.verify.key import Key
-from harness.verdicts.verify.rankings import Run
+from harness.verdicts.verify.rankings import Run, parquet_rows
 from harness.verdicts.verify.sections import Numbers, token_count
 
 UNRESOLVED = "unresolved:"
@@ -41,9 +41,8 @@ class Hits:
 
 def read_hits(path: Path, key: Key, k: int) -> Hits:
     """The hits of a run of depth `k`."""
-    import pyarrow.parquet as pq
-
-    rows = pq.ParquetFile(path).read().to_pylist()
+    columns = ("query", "hit", "text", "documents", "unknown_sources", "token_f1", "way")
+    rows = parquet_rows(path, columns)
     found = Hits({}, {}, {}, _counts(rows))
     beyond = 0
     by_query: dict[str, list[dict[str, Any]]] = {}

@@ -13,7 +13,7 @@ from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError
 from harness.verdicts.verify import sections
-from harness.verdicts.verify.blocks import Block, Material, Values, answer_values
+from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
 from harness.verdicts.verify.formulas import Metric
 from harness.verdicts.verify.hearing import PLAIN, Difference, Hearing, Line
 from harness.verdicts.verify.key import RULES, Key, Outcomes, slices
@@ -128,6 +128,8 @@ class Recount:
             elif protocol in RULES:
                 one = Block(self._material, RULES[protocol], block["unit"], block["ties"])
                 metrics = {name: m for name in names if (m := Metric.read(name)) is not None}
+                if block["unit"] == SESSIONS:
+                    metrics = {name: m for name, m in metrics.items() if m.of_sessions}
                 values, short = one.values(metrics)
                 self.hearing.block(index, values, PLAIN, short=short)
                 for witness in witnesses:
@@ -215,7 +217,7 @@ class Recount:
             odd = same_rankings(self._hits, self._run)
             found = f"the rankings are what it makes, {len(self._hits.rankings)} queries"
             if odd:
-                found = f"makes other rankings for {len(odd)} queries, first {odd[0]!r}"
+                found = f"makes other rankings; queries: {len(odd)}, first {odd[0]!r}"
             yield Check("hits.parquet", not odd, found)
 
 
@@ -268,5 +270,5 @@ def _other_rankings(folder: Folder, first: str, run: Run) -> Iterator[Check]:
         different = differing(run, read_run(folder.path / name))
         found = f"as in {first}, {len(run)} queries"
         if different:
-            found = f"not as in {first} for {len(different)} queries, first {different[0]!r}"
+            found = f"not as in {first}; queries: {len(different)}, first {different[0]!r}"
         yield Check(name, not different, found)

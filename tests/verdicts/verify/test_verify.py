@@ -482,6 +482,11 @@ def test_what_cannot_be_verified_is_refused(folder: Path, tmp_path: Path) -> Non
             path.unlink()
         with pytest.raises(UsageError, match=match):
             verify(broken)
+    queries = (folder / "queries.parquet").read_bytes()
+    (folder / "queries.parquet").write_bytes(b"no table")
+    with pytest.raises(UsageError, match="cannot be read"):
+        verify(folder)
+    (folder / "queries.parquet").write_bytes(queries)
     (folder / "scores.json").write_text('{"score_version": 1, "protocols": [{}]}')
     with pytest.raises(UsageError, match="not as the harness writes it"):
         verify(folder)
