@@ -26,7 +26,7 @@ _HOME = {
     "Retriever": "harness.retrievers.contract",
     "Result": "harness.retrievers.contract",
     "Hit": "harness.retrievers.contract",
-    "register_retriever": "harness.retrievers.registry",
+    "register_retriever": "harness.retrievers.plugins",
     "RetrieverSpec": "harness.retrievers.registry",
     # runs and their scores
     "run": "harness.runs.runner",
@@ -79,7 +79,8 @@ if TYPE_CHECKING:
     from harness.live.monitor.monitor import Monitor
     from harness.rankings.rankings import read_rankings
     from harness.retrievers.contract import Hit, Result, Retriever
-    from harness.retrievers.registry import RetrieverSpec, register_retriever
+    from harness.retrievers.plugins import register_retriever
+    from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.scored import score_run
     from harness.runs.folder.semantic import semantic_accuracy
     from harness.runs.plan import Settings

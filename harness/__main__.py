@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 
 from harness.cli import parser
-from harness.errors import HarnessError
+from harness.errors import HarnessError, NotAtHandError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return int(options.call(options))
     except HarnessError as error:
-        print(f"harness: {error}", file=sys.stderr)
+        print(f"harness: {error}{_with_source(error, options, given)}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         # Only a run can be resumed.
@@ -26,6 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `harness ... | head`
         sys.stderr.close()
         return 0
+
+
+def _with_source(error: HarnessError, options: argparse.Namespace, given: Sequence[str]) -> str:
+    """The command to type once a person has got the file that could not be had."""
+    if not isinstance(error, NotAtHandError) or "source" not in options:
+        return ""
+    return f"; with it: {shlex.join(['harness', *given, '--source', error.file])}"
 
 
 if __name__ == "__main__":

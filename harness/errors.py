@@ -21,6 +21,14 @@ class RunError(HarnessError):
     exit_status = 1
 
 
+class NotAtHandError(RunError):
+    """A published `file` that cannot be had from here, and may be given with --source."""
+
+    def __init__(self, message: str, file: str) -> None:
+        super().__init__(message)
+        self.file = file
+
+
 def require_numbers(**values: object) -> None:
     """Raises ValueError, for a constructor, that names the first value which is not a number."""
     for name, value in values.items():

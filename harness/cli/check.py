@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import asdict
 
-from harness.cli.options import Verbs, parameters
+from harness.cli.options import Verbs, parameters, retriever_spec
 
 
 def add(verbs: Verbs) -> None:
@@ -27,10 +27,9 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Check and print, a line a check."""
-    from harness.retrievers.registry import RetrieverSpec
     from harness.testing.conformance.checks import CHECKS, FAILED, NOTED, PASSED, check
 
-    spec = RetrieverSpec(options.retriever, parameters(options.param), tuple(options.plugin or ()))
+    spec = retriever_spec(options, options.retriever, parameters(options.param))
     outcomes = []
     width = max(map(len, CHECKS))
     for outcome in check(spec):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli import label_generate
 from harness.cli.label_work import add_work, work
-from harness.cli.options import Verbs, check_port, load_plugins, parameters
+from harness.cli.options import Verbs, check_port, load_plugins, parameters, retriever_spec
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def call_start(options: argparse.Namespace) -> int:
             folder,
             Path(options.documents).expanduser(),
             Path(options.queries).expanduser(),
-            [system(text, options.plugin) for text in options.retriever],
+            [system(text, options) for text in options.retriever],
             k=options.k,
             seed=options.seed,
             overlap=options.overlap,
@@ -261,7 +261,7 @@ def call_export(options: argparse.Namespace) -> int:
     return 0
 
 
-def system(text: str, plugins: list[str]) -> System:
+def system(text: str, options: argparse.Namespace) -> System:
     """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
 
     The name ends at the first colon that a parameter follows; a comma that no parameter follows
@@ -272,4 +272,6 @@ def system(text: str, plugins: list[str]) -> System:
     name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
     if not name:
         raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
-    return System.of(name, parameters(_NEXT.split(rest[0])) if rest else {}, plugins)
+    params = parameters(_NEXT.split(rest[0])) if rest else {}
+    spec = retriever_spec(options, name, params)
+    return System.of(spec.name, spec.params, spec.plugins)

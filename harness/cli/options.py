@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.retrievers.registry import RetrieverSpec
 
 Verbs = Any
 """What argparse's add_subparsers returns; its class is private."""
@@ -68,11 +73,44 @@ def matching(options: argparse.Namespace) -> Any:
 
 
 def load_plugins(options: argparse.Namespace) -> None:
-    """Import the files of `--plugin`, which register retrievers and datasets."""
-    from harness.retrievers.registry import load_file
+    """Import the user's own files, of the project and of `--plugin`, which register things."""
+    from harness.cli.project import plugins
+    from harness.retrievers.plugins import load_file
 
-    for plugin in options.plugin or ():
+    for plugin in (*plugins(), *(options.plugin or ())):
         load_file(Path(plugin))
+
+
+def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any]) -> RetrieverSpec:
+    """What builds the retriever `name`, in this process or another.
+
+    A name that stands for a file of the user's own is taken as what it stands for there, and a
+    line says so. With `--isolate` nothing of theirs is imported here, so that such a name is
+    refused.
+    """
+    from harness.cli.project import plugins
+    from harness.retrievers.plugins import leaves, registered_in
+    from harness.retrievers.registry import BUILT_IN, RetrieverSpec, beside, named
+
+    given = tuple(options.plugin or ())
+    if getattr(options, "isolate", False):
+        if not (given or plugins()) and (file := beside(name)) is not None:
+            raise UsageError(
+                f"--isolate imports nothing of yours here, so that {name!r} cannot be looked up in "
+                f"{file}: name it as {file}:Class"
+            )
+        if name not in BUILT_IN and ":" not in name:
+            given = (*plugins(), *given)
+        return RetrieverSpec(name, params, given)
+    load_plugins(options)
+    taken = named(name)
+    if taken != name and not getattr(options, "quiet", False):
+        print(f"note: --retriever {name} is {taken}", file=sys.stderr)
+    # What the project registers is registered in other processes too, and where this is repeated.
+    theirs = (registered_in[one] for one in leaves([taken, params]) if one in registered_in)
+    here = {Path(plugin).expanduser().absolute() for plugin in given}
+    more = [os.path.relpath(file) for file in dict.fromkeys(theirs) if file not in here]
+    return RetrieverSpec(taken, params, (*given, *more))
 
 
 def check_port(port: int | None) -> None:

@@ -59,5 +59,7 @@ def call(options: argparse.Namespace) -> int:
     ]
     headers = ["retriever", "installed", "parameters", "what it is"]
     print(tabulate(table, headers=headers, maxcolwidths=[None, 24, 34, 50], disable_numparse=True))
-    print("\nyour own: --retriever file.py:Class, package.module:Class, or an entry point")
+    print(
+        "\nyour own: mine (of a mine.py here), file.py:Class, package.module:Class, an entry point"
+    )
     return 0

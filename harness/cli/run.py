@@ -17,6 +17,7 @@ from harness.cli.options import (
     add_view,
     matching,
     parameters,
+    retriever_spec,
     scoring_choices,
     view_arguments,
 )
@@ -38,7 +39,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument(
-        "--retriever", metavar="NAME", help="see `harness retrievers`; file.py:Class; module:Class"
+        "--retriever",
+        metavar="NAME",
+        help="see `harness retrievers`; file.py:Class; module:Class; mine, for mine.py here",
     )
     parser.add_argument(
         "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
@@ -201,15 +204,15 @@ def _known(options: argparse.Namespace) -> None:
     _, variant, name = find(options.dataset)
     choose_view(variant, view["granularity"], view["text"], view["split"], name)
     if not options.isolate:  # whose code is imported in its sandbox alone
-        _spec(options).check()
+        spec = _spec(options)
+        spec.check()
+        options.retriever, options.plugin = spec.name, [*spec.plugins]
     scoring_choices(options)
 
 
 def _spec(options: argparse.Namespace) -> RetrieverSpec:
-    from harness.retrievers.registry import RetrieverSpec
-
     params = {**options.params, **parameters(options.param)}
-    return RetrieverSpec(options.retriever, params, tuple(options.plugin or ()))
+    return retriever_spec(options, options.retriever, params)
 
 
 def _asked(options: argparse.Namespace) -> list[str]:

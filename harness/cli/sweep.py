@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_view, parameters, view_arguments
+from harness.cli.options import Verbs, add_view, parameters, retriever_spec, view_arguments
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def call(options: argparse.Namespace) -> int:
     settings = [parameters(one.split()) for one in options.setting]
     if options.grid:
         settings = [*grid(options.grid), *settings]
-    spec = RetrieverSpec(options.retriever, parameters(options.param), tuple(options.plugin or ()))
+    spec = retriever_spec(options, options.retriever, parameters(options.param))
     for setting in settings:
         params = {name: value for name, value in setting.items() if name != "k"}
         RetrieverSpec(spec.name, {**spec.params, **params}, spec.plugins).check()

@@ -6,11 +6,11 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from harness.dataset.adapter import RemoteFile
 from harness.dataset.transfer import Source, transfer
-from harness.errors import RunError
+from harness.errors import NotAtHandError, RunError
 from harness.files import digest, fsync_path
 
 _HUB_URL = re.compile(r"hf://datasets/(?P<repo>[^@]+)@(?P<revision>[^/]+)/(?P<path>.+)")
@@ -37,9 +37,20 @@ def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
     next; only a file with a pinned hash does, since nothing else could prove the joined parts. The
     caller sees to it that no other process downloads into `folder` at the same time.
 
-    Raises RunError when the file cannot be had (no network, offline mode, refused, not there) or
-    is not the pinned one; OSError when `folder` cannot be written or its disk is full.
+    Raises NotAtHandError, a RunError that says where a person gets the file, when it cannot be had
+    (no network, offline mode, refused, not there) or is not the pinned one; OSError when `folder`
+    cannot be written or its disk is full.
     """
+    try:
+        return _fetch(file, folder, quiet)
+    except RunError as error:
+        said = str(error)
+        if file.url.startswith("hf://"):
+            said += f"; in a browser it is at {HubFile.parse(file.url).page}"
+        raise NotAtHandError(said, file.name) from None
+
+
+def _fetch(file: RemoteFile, folder: Path, quiet: bool) -> Path:
     target = folder / file.name
     if target.is_file() and not _difference(file, target):
         return target
@@ -95,6 +106,11 @@ class HubFile:
 
     @property
     def page(self) -> str:
+        """The page of the file, from which a browser downloads it."""
+        return f"{self.repo_page}/blob/{quote(self.revision, safe='')}/{quote(self.path)}"
+
+    @property
+    def repo_page(self) -> str:
         """The page on which people accept its terms."""
         return f"{_endpoint()}/datasets/{self.repo}"
 
@@ -125,8 +141,9 @@ def _source(file: RemoteFile, hub: HubFile | None) -> Source:
     if hub is None:
         return Source(file.url, file.name, advice={401: _REFUSED, 403: _REFUSED, 404: _MOVED})
     gated = (
-        f"it is gated or private: accept its terms at {hub.page} with your Hugging Face account, "
-        "set HF_TOKEN to a token of it, and try again, or give a local copy with --source PATH"
+        f"it is gated or private: accept its terms at {hub.repo_page} with your Hugging Face "
+        "account, set HF_TOKEN to a token of it, and try again, or give a local copy with --source "
+        "PATH"
     )
     return Source(hub.url, file.name, hub.headers(), {401: gated, 403: gated, 404: _MOVED})
 

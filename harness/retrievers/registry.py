@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
@@ -17,10 +15,30 @@ from typing import Any
 from harness.errors import HarnessError, RunError, UsageError, near
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
+from harness.retrievers.plugins import (
+    load_file,
+    module_name,
+    public_names,
+    raised_at,
+    register_retriever,
+    registered,
+    registered_in,
+)
+
+__all__ = [
+    "BUILT_IN",
+    "FunctionRetriever",
+    "RetrieverSpec",
+    "beside",
+    "files_of",
+    "find",
+    "named",
+    "names",
+    "parameters",
+    "register_retriever",
+]
 
 ENTRY_POINTS = "harness.retrievers"
-PLUGIN_MODULE = "harness_plugin_"
-"""How the names of modules begin that were loaded from a file."""
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
@@ -51,18 +69,6 @@ BUILT_IN = {
 
 _GIVEN = ("text", "k", "corpus")
 """What the harness itself gives to a plain function; the rest are its parameters."""
-
-_registered: dict[str, Callable[..., Any]] = {}
-
-
-def register_retriever(name: str) -> Callable[[Any], Any]:
-    """Decorator that makes a class or a plain function known under `name` in this process."""
-
-    def register(factory: Any) -> Any:
-        _registered[name] = factory
-        return factory
-
-    return register
 
 
 @dataclass(frozen=True)
@@ -98,12 +104,12 @@ class RetrieverSpec:
         try:
             built = factory(**params)
         except (TypeError, ValueError) as error:
-            said = str(error) if self.name in BUILT_IN else _said(error)
+            said = str(error) if self.name in BUILT_IN else raised_at(error)
             raise UsageError(f"retriever {self.name!r}: {said}") from error
         except HarnessError:
             raise
         except Exception as error:
-            raise RunError(f"retriever {self.name!r} was not built: {_said(error)}") from error
+            raise RunError(f"retriever {self.name!r} was not built: {raised_at(error)}") from error
         if not (
             callable(getattr(built, "index", None)) and callable(getattr(built, "search", None))
         ):
@@ -116,7 +122,7 @@ class RetrieverSpec:
     def _factory(self) -> Callable[..., Any]:
         for plugin in self.plugins:
             load_file(Path(plugin))
-        factory = find(self.name)
+        factory = find(named(self.name))
         if not callable(factory):
             kind = type(factory).__name__
             raise UsageError(f"retriever {self.name!r} is a {kind}, not a class or a function")
@@ -138,6 +144,58 @@ def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
     return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 
 
+def named(name: str) -> str:
+    """`mine.py:Class` for a `mine` that is nothing else, where `mine.py` stands in this folder.
+
+    Taken is what the file registers under the name (which then is a name like any other), else its
+    only class with `index` and `search`, or its only function `retrieve`. Anything else is given
+    back as it is. Raises UsageError for a file that has none of these, or several.
+    """
+    file = beside(name)
+    if file is None:
+        return name
+    module = load_file(file)
+    if name in registered:
+        return name
+    own = {public: getattr(module, public) for public in public_names(module)}
+    taken = [
+        public
+        for public, thing in own.items()
+        if (public == "retrieve" and inspect.isfunction(thing))
+        or (
+            inspect.isclass(thing)
+            and not inspect.isabstract(thing)
+            and all(callable(getattr(thing, method, None)) for method in ("index", "search"))
+        )
+    ]
+    if len(taken) == 1:
+        return f"{file}:{taken[0]}"
+    if taken:
+        choices = ", ".join(f"{file}:{one}" for one in taken)
+        raise UsageError(f"retriever {name!r}: {file} holds several; name one of {choices}")
+    raise UsageError(
+        f"retriever {name!r}: {file} has no class with index(corpus) and search(queries, k), and "
+        "no function retrieve(text, k)"
+    )
+
+
+def beside(name: str) -> Path | None:
+    """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
+    file = Path(f"{name}.py")
+    known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
+    if known or not file.is_file() or entry_points(group=ENTRY_POINTS, name=name):
+        return None
+    return file
+
+
+def files_of(name: str) -> list[Path]:
+    """The file of a user's own that a plain name was taken from in this process; none else."""
+    if name in registered_in:
+        return [registered_in[name]]
+    file = beside(name)
+    return [file] if file is not None and module_name(file) in sys.modules else []
+
+
 def find(name: str) -> Callable[..., Any]:
     """The class or function called `name`.
 
@@ -150,15 +208,15 @@ def find(name: str) -> Callable[..., Any]:
         try:
             loaded: Callable[..., Any] = entry.load()
         except Exception as error:
-            raise UsageError(f"retriever {name!r} ({entry.value}): {_said(error)}") from error
+            raise UsageError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
         return loaded
-    if name in _registered:
-        return _registered[name]
+    if name in registered:
+        return registered[name]
     place, _, attribute = name.rpartition(":")
     if place.endswith(".py"):
         module = load_file(Path(place))
         if not hasattr(module, attribute):
-            public = _public(module)
+            public = public_names(module)
             raise UsageError(f"{place} has no {attribute!r}{near(attribute, public)}")
         found: Callable[..., Any] = getattr(module, attribute)
         return found
@@ -168,13 +226,14 @@ def find(name: str) -> Callable[..., Any]:
         return _attribute(name)
     if name.endswith(".py"):
         raise UsageError(f"retriever {name!r}: name the class or function in it too, {name}:NAME")
-    raise UsageError(f"unknown retriever {name!r}{near(name, names())}")
+    here = f"; there is no {name}.py in this folder either" if name.isidentifier() else ""
+    raise UsageError(f"unknown retriever {name!r}{near(name, names())}{here}")
 
 
 def names() -> list[str]:
     """Names of all retrievers that need no path, sorted."""
     installed = (entry.name for entry in entry_points(group=ENTRY_POINTS))
-    return sorted({*BUILT_IN, *installed, *_registered})
+    return sorted({*BUILT_IN, *installed, *registered})
 
 
 def _attribute(path: str) -> Callable[..., Any]:
@@ -188,52 +247,12 @@ def _attribute(path: str) -> Callable[..., Any]:
             f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
         ) from None
     except Exception as error:
-        raise UsageError(f"retriever {path!r}: {_said(error)}") from error
+        raise UsageError(f"retriever {path!r}: {raised_at(error)}") from error
     if not hasattr(module, attribute):
-        public = _public(module)
+        public = public_names(module)
         raise UsageError(f"module {module_name!r} has no {attribute!r}{near(attribute, public)}")
     found: Callable[..., Any] = getattr(module, attribute)
     return found
-
-
-def load_file(path: Path) -> Any:
-    """Import a Python file once a process. Raises UsageError when it is missing or fails."""
-    path = path.expanduser().absolute()
-    if not path.is_file():
-        raise UsageError(f"{path}: no such plug-in file")
-    name = f"{PLUGIN_MODULE}{path.stem}_{abs(hash(str(path))):x}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        if spec is None or spec.loader is None:
-            raise UsageError(f"{path}: not a Python file")
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        if str(path.parent) not in sys.path:  # files that stand beside it can be imported
-            sys.path.append(str(path.parent))
-        try:
-            spec.loader.exec_module(module)
-        except BaseException as error:
-            del sys.modules[name]
-            if isinstance(error, SyntaxError):
-                raise UsageError(f"{path}, line {error.lineno}: {error.msg}") from None
-            if isinstance(error, HarnessError) or not isinstance(error, Exception):
-                raise
-            raise UsageError(f"plug-in {path}: {_said(error)}") from error
-    return sys.modules[name]
-
-
-def _public(module: Any) -> list[str]:
-    """Classes and functions that a module defines itself."""
-    own = (n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__)
-    return [name for name in own if not name.startswith("_")]
-
-
-def _said(error: Exception) -> str:
-    """An error of somebody else's code in one line, with the place where it was raised."""
-    frames = traceback.extract_tb(error.__traceback__)
-    last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
-    message = " ".join(str(error).split())
-    return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"
 
 
 class FunctionRetriever:

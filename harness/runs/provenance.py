@@ -8,7 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.files import digest
 from harness.retrievers.contract import Retriever
-from harness.retrievers.registry import PLUGIN_MODULE, FunctionRetriever, RetrieverSpec, find
+from harness.retrievers.plugins import PLUGIN_MODULE, leaves
+from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, files_of, find, named
 
 if TYPE_CHECKING:
     from harness.runs.plan import Settings
@@ -83,7 +84,7 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
             "params": dict(getattr(retriever, "params", {})),
             "version": _version(retriever, type(retriever)),
         }
-    factory = find(retriever.name)
+    factory = find(named(retriever.name))
     record: dict[str, Any] = {
         "name": retriever.name,
         "params": _defaults(factory) | dict(retriever.params),
@@ -161,16 +162,13 @@ def _processor() -> str:
 
 
 def _files(given: Any) -> Iterator[str]:
-    """Files that `file.py:name` names, also inside lists and tables: code that shapes the run."""
-    if isinstance(given, Mapping):
-        given = list(given.values())
-    if isinstance(given, str):
-        file, colon, _ = given.rpartition(":")
+    """Files of code that shapes the run: of `file.py:name`, and of plain names taken from one."""
+    for one in leaves(given):
+        file, colon, _ = one.rpartition(":")
         if colon and file.endswith(".py") and Path(file).expanduser().is_file():
             yield file
-    elif isinstance(given, Sequence):
-        for one in given:
-            yield from _files(one)
+        else:
+            yield from map(str, files_of(one))
 
 
 def _function_record(function: Callable[..., Any]) -> dict[str, Any]:

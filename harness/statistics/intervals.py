@@ -19,7 +19,6 @@ test.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -27,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.resampling import bootstrap_means
-from harness.statistics.units import Units, units_of
+from harness.statistics.units import Units, Values, units_of
 
 FEW_UNITS = 40
 FEW_UNLIKE = 10
@@ -118,38 +117,38 @@ def unit_intervals(
     """As `mean_intervals`, of observations that are gathered into units already."""
     if not 0 < level < 1 or resamples < 1 or method not in METHODS:
         raise ValueError(f"bad level {level}, resamples {resamples} or method {method!r}")
-    columns = range(units.sums.shape[1])
-    methods = [_method(method, units, at, shares=bounds == (0, 1)) for at in columns]
-    lows, highs = np.full(len(columns), np.nan), np.full(len(columns), np.nan)
-    booted = [at for at in columns if methods[at] == "bootstrap"]
-    if booted:
-        chosen = Units(units.sums[:, booted], units.counts[:, booted], units.clustered)
-        sampled = bootstrap_means(chosen, resamples, seed)
-        lows[booted], highs[booted] = np.quantile(
-            sampled, [(1 - level) / 2, (1 + level) / 2], axis=0
+    methods = _methods(method, units, shares=bounds == (0, 1))
+    means, errors, df = units.means, units.standard_errors, units.degrees
+    low, high = np.full((2, len(methods)), np.nan)
+    events = np.full(len(methods), np.inf)
+    if (at := methods == "bootstrap").any():
+        chosen = Units(units.sums[:, at], units.counts[:, at], units.clustered)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        low[at], high[at] = np.quantile(bootstrap_means(chosen, resamples, seed), ends, axis=0)
+    if (at := methods == "t").any():
+        reach = _t_quantiles((1 + level) / 2, df[at]) * errors[at]
+        least, most = bounds or (-np.inf, np.inf)
+        low[at], high[at] = (
+            np.maximum(means[at] - reach, least),
+            np.minimum(means[at] + reach, most),
         )
+    if (at := methods == "clopper-pearson").any():
+        low[at], high[at] = share_interval(means[at], units.n[at], level)
+    if (at := methods == "korn-graubard").any():
+        worth = worth_of(means[at], errors[at], df[at], units.effective[at], level)
+        low[at], high[at] = share_interval(means[at], worth, level)
+        events[at] = worth * np.minimum(means[at], 1 - means[at])
+    present, unlike = units.present.sum(axis=0), _unlike(units)
     results = []
-    for at, name in enumerate(methods):
-        mean, error = float(units.means[at]), float(units.standard_errors[at])
-        df = float(units.degrees[at])
-        effective, events = float(units.effective[at]), math.inf
-        if name == "t":
-            reach = t_quantile((1 + level) / 2, df) * error
-            low_bound, high_bound = bounds or (-math.inf, math.inf)
-            lows[at], highs[at] = max(mean - reach, low_bound), min(mean + reach, high_bound)
-        elif name == "clopper-pearson":
-            lows[at], highs[at] = share_interval(mean, float(units.n[at]), level)
-        elif name == "korn-graubard":
-            worth = worth_of(mean, error, df, effective, level)
-            lows[at], highs[at] = share_interval(mean, worth, level)
-            events = worth * min(mean, 1 - mean)
-        g = int(units.present[:, at].sum())
-        note = _note(name, units, at, events)
+    for at, name in enumerate(methods.tolist()):
+        g, effective = int(present[at]), float(units.effective[at])
+        mean = float(means[at])
+        note = _note(name, units.clustered, g, int(unlike[at]), effective, mean, float(events[at]))
         results.append(
             Interval(
                 value=mean,
-                low=float(lows[at]),
-                high=float(highs[at]),
+                low=float(low[at]),
+                high=float(high[at]),
                 n=int(units.n[at]),
                 units=g,
                 effective=effective,
@@ -169,34 +168,41 @@ def counted(units: int, clustered: bool) -> str:
     return f"{units} {'cluster' if clustered else 'observation'}{'' if units == 1 else 's'}"
 
 
-def worth_of(mean: float, error: float, df: float, effective: float, level: float) -> float:
-    """How many 0s and 1s would make a mean between 0 and 1 as uncertain as it is (Korn & Graubard).
+def worth_of(
+    means: Values, errors: Values, df: npt.ArrayLike, effective: npt.ArrayLike, level: float
+) -> Values:
+    """How many 0s and 1s would make each mean between 0 and 1 as uncertain as it is (Korn &
+    Graubard); all of shape (means,), or one number for all.
 
     n* = mean (1 - mean) / error^2, times (z / t)^2 with the t of `df` degrees of freedom. Without a
     spread to see it is the number of `effective` units.
     """
-    n = effective
-    if error > 0 and 0 < mean < 1:
-        n = mean * (1 - mean) / error**2
-    if not df > 0:
-        return n
+    df = np.broadcast_to(np.asarray(df, np.float64), means.shape)
+    n: Values = np.array(np.broadcast_to(effective, means.shape), np.float64)
+    spread = (errors > 0) & (means > 0) & (means < 1)
+    n[spread] = (means * (1 - means))[spread] / errors[spread] ** 2
     q = (1 + level) / 2
-    return n * float((NormalDist().inv_cdf(q) / t_quantile(q, df)) ** 2)
+    known = df > 0
+    n[known] *= (NormalDist().inv_cdf(q) / _t_quantiles(q, df[known])) ** 2
+    return n
 
 
-def share_interval(share: float, n: float, level: float) -> tuple[float, float]:
-    """Clopper and Pearson's interval of a share of `n` 0s and 1s, which may be no whole number.
+def share_interval(shares: Values, n: npt.ArrayLike, level: float) -> tuple[Values, Values]:
+    """Clopper and Pearson's intervals of shares of `n` 0s and 1s, which may be no whole numbers.
 
-    The shares under which as many, or as few, still have a chance of (1 - level) / 2: it holds the
+    The shares under which as many, or as few, still have a chance of (1 - level) / 2: they hold the
     true one in `level` of samples or more, for every n and every share.
     """
     from scipy.special import betaincinv
 
-    share = min(share, 1.0)  # rounding may leave a mean of ones above it
-    tail, x = (1 - level) / 2, share * n
-    low = float(betaincinv(x, n - x + 1, tail)) if x > 0 else 0.0
-    high = float(betaincinv(x + 1, n - x, 1 - tail)) if x < n else 1.0
-    return min(low, share), max(high, share)
+    shares = np.minimum(shares, 1.0)  # rounding may leave a mean of ones above it
+    tail, x = (1 - level) / 2, shares * np.asarray(n)
+    rest = n - x
+    low, high = np.zeros_like(shares), np.ones_like(shares)
+    some, lacking = x > 0, rest > 0
+    low[some] = betaincinv(x[some], rest[some] + 1, tail)
+    high[lacking] = betaincinv(x[lacking] + 1, rest[lacking], 1 - tail)
+    return np.minimum(low, shares), np.maximum(high, shares)
 
 
 def t_quantile(p: float, df: float) -> float:
@@ -218,39 +224,67 @@ def t_above(t: float, df: float) -> float:
     return float(stdtr(df, -t))
 
 
-def _method(wanted: str, units: Units, at: int, *, shares: bool) -> str:
-    sums, counts = units.column(at)
-    if len(sums) == 0 or (len(sums) == 1 and units.clustered):
-        return "none"
-    chosen = wanted
-    if wanted == "auto":
-        chosen = "t"
-        if shares and bool(((sums >= 0) & (sums <= counts * (1 + 1e-9))).all()):
-            zero_or_one = not units.clustered and bool(((sums == 0) | (sums == 1)).all())
-            chosen = "clopper-pearson" if zero_or_one else "korn-graubard"
-    return "none" if len(sums) == 1 and chosen != "clopper-pearson" else chosen
+def _t_quantiles(p: float, df: Values) -> Values:
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(df, p), np.float64)
 
 
-def _note(method: str, units: Units, at: int, events: float) -> str:
+def _methods(wanted: str, units: Units, *, shares: bool) -> npt.NDArray[np.str_]:
+    """The method of each metric, shape (metrics,)."""
+    sums, counts, absent = units.sums, units.counts, ~units.present
+    g = units.present.sum(axis=0)
+    chosen = np.full(len(g), "t" if wanted == "auto" else wanted, dtype="<U15")
+    if wanted == "auto" and shares:
+        inside = ((sums >= 0) & (sums <= counts * (1 + 1e-9)) | absent).all(axis=0)
+        chosen[inside] = "korn-graubard"
+        if not units.clustered:
+            binary = ((sums == 0) | (sums == 1) | absent).all(axis=0)
+            chosen[inside & binary] = "clopper-pearson"
+    alone = (g == 1) & (units.clustered | (chosen != "clopper-pearson"))
+    chosen[(g == 0) | alone] = "none"
+    return chosen
+
+
+def _unlike(units: Units) -> npt.NDArray[np.int64]:
+    """How many units of each metric have not the mean that most of its units have, (metrics,)."""
+    means = np.full(units.sums.shape, np.nan)
+    np.divide(units.sums, units.counts, out=means, where=units.present)
+    means = np.sort(np.round(means, 12), axis=0)  # those that are not present come last
+    present = units.present.sum(axis=0)
+    unlike = np.zeros(len(present), np.int64)
+    for at, g in enumerate(present.tolist()):
+        if g:
+            new = np.flatnonzero(means[1:g, at] != means[: g - 1, at]) + 1
+            unlike[at] = g - int(np.diff(new, prepend=0, append=g).max())
+    return unlike
+
+
+def _note(
+    method: str,
+    clustered: bool,
+    g: int,
+    unlike: int,
+    effective: float,
+    mean: float,
+    events: float,
+) -> str:
     """Why an interval is rough; empty where it is not."""
-    sums, counts = units.column(at)
-    g, unit = len(sums), "cluster" if units.clustered else "observation"
+    unit = "cluster" if clustered else "observation"
     if g == 0:
         return "no observation"
     if method == "none":
         return f"a single {unit} shows no spread: no interval"
     if method == "clopper-pearson":
         return ""
-    _, sizes = np.unique(np.round(sums / counts, 12), return_counts=True)
-    unlike = g - int(sizes.max())
     if unlike == 0:
         return f"all {g} {unit}s are equal: the interval cannot show how sure that is"
-    if few := few_units(g, float(units.effective[at]), units.clustered):
+    if few := few_units(g, effective, clustered):
         return few
     if unlike < (FEW_UNLIKE if method == "korn-graubard" else FEW_UNLIKE_T):
         return f"all but {unlike} of {g} {unit}s are equal"
     if events < FEW_EVENTS:
-        end = "0" if units.means[at] < 0.5 else "1"
+        end = "0" if mean < 0.5 else "1"
         return f"the mean is so near {end} that it rests on few {unit}s"
     return ""
 

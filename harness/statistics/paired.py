@@ -260,21 +260,20 @@ def equivalence(
 def _square_and_add(more: Units, less: Units, both: Units, at: int, confidence: float) -> float:
     """The upper bound of mean(more) - mean(less), each between 0 and 1, at one-sided confidence."""
     level = 2 * confidence - 1
-    df, effective = float(both.degrees[at]), float(both.effective[at])
-    means = [float(part.means[at]) for part in (more, less)]
-    errors = [float(part.standard_errors[at]) for part in (more, less)]
+    means = np.array([part.means[at] for part in (more, less)])
+    errors = np.array([part.standard_errors[at] for part in (more, less)])
+    worth = worth_of(means, errors, both.degrees[at], both.effective[at], level)
     # A part that is nowhere seen has no spread of its own: what the other says of the clusters
     # holds for it too.
-    seen = [worth_of(m, e, df, effective, level) for m, e in zip(means, errors, strict=True)]
-    worth = [seen[1 - i] if means[i] == 0 and means[1 - i] > 0 else seen[i] for i in (0, 1)]
-    high = share_interval(means[0], worth[0], level)[1] - means[0]
-    low = means[1] - share_interval(means[1], worth[1], level)[0]
+    worth = np.where((means == 0) & (means[::-1] > 0), worth[::-1], worth)
+    low, high = share_interval(means, worth, level)
+    over, under = float(high[0] - means[0]), float(means[1] - low[1])
     shared = 0.0
     if min(errors) > 0:
-        total = sum(e**2 for e in errors) - float(both.standard_errors[at]) ** 2
+        total = float((errors**2).sum() - both.standard_errors[at] ** 2)
         shared = min(max(total / (2 * errors[0] * errors[1]), -1.0), 1.0)
-    reach = math.sqrt(max(high**2 + low**2 - 2 * shared * high * low, 0.0))
-    return means[0] - means[1] + reach
+    reach = math.sqrt(max(over**2 + under**2 - 2 * shared * over * under, 0.0))
+    return float(means[0] - means[1]) + reach
 
 
 def _one_sided(upper: Callable[[float], float], margin: float) -> float:

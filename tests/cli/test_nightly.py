@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 
 from harness.dataset.prepare import open_dataset
-from harness.retrievers.registry import PLUGIN_MODULE
+from harness.retrievers.plugins import PLUGIN_MODULE
 
 MINE = """
 SIGN = 1

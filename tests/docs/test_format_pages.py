@@ -16,7 +16,7 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
-from harness.retrievers.registry import PLUGIN_MODULE
+from harness.retrievers.plugins import PLUGIN_MODULE
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
 

@@ -57,7 +57,17 @@ def test_a_vector_does_not_depend_on_its_batch() -> None:
 
 
 @pytest.mark.usefixtures("weights")
-def test_it_finds_what_shares_no_word(harness: Callable[..., Any]) -> None:
+def test_it_finds_what_shares_no_word() -> None:
+    notes = ["We adopted a puppy in March.", "The rent goes up next year.", "Ada plays the oboe."]
+    retriever = MiniLM()
+    retriever.index(corpus(notes))
+    for text, at in {"Which pet have they?": 0, "housing costs": 1, "a wind instrument": 2}.items():
+        assert list(ask(retriever, text, 1).ids) == [at]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("weights")
+def test_it_finds_more_than_words_do_in_the_sample(harness: Callable[..., Any]) -> None:
     said = harness("run", "--dataset", "sample", "--retriever", "minilm", "--json")
     assert _of(said.out)["metrics"]["recall@10"]["value"] > 0.75  # bm25 stays below 0.6 there
 

@@ -21,7 +21,8 @@ from harness.dataset.prepare import home as cache_folder
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.retrievers.registry import PLUGIN_MODULE, RetrieverSpec
+from harness.retrievers.plugins import PLUGIN_MODULE
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs import sandbox
 from harness.runs.execute import InProcess
 from harness.runs.folder.run_folder import RunFolder
@@ -38,163 +39,7 @@ KINDS = [
 ]
 """The sandboxes that this machine has the programs for."""
 
-PLUGIN = r'''
-import glob, os, pathlib, subprocess, sys, time
-import numpy as np
-import harness
-
-seen = []
-
-
-class Words:
-    """Documents by the words that they share with the question; which haystacks came before."""
-
-    def __init__(self, log=""):
-        self.log = log
-
-    def index(self, corpus):
-        self.before = list(seen)
-        seen.append(corpus.contents[0])
-        self.corpus = corpus
-        self.texts = [set(text.split()) for text in corpus.contents]
-
-    def search(self, queries, k):
-        if self.log:
-            with open(self.log, "a") as log:
-                print(*(query.text for query in queries), sep="\n", file=log)
-        return [self.found(set(query.text.split()), k) for query in queries]
-
-    def found(self, words, k):
-        shared = np.array([len(words & text) for text in self.texts], np.float32)
-        order = np.argsort(-shared, kind="stable")[:k]
-        return harness.Result(order, shared[order], confidence=shared.max())
-
-    def report(self):
-        return {"before": self.before}
-
-
-class Spy(Words):
-    """Reads what it is told to by every way that it can think of."""
-
-    def __init__(self, folders, files):
-        super().__init__()
-        self.folders, self.files, self.read = folders, files, []
-
-    def index(self, corpus):
-        super().index(corpus)
-        subprocess.run(["umount", *self.folders, *self.files], stderr=subprocess.DEVNULL)
-        script = 'umount "$@"; umount -l /proc; cat ' + " ".join(self.files)
-        command = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]
-        done = subprocess.run(command + self.folders + self.files, capture_output=True)
-        self.read += [done.stdout.decode(errors="replace")] if done.stdout else []
-        roots = ["", *glob.glob("/proc/[0-9]*/root"), *glob.glob("/proc/[0-9]*/cwd")]
-        for root in roots:
-            for folder in self.folders:
-                try:
-                    self.read += os.listdir(root + folder)
-                except OSError:
-                    continue
-            for file in self.files:
-                try:
-                    self.read.append(pathlib.Path(root + file).read_text()[:20])
-                except (OSError, UnicodeDecodeError) as error:
-                    self.read += [] if isinstance(error, OSError) else [file]
-
-    def report(self):
-        import signal
-
-        others = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
-        return {"read": self.read, "processes": len(others), "parent": os.getppid()}
-
-
-class Odd(Words):
-    """Another mistake for each question."""
-
-    batch_size = 4
-
-    def found(self, words, k):
-        (number,) = (int(word) for word in words if word.isdecimal())
-        good = super().found(words, k).ids
-        return [
-            None,
-            ["d1000000"],
-            [1.5],
-            harness.Result(good, [float("nan")] * len(good)),
-            harness.Result(good, [float("inf"), 1.0, float("-inf")]),
-            harness.Result(good, [0.1, 0.3, 0.2]),
-            harness.Result(good, [1.0]),
-            harness.Result([0, 0, 1], confidence=float("inf")),
-            harness.Result((i for i in good), abstain=np.bool_(True)),
-            {self.corpus.handles[i]: -i for i in range(3)},
-            [harness.Hit("half a \ud800 character", [good[0], "d7x"], np.float32(0.5))],
-            [harness.Hit(b"bytes")],
-            [99],
-            "d1",
-            [object()],
-            harness.Result(np.array([2, 1], np.uint8)),
-        ][number]
-
-
-class Dies(Words):
-    """Leaves a process behind, then ends in the midst of a search, or prints and goes on."""
-
-    def __init__(self, mark):
-        super().__init__()
-        subprocess.Popen(["sleep", mark], start_new_session=True, stderr=subprocess.DEVNULL)
-
-    def search(self, queries, k):
-        print("not an answer")
-        if " 0 " in queries[0].text:
-            os._exit(9)
-        return super().search(queries, k)
-
-
-class Hangs(Words):
-    def __init__(self, mark):
-        super().__init__()
-        self.mark = mark
-
-    def search(self, queries, k):
-        subprocess.Popen(["sleep", self.mark], start_new_session=True)
-        while True:
-            time.sleep(1)
-
-
-class Meets(Words):
-    """Waits in each haystack until another process is in another."""
-
-    def __init__(self, folder):
-        super().__init__()
-        self.folder = pathlib.Path(folder)
-
-    def index(self, corpus):
-        super().index(corpus)
-        (self.folder / str(os.times().elapsed)).touch()
-        end = time.monotonic() + 60
-        while len(list(self.folder.iterdir())) < 2:
-            if time.monotonic() > end:
-                raise TimeoutError("nobody came")
-            time.sleep(0.05)
-
-
-class Stops(Words):
-    """Fails from the third question on while a file is there."""
-
-    def search(self, queries, k):
-        if os.path.exists(self.log + ".stop") and len(open(self.log).readlines()) > 1:
-            raise ValueError("stopped")
-        return super().search(queries, k)
-
-
-class Greedy(Words):
-    sees_answer_key = True
-
-
-def by_id(text, k):
-    return ["n0-0"] if "0 0" in text else []
-
-
-'''
+PLUGIN = Path(__file__).with_name("isolated_plugin.py")
 
 
 @pytest.fixture(scope="module")
@@ -225,9 +70,7 @@ def notes(home: Path, tmp_path: Path) -> Dataset:
 
 @pytest.fixture
 def plugin(tmp_path: Path) -> Path:
-    path = tmp_path / "plugin.py"
-    path.write_text(PLUGIN)
-    return path
+    return Path(shutil.copy(PLUGIN, tmp_path / "plugin.py"))
 
 
 def _isolated(dataset: Dataset, spec: RetrieverSpec, out: Path, **more: Any) -> dict[str, Any]:
@@ -263,8 +106,8 @@ def _soon(true: Callable[[], bool]) -> bool:
 def test_rankings_are_the_same_bytes_as_without(tmp_path: Path, plugin: Path, name: str) -> None:
     spec = RetrieverSpec(name if name == "bm25" else f"{plugin}:Words")
     dataset = open_dataset("sample")
-    plain = run(dataset, spec, Settings(k=20, limit=12), out=tmp_path / "out")
-    isolated = run(dataset, spec, Settings(k=20, limit=12, isolate=True), out=tmp_path / "out")
+    plain = run(dataset, spec, Settings(k=20, limit=4), out=tmp_path / "out")
+    isolated = run(dataset, spec, Settings(k=20, limit=4, isolate=True), out=tmp_path / "out")
     assert plain != isolated  # neither takes the other's place
     assert _bytes(plain) == _bytes(isolated)
     one, two = RunFolder(plain).record, RunFolder(isolated).record
@@ -273,7 +116,7 @@ def test_rankings_are_the_same_bytes_as_without(tmp_path: Path, plugin: Path, na
     assert one["settings"]["isolated_by"] is None
     assert two["settings"]["isolated_by"].startswith(("unshare", "bubblewrap"))
     assert two["repeat"].endswith(" --isolate")
-    asked = dataset.query_haystack[choose_queries(dataset, 12, 0)]
+    asked = dataset.query_haystack[choose_queries(dataset, 4, 0)]
     assert two["measured"]["index"]["times"] == len(set(asked.tolist())) > 1
     assert len(two["measured"]["search_ms"]) == 4
 
@@ -394,7 +237,12 @@ def test_a_process_that_dies_costs_its_haystack_and_leaves_nothing_behind(
 @pytest.mark.usefixtures("sandboxed")
 @pytest.mark.parametrize(
     ("number", "workers"),
-    [(signal.SIGINT, 1), (signal.SIGINT, 2), (signal.SIGTERM, 2), (signal.SIGKILL, 1)],
+    [
+        (signal.SIGINT, 2),
+        (signal.SIGKILL, 1),
+        pytest.param(signal.SIGINT, 1, marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, 2, marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_that_is_stopped_leaves_no_process_behind(
     notes: Dataset, tmp_path: Path, plugin: Path, number: int, workers: int
@@ -462,7 +310,7 @@ def test_what_cannot_be_isolated_is_refused(notes: Dataset, tmp_path: Path, plug
     refused(RetrieverSpec("bm25", {"k1": object()}), "sends parameters as JSON")
     refused("bm25", "--isolate hides .* but the retriever needs", out=Path.cwd())
     inside = tmp_path / "files" / "mine.py"
-    inside.write_text(PLUGIN)
+    shutil.copy(PLUGIN, inside)
     refused(f"{inside}:Words", "move one of them")
 
 

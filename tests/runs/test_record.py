@@ -18,7 +18,8 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
-from harness.retrievers.registry import PLUGIN_MODULE, RetrieverSpec
+from harness.retrievers.plugins import PLUGIN_MODULE
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings, choose_queries, units

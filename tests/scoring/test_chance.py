@@ -94,12 +94,13 @@ def test_ceiling_with_shared_evidence_is_that_of_the_best_ranking_in_any_order_o
     qrels, again = key(lines), key(data.draw(st.permutations(lines)))
     of, shuffled = ranked({"q": []}, qrels), ranked({"q": []}, again)
     orders = [p for n in range(len(documents) + 1) for p in permutations(documents, n)]
-    whole = [ranked({"q": list(order)}, qrels) for order in orders]
+    run = {f"q{at}": list(order) for at, order in enumerate(orders)}
+    whole = ranked(run, key(lines, queries=[*run]))
     ceilings = Ceilings(of, of_documents(qrels, documents))
     others = Ceilings(shuffled, of_documents(again, documents))
     for name in NAMES:
         metric = Metric.parse(name)
-        best = max(float(metric(order)[0]) for order in whole)
+        best = metric(whole).max()
         for found in (ceilings(metric), others(metric)):
             assert found.exact[0], name
             np.testing.assert_allclose(found.values[0], best, rtol=0, atol=1e-12, err_msg=name)
@@ -192,13 +193,14 @@ def shared(pieces: dict[str, str]) -> Qrels:
     return key([(document, piece, 1) for document, of in pieces.items() for piece in of])
 
 
-def key(lines: Sequence[tuple[str, str, int]]) -> Qrels:
-    """One query's judgements: document, piece of evidence, grade."""
+def key(lines: Sequence[tuple[str, str, int]], queries: Sequence[str] = ("q",)) -> Qrels:
+    """Judgements, alike for each query: document, piece of evidence, grade."""
     import pyarrow as pa
 
+    lines = [*lines] * len(queries)
     return Qrels(
-        ["q"],
-        np.zeros(len(lines), np.int32),
+        [*queries],
+        np.repeat(np.arange(len(queries), dtype=np.int32), len(lines) // len(queries)),
         pa.array([document for document, _, _ in lines]),
         np.array([grade for _, _, grade in lines], np.int32),
         np.array([ord(piece) for _, piece, _ in lines], np.int32),

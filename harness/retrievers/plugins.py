@@ -1,0 +1,89 @@
+"""Python files of the user's own: loaded once a process, and what they register."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError, UsageError
+
+PLUGIN_MODULE = "harness_plugin_"
+"""How the names of modules begin that were loaded from a file."""
+
+registered: dict[str, Callable[..., Any]] = {}
+registered_in: dict[str, Path] = {}  # the file that registered a name, where a file did
+_loading: list[Path] = []
+
+
+def register_retriever(name: str) -> Callable[[Any], Any]:
+    """Decorator that makes a class or a plain function known under `name` in this process."""
+
+    def register(factory: Any) -> Any:
+        registered[name] = factory
+        if _loading:
+            registered_in[name] = _loading[0]
+        return factory
+
+    return register
+
+
+def load_file(path: Path) -> Any:
+    """Import a Python file once a process. Raises UsageError when it is missing or fails."""
+    path = path.expanduser().absolute()
+    if not path.is_file():
+        raise UsageError(f"{path}: no such plug-in file")
+    name = module_name(path)
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None or spec.loader is None:
+            raise UsageError(f"{path}: not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        if str(path.parent) not in sys.path:  # files that stand beside it can be imported
+            sys.path.append(str(path.parent))
+        _loading.append(path)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            del sys.modules[name]
+            if isinstance(error, SyntaxError):
+                raise UsageError(f"{path}, line {error.lineno}: {error.msg}") from None
+            if isinstance(error, HarnessError) or not isinstance(error, Exception):
+                raise
+            raise UsageError(f"plug-in {path}: {raised_at(error)}") from error
+        finally:
+            _loading.pop()
+    return sys.modules[name]
+
+
+def module_name(path: Path) -> str:
+    """What the module of a file is called in this process."""
+    path = path.expanduser().absolute()
+    return f"{PLUGIN_MODULE}{path.stem}_{abs(hash(str(path))):x}"
+
+
+def leaves(given: Any) -> Iterator[str]:
+    """Every text in a name and its parameters, at any depth; of `a,b` both."""
+    if isinstance(given, str):
+        yield from (one.strip() for one in given.split(","))
+    elif isinstance(given, Mapping | Sequence):
+        for one in given.values() if isinstance(given, Mapping) else given:
+            yield from leaves(one)
+
+
+def public_names(module: Any) -> list[str]:
+    """Classes and functions that a module defines itself."""
+    own = (n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__)
+    return [name for name in own if not name.startswith("_")]
+
+
+def raised_at(error: Exception) -> str:
+    """An error of somebody else's code in one line, with the place where it was raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"
