@@ -105,7 +105,7 @@ def test_every_order_of_ties_cut_off_and_metric_is_recomputed(folder: Path, ties
 @pytest.mark.parametrize(
     ("name", "source", "settings", "granularity", "protocols"),
     [
-        ("locomo", "locomo/locomo10.json", Settings(k=50, limit=40), granularity, protocols)
+        ("locomo", "locomo/locomo10.json", Settings(k=50, limit=20), granularity, protocols)
         for granularity in ("turn", "session")
         for protocols in [{"locomo-official/1", "locomo-official-aggregate/1", "abstention/1"}]
     ]
@@ -116,7 +116,7 @@ def test_every_order_of_ties_cut_off_and_metric_is_recomputed(folder: Path, ties
         )
         for granularity in ("turn", "session")
     ]
-    + [("beir/scifact", "beir/scifact", Settings(k=100, limit=40), "passage", {"trec/1"})],
+    + [("beir/scifact", "beir/scifact", Settings(k=20, limit=20), "passage", {"trec/1"})],
 )
 def test_real_data_are_recomputed_with_their_official_protocols(
     data: Path,
@@ -164,7 +164,7 @@ class Notes(BM25):
 def test_a_run_of_texts_is_recomputed_from_what_they_were_matched_to(
     sample: Dataset, tmp_path: Path
 ) -> None:
-    made = run(sample, Notes(), Settings(k=10, limit=60), out=tmp_path)
+    made = run(sample, Notes(), Settings(k=5, limit=40), out=tmp_path)
     score_run(made, sample)
     verdict = verify(made)
     assert_honest(verdict)
@@ -184,10 +184,10 @@ class Breaking(BM25):
 
 
 def test_a_run_with_failed_queries_is_recomputed(sample: Dataset, tmp_path: Path) -> None:
-    made = run(sample, Breaking(), Settings(k=10, limit=60, batch_size=1), out=tmp_path)
+    made = run(sample, Breaking(), Settings(k=10, limit=40, batch_size=1), out=tmp_path)
     score_run(made, sample)
     failed = read_json(made / "scores.json")["queries"]["failed"]
-    assert 0 < failed < 60
+    assert 0 < failed < 40
     assert_honest(verify(made))
     edit_scores(made, lambda scores: scores["queries"].update(failed=failed - 1))
     assert told(verify(made)) == {"queries.failed"}
@@ -199,8 +199,8 @@ def test_rankings_from_elsewhere_with_gaps_ties_and_strangers_are_recomputed(
     queries, documents = sample.query_ids, sample.documents.column("id").to_pylist()
     rows = [
         f"{query} Q0 {document} 0 {(at // 3) * 0.5 + 1e-9 * (at % 2)} r"
-        for n, query in enumerate([*queries[::2], "who-is-this"])
-        for at, document in enumerate([*documents[n : n + 20], documents[n], "no-such-document"])
+        for n, query in enumerate([*queries[::3], "who-is-this"])
+        for at, document in enumerate([*documents[n : n + 9], documents[n], "no-such-document"])
     ]
     (tmp_path / "run.trec").write_text("\n".join(rows) + "\n")
     made = import_rankings(
@@ -375,7 +375,7 @@ def test_means_and_values_altered_to_fit_each_other_are_told(folder: Path) -> No
 
 def test_a_judgement_that_was_altered_is_told(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample")
-    made = run(dataset, "bm25", Settings(k=20, limit=60), out=tmp_path)
+    made = run(dataset, "bm25", Settings(k=20, limit=30), out=tmp_path)
     score_run(made, dataset)
     asked = set(pq.read_table(made / "queries.parquet")["query"].to_pylist())
     path = dataset.folder / "judgements.arrow"
