@@ -25,6 +25,7 @@ from harness.cli import (
     score,
     serve,
     sweep,
+    verify,
 )
 
 
@@ -38,8 +39,8 @@ class _Parser(argparse.ArgumentParser):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, score, compare, analyze, report, leaderboard, serve, sweep, gate, abtest, monitor),
-        *(label, datasets, retrievers, examples, check, explain, cache),
+        *(run, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate, abtest),
+        *(monitor, label, datasets, retrievers, examples, check, explain, cache),
     )
 }
 

@@ -49,7 +49,7 @@ def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
 
 def _jsonl(dataset: Dataset, folder: Path) -> None:
     homes = _homes(dataset)
-    _write_lines(
+    write_lines(
         folder / "documents.jsonl",
         (
             {
@@ -66,7 +66,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
         ),
         needed=("id", "text"),
     )
-    _write_lines(
+    write_lines(
         folder / "queries.jsonl",
         (
             {"id": id_, "text": text, **rest}
@@ -74,7 +74,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
         ),
         needed=("id", "text"),
     )
-    _write_lines(
+    write_lines(
         folder / "judgements.jsonl",
         (
             {
@@ -85,7 +85,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
                 "key": "" if one["key"] == "default" else one["key"],
                 "missing": True if one["document"] < 0 else None,
             }
-            for one in _judgements(dataset)
+            for one in judgement_rows(dataset)
         ),
         needed=("query", "document", "grade"),
     )
@@ -93,7 +93,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
 
 def _beir(dataset: Dataset, folder: Path) -> None:
     names = _unique_ids(dataset)
-    _write_lines(
+    write_lines(
         folder / "corpus.jsonl",
         (
             {
@@ -110,7 +110,7 @@ def _beir(dataset: Dataset, folder: Path) -> None:
             for row, document in enumerate(dataset.documents)
         ),
     )
-    _write_lines(
+    write_lines(
         folder / "queries.jsonl",
         (
             {"_id": id_, "text": text, "metadata": _filled(**rest)}
@@ -142,7 +142,7 @@ def _trec(dataset: Dataset, folder: Path) -> None:
             f"the query id {comment!r} of {dataset.name} begins with #, as comments do in TREC's "
             "formats; export as beir or jsonl"
         )
-    _write_lines(
+    write_lines(
         folder / "documents.jsonl",
         (
             {"id": names[row], "title": document.title, "text": document.text}
@@ -166,7 +166,7 @@ _FORMATS: dict[str, Callable[[Dataset, Path], None]] = {
 }
 
 
-def _write_lines(
+def write_lines(
     path: Path, records: Iterable[dict[str, Any]], needed: Iterable[str] | None = None
 ) -> None:
     """One JSON object a line; with `needed`, other fields that are empty are left out."""
@@ -198,7 +198,7 @@ def _queries(dataset: Dataset, *, with_haystack: bool) -> Iterator[tuple[str, st
         yield query.id, query.text, rest
 
 
-def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def judgement_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
     """Rows of the judgement table, of every answer key."""
     with pa.memory_map(str(dataset.folder / "judgements.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
@@ -209,7 +209,7 @@ def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:
 def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str, int]]:
     """Query, document and grade of the default key, one a document: its highest grade."""
     grades: dict[tuple[str, str], int] = {}
-    for one in _judgements(dataset):
+    for one in judgement_rows(dataset):
         if one["key"] == "default":
             document = names[one["document"]] if one["document"] >= 0 else one["document_id"]
             pair = (dataset.query_ids[one["query"]], document)
@@ -275,7 +275,7 @@ def _write_haystacks(dataset: Dataset, names: list[str], folder: Path) -> None:
     asking: dict[int, list[str]] = {}
     for query, haystack in zip(dataset.query_ids, dataset.query_haystack.tolist(), strict=True):
         asking.setdefault(haystack, []).append(query)
-    _write_lines(
+    write_lines(
         folder / "haystacks.jsonl",
         (
             {

@@ -1,0 +1,54 @@
+"""harness verify: a run's numbers again, by another way than the harness's own scorer."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import Verbs, add_output, load_plugins
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "verify",
+        help="recompute a run's published numbers by another way",
+        description=(
+            "Make the numbers of scores.json again from the run's rankings and an export of the "
+            "judgements, by plain Python of their definitions, and by pytrec_eval and trec_eval "
+            "where those are installed; say what agrees to how many digits, and what was not "
+            "looked at. Nothing of it is the harness's scorer. Status 1 when a number differs, or "
+            "the folder's files do not belong together."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="a scored run folder, or a submission")
+    parser.add_argument(
+        "--trec-eval", metavar="FILE", help="the program trec_eval (the one on PATH)"
+    )
+    parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
+    parser.add_argument(
+        "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
+    )
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Verify and print. Status 1 when something does not agree."""
+    from harness.verdicts.verify.render import as_json, lines
+    from harness.verdicts.verify.verify import verify
+
+    load_plugins(options)
+    verdict = verify(
+        Path(options.run),
+        source=options.source,
+        program=Path(options.trec_eval) if options.trec_eval else None,
+    )
+    if options.json:
+        import orjson
+
+        print(orjson.dumps(as_json(verdict)).decode())
+    elif found := lines(verdict, quiet=options.quiet):
+        print("\n".join(found))
+    return 0 if verdict.agrees else 1

@@ -1,0 +1,107 @@
+"""What a run's numbers hang on, as JSON lines that anything reads: less than the whole export.
+
+| file | a line is |
+|---|---|
+| dataset.json | (one object) name, granularity, text, split, fingerprint, own_document_left_out |
+| queries.jsonl | a query: id, haystack, ability, category, answers |
+| judgements.jsonl | a judgement of any answer key: query, document, grade, unit, key, missing |
+| haystacks.jsonl | a haystack: id, documents (how many) |
+| documents.jsonl | a document in a haystack: haystack, id, session, timestamp, title, text |
+
+Of the documents only those that somebody names are there, so that a check of some thousand rankings
+does not write a corpus of millions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.dataset.export import judgement_rows, write_lines
+from harness.dataset.reader import Dataset
+from harness.files import write_json
+
+
+def export_key(
+    dataset: Dataset, folder: Path, named: Mapping[str, Collection[str]], *, texts: bool
+) -> None:
+    """Write the files above into `folder`, which is there.
+
+    `named` are the documents that are wanted, by query (of other queries they are ignored); judged
+    ones come in any case. Titles and texts are written only with `texts`.
+    """
+    manifest = dataset.manifest
+    about = {
+        name: getattr(manifest, name)
+        for name in ("name", "granularity", "text", "split", "fingerprint")
+    }
+    write_json(folder / "dataset.json", {**about, "own_document_left_out": manifest.exclude_self})
+    write_lines(folder / "queries.jsonl", _queries(dataset))
+    write_lines(folder / "judgements.jsonl", _judgements(dataset))
+    sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
+    haystacks = zip(dataset.haystack_ids, sizes, strict=True)
+    write_lines(
+        folder / "haystacks.jsonl", ({"id": name, "documents": size} for name, size in haystacks)
+    )
+    write_lines(folder / "documents.jsonl", _documents(dataset, named, texts))
+
+
+def _queries(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    table = dataset.query_table
+    columns = [table[name].to_pylist() for name in ("ability", "category", "answers")]
+    haystacks = (dataset.haystack_ids[h] for h in dataset.query_haystack)
+    for id_, haystack, ability, category, answers in zip(
+        dataset.query_ids, haystacks, *columns, strict=True
+    ):
+        yield {
+            "id": id_,
+            "haystack": haystack,
+            "ability": ability,
+            "category": category,
+            "answers": answers,
+        }
+
+
+def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    for one in judgement_rows(dataset):
+        yield {
+            "query": dataset.query_ids[one["query"]],
+            "document": one["document_id"],
+            "grade": one["grade"],
+            "unit": one["unit"],
+            "key": one["key"],
+            "missing": one["document"] < 0,
+        }
+
+
+def _documents(
+    dataset: Dataset, named: Mapping[str, Collection[str]], texts: bool
+) -> Iterator[dict[str, Any]]:
+    wanted: dict[int, set[str]] = {}
+    haystack_of = dict(zip(dataset.query_ids, dataset.query_haystack.tolist(), strict=True))
+    for query, ids in named.items():
+        if query in haystack_of:
+            wanted.setdefault(haystack_of[query], set()).update(ids)
+    for one in judgement_rows(dataset):
+        haystack = int(dataset.query_haystack[one["query"]])
+        wanted.setdefault(haystack, set()).add(one["document_id"])
+    names = ("id", "session", *(("title", "text") if texts else ()))
+    for haystack, ids in wanted.items():
+        rows = dataset.haystack_rows(haystack)
+        there = pc.is_in(
+            dataset.documents.column("id", rows), value_set=pa.array(sorted(ids), pa.string())
+        )
+        at = np.flatnonzero(there.to_numpy())
+        stamps = dataset.haystack_timestamps(haystack).take(pa.array(at)).to_pylist()
+        columns = [dataset.documents.column(name, rows[at]).to_pylist() for name in names]
+        for timestamp, *values in zip(stamps, *columns, strict=True):
+            yield {
+                "haystack": dataset.haystack_ids[haystack],
+                "timestamp": timestamp,
+                **dict(zip(names, values, strict=True)),
+            }
