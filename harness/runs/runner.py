@@ -99,6 +99,7 @@ def run(
                 "the old one beside it",
                 file=sys.stderr,
             )
+        _signed(folder, settings.by)
         return folder
     worker = Worker(
         dataset.folder,
@@ -159,6 +160,13 @@ def run(
         )
         shutil.rmtree(partial)
     return folder
+
+
+def _signed(folder: Path, by: str) -> None:
+    """Note in a finished run who runs it, where that is said now."""
+    record = read_json(folder / "run.json")
+    if by and record["by"] != by:
+        write_json(folder / "run.json", {**record, "by": by})
 
 
 def _under_test(

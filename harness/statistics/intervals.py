@@ -251,13 +251,12 @@ def _unlike(units: Units) -> npt.NDArray[np.int64]:
     means = np.full(units.sums.shape, np.nan)
     np.divide(units.sums, units.counts, out=means, where=units.present)
     means = np.sort(np.round(means, 12), axis=0)  # those that are not present come last
+    row = np.arange(len(means))[:, None]
+    new = np.ones(means.shape, bool)
+    new[1:] = means[1:] != means[:-1]
+    run = row - np.maximum.accumulate(np.where(new, row, 0), axis=0) + 1
     present = units.present.sum(axis=0)
-    unlike = np.zeros(len(present), np.int64)
-    for at, g in enumerate(present.tolist()):
-        if g:
-            new = np.flatnonzero(means[1:g, at] != means[: g - 1, at]) + 1
-            unlike[at] = g - int(np.diff(new, prepend=0, append=g).max())
-    return unlike
+    return np.where(present > 0, present - run.max(axis=0, initial=0), 0)
 
 
 def _note(

@@ -10,7 +10,7 @@ means), Holm over paired t tests of all pairs, and intervals that do not overlap
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,7 @@ DRAWS = 999
 ALPHA = 0.05
 Ranges = tuple[Ints, Ints]
 Labels = npt.NDArray[np.int64] | None
+Way = Callable[[Values, Labels, int], Ranges]
 
 
 def by_flips(values: Values, clusters: Labels, seed: int) -> Ranges:
@@ -95,7 +96,7 @@ def _ranges(shown: npt.NDArray[np.bool_]) -> Ranges:
     return 1 + shown.sum(axis=0), len(shown) - shown.sum(axis=1)
 
 
-WAYS: dict[str, Callable[[Values, Labels, int], Ranges]] = {
+WAYS: dict[str, Way] = {
     "flips": by_flips,
     "normal draws": by_normal_draws,
     "Holm, t": by_holm,
@@ -156,19 +157,23 @@ def skewed(generator: np.random.Generator, n: int) -> Values:
 
 
 def tried(
-    boards: int, make: Callable[[np.random.Generator], Values], clusters: Labels, true: Values
+    boards: int,
+    make: Callable[[np.random.Generator], Values],
+    clusters: Labels,
+    true: Values,
+    ways: Mapping[str, Way] = WAYS,
 ) -> Iterator[tuple[float, float]]:
     """Of each way: per cent of boards on which a range lacks its true rank, and the mean width."""
     best = 1 + (true[:, None] > true).sum(axis=0)
     worst = len(true) - (true[:, None] > true).sum(axis=1)
-    wrong, width = dict.fromkeys(WAYS, 0), dict.fromkeys(WAYS, 0.0)
+    wrong, width = dict.fromkeys(ways, 0), dict.fromkeys(ways, 0.0)
     for at in range(boards):
         values = make(np.random.default_rng(at))
-        for name, way in WAYS.items():
+        for name, way in ways.items():
             low, high = way(values, clusters, at)
             wrong[name] += bool((low > best).any() or (high < worst).any())
             width[name] += float((high - low + 1).mean())
-    for name in WAYS:
+    for name in ways:
         yield 100 * wrong[name] / boards, width[name] / boards
 
 
@@ -199,6 +204,16 @@ def tables(boards: dict[int, int]) -> Iterator[str]:
             make = partial(scores, design=design, true=true, kind="0 or 1")
             found = tried(n, make, design.clusters, true)
             yield line(f"{m}, {design.name}, 0 or 1", found, widths=True)
+    yield f"\n## Fifty equal systems, {8 * boards[50]:,} boards: per cent with any order at all\n"
+    yield "| questions | 0 or 1 | reciprocal ranks |\n|---|---:|---:|"
+    true, alone = np.full(50, 0.3), {"flips": by_flips}
+    for design in designs():
+        cells = []
+        for kind in ("0 or 1", "reciprocal ranks"):
+            make = partial(scores, design=design, true=true, kind=kind)
+            ((wrong, _),) = tried(8 * boards[50], make, design.clusters, true, alone)
+            cells.append(f"{wrong:.1f}")
+        yield f"| {design.name} | {' | '.join(cells)} |"
     yield "\n## Where the assumption fails: one of two equal means by few and large wins\n"
     yield head
     for questions in (20, 65, 300, 1000):

@@ -545,7 +545,8 @@ def test_trec_eval_agrees_to_the_digits_that_it_prints(folder: Path, program: Pa
     verdict = verify(folder, program=program)
     assert verdict.agrees, shown(verdict)
     found = [line for line in verdict.lines if line.by == "trec_eval 9.0.8"]
-    assert {(line.protocol, line.digits) for line in found} == {("trec/1", 4)}
+    assert {(line.protocol, line.digits) for line in found} >= {("trec/1", 4)}
+    assert {line.digits for line in found} == {4}
     edit_scores(folder, lambda scores: cell(scores, "mrr@10").update(value=0.9876))
     differences = verify(folder, program=program).differences
     assert "trec_eval 9.0.8" in {d.by for d in differences if d.what == "mrr@10"}
