@@ -238,10 +238,14 @@ def _least(units: int, resamples: int) -> float:
 def _level_of(critical: float, units: int) -> float:
     """The level of a test by itself for which T must reach `critical`, by Student's t.
 
-    t = T sqrt((G - 1) / (G - T^2)), of `units` - 1 degrees of freedom.
+    t = T sqrt((G - 1) / (G - T^2)), of `units` - 1 degrees of freedom. 0 where T cannot reach it,
+    or hardly: 1 less so small a level is 1 to a computer.
     """
     room = units - critical**2
-    return 2 * t_above(critical * math.sqrt((units - 1) / room), units - 1) if room > 0 else 0.0
+    if room <= 0:
+        return 0.0
+    level = 2 * t_above(critical * math.sqrt((units - 1) / room), units - 1)
+    return level if level > _ROUNDING else 0.0
 
 
 def _check(level: float, resamples: int) -> None:

@@ -49,7 +49,7 @@ def scored(harness: Harness, weights: None) -> Callable[..., Path]:
 def test_beside_the_ids_with_chance_correlation_and_a_warning(
     harness: Harness, scored: Callable[..., Path], sample: Dataset
 ) -> None:
-    folder = scored("--retriever", "bm25", "--k", 10)
+    folder = scored("--retriever", "bm25", "--k", 10, "--limit", 60)
     before = read_json(folder / "scores.json")
     said = harness("score", folder, "--semantic", 0.6)
     assert (said.status, said.err) == (0, "")
@@ -70,7 +70,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert beside["pearson"]["over"] == "haystacks"
     assert "lookup" in found["slices"]
     rows = pq.read_table(folder / "semantic.parquet")
-    assert rows.num_rows == sample.n_queries
+    assert rows.num_rows == sample.n_queries == 321
     values = [v for v in rows["semantic_recall@10"].to_pylist() if v is not None]
     assert sum(values) / len(values) == pytest.approx(cell["value"])
     explained = harness("explain", cell["signature"])
@@ -85,7 +85,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
 def test_boards_gates_and_comparisons_do_not_take_it_for_recall(
     harness: Harness, scored: Callable[..., Path], tmp_path: Path
 ) -> None:
-    folders = [scored("--retriever", name, "--k", 10) for name in ("bm25", "tfidf")]
+    folders = [scored("--retriever", name, "--k", 10, "--limit", 40) for name in ("bm25", "tfidf")]
     for folder in folders:
         assert harness("score", folder, "--semantic", "--quiet").status == 0
     assert b"semantic" not in orjson.dumps(read_entry(folders[0]))

@@ -45,12 +45,13 @@ def test_what_depth_is_said_not_to_change_is_the_same_at_every_greater_depth(tie
             depth: rank_judged(rankings(ids[:depth], scores[:depth]), judged, ties)
             for depth in range(1, MOST + 1)
         }
+        scored = {name: {d: float(Metric.parse(name)(at[d])[0]) for d in at} for name in NAMES}
         for depth in range(1, MOST):
             shallow = rankings(ids[:depth], scores[:depth])
             settled = settled_to(shallow, ["q"], np.array([MOST]), None, depth, ties)
             for name in NAMES:
                 metric = Metric.parse(name)
-                values = {d: float(metric(at[d])[0]) for d in range(depth, MOST + 1)}
+                values = {d: scored[name][d] for d in range(depth, MOST + 1)}
                 same = len(set(values.values()) - {values[depth]}) == 0 or np.isnan(values[depth])
                 if touched(metric, at[depth], settled)[0]:
                     changed |= set() if same else {name}

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.statistics.joint import joint_tests, rank_ranges
+from harness.statistics.joint import _level_of, joint_tests, rank_ranges
 from harness.statistics.resampling import sign_flip_test
 from harness.statistics.units import Values, units_of
 
@@ -76,6 +76,9 @@ def test_so_few_units_can_show_nothing_and_say_so() -> None:
     assert tests[0].alone == 0 < tests[2].alone
     assert math.isnan(tests[1].p)
     assert tests[1].units == 0
+    # What seven reach only by falling all alike is a level that no number near 1 can be told from.
+    assert _level_of(math.sqrt(7) * (1 - 1e-16), 7) == 0
+    assert 1 - _level_of(2.6, 7) < 1
 
 
 @pytest.mark.parametrize("clusters", [None, UNEQUAL[:225] % 10, np.arange(225) // 25])

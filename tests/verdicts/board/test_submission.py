@@ -41,7 +41,7 @@ class Rewrites(BM25):
 @pytest.fixture
 def theirs(sample_run: Callable[..., Path], tmp_path: Path) -> Path:
     """A whole run folder that somebody sent."""
-    made = sample_run("bm25", k=20, by="a group")
+    made = sample_run("bm25", k=21, by="a group")
     return Path(shutil.copytree(made, tmp_path / "theirs" / made.name))
 
 
