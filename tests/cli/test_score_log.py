@@ -198,7 +198,7 @@ def test_texts_without_ids_are_resolved_as_hits(
     held = [sample.rows_by_id(haystack) for haystack in range(len(sample.haystack_ids))]
     of = dict(zip(sample.query_ids, sample.query_haystack.tolist(), strict=True))
     lines = []
-    for r in recalls:
+    for r in recalls[:60]:
         rows = [held[of[r["query_id"]]][hit["id"]] for hit in r["results"]]
         found = [{"memory": sample.documents[row].text} for row in rows]
         lines.append({"query_id": r["query_id"], "memories": found})

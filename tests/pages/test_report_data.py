@@ -179,7 +179,7 @@ class Rewrites(BM25):
 def test_texts_of_the_systems_own_are_shown_with_what_they_stand_for(
     sample: Dataset, ran: Ran
 ) -> None:
-    folder = ran(sample, Rewrites(), k=10)
+    folder = ran(sample, Rewrites(), k=10, limit=40)
     queries = report_data([folder], sample)["queries"]
     number, way, documents = queries["runs"][0]["hits"][0][0]
     assert queries["texts"][number].startswith("Noted: ")

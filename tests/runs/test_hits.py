@@ -17,6 +17,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
+from harness.runs.plan import Settings
 from harness.runs.runner import run
 from harness.scoring.protocols import Choices
 
@@ -77,8 +78,8 @@ def scored(dataset: Dataset, hits: Callable[[Corpus], list[Hit]], out: Path) -> 
 
 def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample")
-    texts = run(dataset, Rewrites(), out=tmp_path / "texts")
-    ids = run(dataset, BM25(), out=tmp_path / "ids")
+    texts = run(dataset, Rewrites(), Settings(limit=80), out=tmp_path / "texts")
+    ids = run(dataset, BM25(), Settings(limit=80), out=tmp_path / "ids")
     assert ranked(texts) == ranked(ids)
     ours, theirs = (score_run(folder, dataset).summary for folder in (texts, ids))
     assert set(ours["hits"]["by_way"]) == {"exact"}

@@ -102,7 +102,7 @@ def _soon(true: Callable[[], bool]) -> bool:
 
 
 @pytest.mark.usefixtures("sandboxed", "home")
-@pytest.mark.parametrize("name", ["bm25", "words"])
+@pytest.mark.parametrize("name", [pytest.param("bm25", marks=pytest.mark.slow), "words"])
 def test_rankings_are_the_same_bytes_as_without(tmp_path: Path, plugin: Path, name: str) -> None:
     spec = RetrieverSpec(name if name == "bm25" else f"{plugin}:Words")
     dataset = open_dataset("sample")
@@ -182,6 +182,7 @@ def test_code_under_test_is_not_imported_beside_the_answer_key(
     assert not [name for name in sys.modules if name.startswith(f"{PLUGIN_MODULE}never_imported")]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_mounts_are_seen_by_nobody_else(notes: Dataset, tmp_path: Path) -> None:
     def mounts() -> str:
@@ -199,6 +200,7 @@ def test_mounts_are_seen_by_nobody_else(notes: Dataset, tmp_path: Path) -> None:
     assert [*during, mounts()] == [before] * 3
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_odd_answers_are_judged_as_without(home: Path, tmp_path: Path, plugin: Path) -> None:
     documents = [{"id": f"n{i}", "text": f"note {i}"} for i in range(3)]
@@ -265,6 +267,7 @@ def test_a_run_that_is_stopped_leaves_no_process_behind(
     assert _soon(lambda: not _sleeping(mark))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_workers_are_so_many_isolated_processes_at_once(
     notes: Dataset, tmp_path: Path, plugin: Path
@@ -276,6 +279,7 @@ def test_workers_are_so_many_isolated_processes_at_once(
     assert record["settings"]["isolated_by"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_it_goes_on_where_it_was(notes: Dataset, tmp_path: Path, plugin: Path) -> None:
     log = tmp_path / "log"

@@ -120,7 +120,7 @@ def test_readers_of_handles_and_order_score_at_chance_where_nothing_is_dated_apa
     assert len(set(values)) > 1  # another seed is another order
 
 
-@pytest.mark.parametrize("reader", [ByHandle, BySession])
+@pytest.mark.parametrize("reader", [ByHandle, pytest.param(BySession, marks=pytest.mark.slow)])
 def test_readers_of_handles_score_at_chance_on_locomo(
     home: Path, data: Path, tmp_path: Path, reader: type
 ) -> None:

@@ -90,7 +90,7 @@ def test_a_run_of_texts_is_matched_again_and_not_taken_at_its_word(
     home: Path, tmp_path: Path
 ) -> None:
     dataset = open_dataset("sample")
-    folder = run(dataset, Rewrites(), Settings(k=20), out=tmp_path / "theirs")
+    folder = run(dataset, Rewrites(), Settings(k=20, limit=60), out=tmp_path / "theirs")
     score_run(folder, dataset)
     assert taken_in(folder, tmp_path / "results") == 0
     hits = pq.read_table(folder / "hits.parquet")
