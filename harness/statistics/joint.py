@@ -72,6 +72,8 @@ def joint_tests(
     """
     units = units_of(differences, clusters)
     _check(level, resamples)
+    if not units.sums.shape[1]:
+        return []
     present = units.present.sum(axis=0)
     scale = np.sqrt((units.sums**2).sum(axis=0))
     order = np.argsort(-np.abs(units.sums.sum(axis=0)) * _inverse(scale), kind="stable")
@@ -83,9 +85,7 @@ def joint_tests(
     extreme = (largest >= np.abs(sums.sum(axis=0)) * (1 - _ROUNDING)).sum(axis=0)
     p = np.empty(len(order))
     p[order] = np.maximum.accumulate((extreme + (not exact)) / (len(flipped) + (not exact)))
-    critical = math.inf
-    if len(order):
-        critical = float(np.quantile(largest[:, 0], level, method="higher"))
+    critical = float(np.quantile(largest[:, 0], level, method="higher"))
     tests = []
     for at, g in enumerate(present.tolist()):
         alone = 1 - level if len(order) == 1 else min(1 - level, _level_of(critical, g))

@@ -201,7 +201,7 @@ def _welch_t(members: Values, sums: Values, counts: Values) -> Values:
     """Welch's t of each deal and metric; 0 where the means agree, infinite where only they differ.
 
     `members` (deals, units) is 1 for units of the first group. Every sum over a group that the
-    linearised variance needs (see Units.standard_errors) is a product with it.
+    linearised variance of a ratio needs (Cochran 1977, section 6.3) is a product with it.
     """
     moments = (sums, counts, sums**2, sums * counts, counts**2)
     first = [product(members, moment) for moment in moments]

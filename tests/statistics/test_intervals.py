@@ -13,6 +13,7 @@ from scipy import stats
 
 from harness.statistics.intervals import (
     Interval,
+    events_of,
     mean_intervals,
     t_above,
     t_quantile,
@@ -253,6 +254,37 @@ def test_ten_conversations_of_locomos_sizes_are_held_and_not_by_the_bootstrap() 
     assert 0.93 <= coverage(chosen, 0.5) <= 0.97
     booted = unit_intervals(units, method="bootstrap", resamples=1000)
     assert coverage(booted, 0.5) < 0.92
+
+
+def test_events_are_the_rarer_of_zeros_and_ones_and_n_over_the_squared_skewness() -> None:
+    values = np.random.default_rng(10).exponential(1, (60, 2))
+    values[:, 1] = np.r_[:60] < 3
+    events = events_of(units_of(values))
+    assert events == pytest.approx(60 / stats.skew(values) ** 2)
+    assert 3 < events[1] < 4
+    assert events_of(units_of([-1.0, 0, 0, 1]))[0] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("values", "chances", "n", "bounds"),
+    [
+        ([1, 0.1, 0], [0.03, 0.27, 0.7], 300, (-1, 1)),  # 92.8% hold
+        ([1, 0.1, 0], [0.005, 0.045, 0.95], 2000, (-1, 1)),
+    ],
+)
+def test_a_few_values_much_larger_than_the_rest_make_an_interval_rough(
+    values: list[float], chances: list[float], n: int, bounds: tuple[float, float]
+) -> None:
+    drawn = np.random.default_rng(11).choice(values, (n, 300), p=chances)
+    found = mean_intervals(drawn, bounds=bounds)
+    assert np.mean([one.rough for one in found]) > 0.95
+    assert f"few of {n} observations carry most of the spread" in {one.note for one in found}
+
+
+def test_differences_that_fall_to_both_sides_or_to_neither_end_are_not_rough() -> None:
+    generator = np.random.default_rng(12)
+    for drawn in (generator.normal(0.1, 0.3, (80, 300)), generator.choice([1, 0, -1], (80, 300))):
+        assert not any(one.rough for one in mean_intervals(drawn, bounds=(-9, 9)))
 
 
 @pytest.mark.parametrize("zeros", [0.2, 0.8, 0.9, 0.95])

@@ -64,6 +64,10 @@ def test_what_says_the_same_twice_costs_nothing_and_what_differs_costs_less_than
     assert 0.05 / 25 < alike[0].alone < 0.05
 
 
+def test_no_columns_are_no_tests() -> None:
+    assert joint_tests(np.zeros((5, 0))) == []
+
+
 def test_so_few_units_can_show_nothing_and_say_so() -> None:
     """Five that all fell have p = 2 / 32; six beside many columns cannot reach what those ask."""
     (five,) = joint_tests(np.ones(5))

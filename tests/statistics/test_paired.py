@@ -207,6 +207,30 @@ def test_what_differs_by_the_margin_is_rarely_called_equivalent_though_few_pairs
     assert np.mean([one.equivalent for one in found]) < 0.07  # Monte Carlo error 0.8 points
 
 
+@pytest.mark.parametrize(
+    ("sizes", "margin", "icc", "tells"),
+    [
+        ([180, 90, 90, *[5] * 20], 0.3, 0.5, False),
+        (np.ceil(5 / np.linspace(0.99, 0.01, 50) ** 0.8).astype(int), 0.2, 0.5, False),
+        ([199, 105, 193, 260, 242, 158, 190, 239, 196, 204], 0.3, 0.1, True),
+    ],
+)
+def test_equivalence_over_unequal_haystacks_is_not_shown_by_the_few_large_ones(
+    sizes: list[int], margin: float, icc: float, tells: bool
+) -> None:
+    """Only counting those that differ let 10% of the first two through; LoCoMo's can still tell."""
+    generator, draws = np.random.default_rng(9), 600
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    scale = 1 / icc - 1
+    rate = generator.beta(margin * scale, (1 - margin) * scale, (len(sizes), draws))
+    drawn = (generator.random((len(labels), draws)) < rate[labels]).astype(float)
+    found = equivalence(np.zeros(drawn.shape), drawn, margin, labels)
+    assert np.mean([one.equivalent for one in found]) < 0.08  # Monte Carlo error 0.9 points
+    assert (np.mean([not one.note for one in found]) > 0.9) == tells
+    if not tells:
+        assert any("clusters differ, so unequal that they tell as much as" in f.note for f in found)
+
+
 def test_equivalence_is_not_shown_by_little_data_and_needs_a_margin() -> None:
     assert not equivalence([0.5], [0.5], 0.1)[0].equivalent
     without_spread = equivalence(np.full(500, 0.5), np.full(500, 0.5), 0.1)[0]

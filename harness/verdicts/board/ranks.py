@@ -3,7 +3,8 @@
 In one cell of a board (protocol, slice, metric) all systems were asked the same queries, so they
 are compared pair by pair, query by query; whole haystacks are flipped where queries share one of
 several, as in the intervals. The ranges of a cell hold the true ranks of all its systems at once in
-95% of samples; no promise is made for several cells together.
+95% of samples, if the differences of equal systems are symmetric; no promise is made for several
+cells together.
 """
 
 from __future__ import annotations

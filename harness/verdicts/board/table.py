@@ -85,7 +85,8 @@ def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:
     if len(ranked) > 1:
         said = ranked[0].get("rank_note")
         by = f"paired, over {ranked[0]['interval']['units']} {ranked[0]['interval']['over']}"
-        lines.append(f"rank: {said or f'the ranges hold all true ranks at once in 95%; {by}'}")
+        held = "hold all true ranks at once in 95%, if equal systems win by as much as they lose"
+        lines.append(f"rank: {said or f'the ranges {held}; {by}'}")
     for system, cell in cells:
         if "rank" not in cell and "rank_note" in cell:
             lines.append(f"no rank: {system} {cell['rank_note']}")
