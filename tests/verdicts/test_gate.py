@@ -207,7 +207,7 @@ def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
 
 
 def test_a_baseline_that_no_rule_compares_with_is_refused(good: Path) -> None:
-    rules = Rules(thresholds=(Threshold("recall@10", 0.1),))
+    rules = Rules(thresholds=(Threshold("recall@10", 0.1, above=True),))
     with pytest.raises(UsageError, match=r"would be compared with nothing: add a \[\[no_drop\]\]"):
         gate(good, rules, Path("/nonexistent"))
 
