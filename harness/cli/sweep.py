@@ -151,13 +151,15 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
+    from harness.scoring.uncertainty import named
     from harness.verdicts.sweep.settings import said
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]
+    how = f"{held.how}{f' (rough: {held.note})' if held.rough else ''}"
     line = (
         f"held out: {said(best.setting)}: {best.metric} {held.value:.4f}, 95% {_range(held)}, "
-        f"n {held.n}; {held.how}{f' (rough: {held.note})' if held.rough else ''}"
+        f"n {held.n}; {named(how, 'haystacks' if held.clustered else 'queries')}"
     )
     if chosen.tied:
         line += f"\n  {chosen.tied} other settings were as good on the development part"

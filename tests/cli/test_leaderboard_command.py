@@ -96,7 +96,7 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     (results / "notes").mkdir()
     said = harness("leaderboard")
     assert said.status == 0
-    assert f"note: 1 runs have no scores and are left out: {folder.name}" in said.err
+    assert f"note: 1 run without scores left out: {folder.name}" in said.err
     board = orjson.loads((results / "leaderboard.json").read_bytes())
     assert [one["system"] for one in board["boards"][0]["entries"]] == ["oracle", "random"]
     assert harness("score", folder, "--quiet").status == 0
