@@ -114,8 +114,8 @@ def _write(whole: Cells, ranges: RankRanges, over: str) -> None:
         cell["rank"] = [int(ranges.best[place]), int(ranges.worst[place])]
         if len(whole) > 1 and ranges.least > 1 - LEVEL:
             cell["rank_note"] = (
-                f"{counted(ranges.units, over)} can show no order: the least p that there could be is "
-                f"{ranges.least:.3g}"
+                f"{counted(ranges.units, over)} can show no order: the least p that there could be "
+                f"is {ranges.least:.3g}"
             )
 
 
