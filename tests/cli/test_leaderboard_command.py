@@ -66,7 +66,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
         "bm25",
         "random",
     ]
-    assert "3 runs on 1 boards in results/leaderboard.json" in lines[-1]
+    assert "3 runs on 1 board in results/leaderboard.json" in lines[-1]
 
 
 def test_the_board_goes_where_it_is_told(harness: Callable[..., Any], results: Path) -> None:
