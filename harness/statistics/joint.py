@@ -231,7 +231,8 @@ def _inverse(scale: Values) -> Values:
 
 
 def least_p(units: int, resamples: int) -> float:
-    """The p of `units` that all fell: they and their mirror image, of all assignments."""
+    """The least p that `units` could give, all of which fell: they and their mirror image, of all
+    assignments. NaN for none."""
     return max(2.0 ** (1 - units), 1 / (resamples + 1)) if units else math.nan
 
 
