@@ -165,10 +165,13 @@ def _held_out(found: Sweep, chosen: Chosen) -> str:
         line += f"\n  {chosen.tied} other settings were as good on the development part"
     if (against := chosen.difference) is not None and chosen.against is not None:
         other = said(found.tried[chosen.against].setting)
+        least, power = against.test.smallest, against.power
+        could = f"could have shown {power.detectable:.4f} at 80% power"
+        if least > 1 - power.level:
+            could = f"nothing could have been shown (least p {least:.3g})"
         line += (
             f"\n  against {other}: {against.difference.value:+.4f}, 95% "
-            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; could have shown "
-            f"{against.power.detectable:.4f} at 80% power"
+            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; {could}"
         )
     return line
 
