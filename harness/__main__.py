@@ -14,7 +14,10 @@ from harness.errors import HarnessError, NotAtHandError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = parser(given[0] if given else "").parse_args(given)
+    if not given:
+        parser().print_help()
+        return 0
+    options = parser(given[0]).parse_args(given)
     try:
         return int(options.call(options))
     except HarnessError as error:

@@ -69,6 +69,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.scoring.scores import main_block
+    from harness.testing.nightly.change import main_metrics
     from harness.verdicts.compare.compare import compare
     from harness.verdicts.compare.comparison import Options
     from harness.verdicts.compare.render import SHOWN, render
@@ -90,7 +91,8 @@ def call(options: argparse.Namespace) -> int:
         main = main_block(read_json(folders[0] / "scores.json")["protocols"])
         if main is not None and "all" in main["slices"]:
             protocols = (main["protocol"],)
-            metrics = tuple(m for m in SHOWN if m in main["slices"]["all"]["metrics"])
+            cells = main["slices"]["all"]["metrics"]
+            metrics = tuple(m for m in SHOWN if m in cells) or tuple(main_metrics(cells))
             unit = main["unit"]
     comparison = compare(
         folders,

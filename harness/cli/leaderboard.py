@@ -34,6 +34,7 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
     from harness.pages.board import write_board
+    from harness.scoring.uncertainty import counted
     from harness.verdicts.board.leaderboard import unscored
     from harness.verdicts.board.table import table
 
@@ -51,7 +52,7 @@ def call(options: argparse.Namespace) -> int:
     board = write_board(results, out)
     if without := unscored(results):
         print(
-            f"note: {len(without)} runs have no scores and are left out: {', '.join(without)}; "
+            f"note: {counted(len(without), 'runs')} without scores left out: {', '.join(without)}; "
             "`harness score FOLDER` scores one",
             file=sys.stderr,
         )
@@ -59,7 +60,7 @@ def call(options: argparse.Namespace) -> int:
         print(out.read_text(), end="")
     elif not options.quiet:
         print(table(board, options.format))
-        entries = sum(len(one["entries"]) for one in board["boards"])
-        page = out.with_suffix(".html").name
-        print(f"\n{entries} runs on {len(board['boards'])} boards in {out} and, as a page, {page}")
+        entries = counted(sum(len(one["entries"]) for one in board["boards"]), "runs")
+        boards, page = counted(len(board["boards"]), "boards"), out.with_suffix(".html").name
+        print(f"\n{entries} on {boards} in {out} and, as a page, {page}")
     return 0

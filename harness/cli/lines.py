@@ -90,13 +90,16 @@ def _tokens(summary: dict[str, Any]) -> Line | None:
 
 
 def _times(record: dict[str, Any]) -> Line | None:
+    from harness.scoring.uncertainty import counted
+
     measured = record.get("measured")
     if not measured or not measured.get("search_ms"):
         return None
     search, index = measured["search_ms"], measured.get("index")
     text = "search " + ", ".join(f"{p} {search[p]:.2f}" for p in ("p50", "p95", "p99")) + " ms"
     if index:
-        text += f"; indexing {index['seconds']:.2f} s over {index['haystacks']} haystacks"
+        over = counted(index["haystacks"], "haystacks")
+        text += f"; indexing {index['seconds']:.2f} s over {over}"
     return "time", text
 
 
@@ -121,6 +124,8 @@ def _embeddings(record: dict[str, Any]) -> Line | None:
 
 def _hits(summary: dict[str, Any]) -> Line | None:
     """By which way texts of the system's own became documents."""
+    from harness.scoring.uncertainty import counted
+
     found = summary.get("hits")
     if not found:
         return None
@@ -131,7 +136,7 @@ def _hits(summary: dict[str, Any]) -> Line | None:
     if lost := found["by_way"].get("none"):
         text += f"; {lost / n:.1%} could not be"
     if found["queries_not_measurable"]:
-        text += f"; {found['queries_not_measurable']} questions not measurable"
+        text += f"; {counted(found['queries_not_measurable'], 'questions')} not measurable"
     if found["matched_by_text"]:
         said = found["token_f1_at_least"].items()
         text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)

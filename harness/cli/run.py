@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import sys
 from pathlib import Path
@@ -38,9 +39,15 @@ def add(verbs: Verbs) -> None:
         description="Run a retriever over a dataset, score it by ability, leave a folder.",
         allow_abbrev=False,
     )
-    parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
+    parser.add_argument(
+        "--dataset",
+        action="append",
+        metavar="NAME",
+        help="see `harness datasets`; of several, and of several retrievers, every pair is run",
+    )
     parser.add_argument(
         "--retriever",
+        action="append",
         metavar="NAME",
         help="see `harness retrievers`; file.py:Class; module:Class; mine, for mine.py here",
     )
@@ -87,16 +94,28 @@ def call(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed."""
     if options.config == "":
         return _shipped_configs()
+    several = [*(options.dataset or ())][1:] + [*(options.retriever or ())][1:]
+    if several and options.config:
+        raise UsageError(
+            "several --dataset or --retriever are a list of runs, and so may a config be: write "
+            "them into it, as [[datasets]] and [[retrievers]]"
+        )
+    if several:
+        return _list(options)
+    options.dataset, options.retriever = (
+        given[0] if given else None for given in (options.dataset, options.retriever)
+    )
     if options.config:
         from harness.cli.config import apply_config
         from harness.cli.shipped import config_file
-        from harness.cli.suite import is_suite
+        from harness.cli.suite import expand, is_suite, nightly
 
         options.config = str(config_file(options.config, options.quiet))
         fixed = {"call", "config", "param", "params", "json", "resume", "again", "nightly"}
         known = set(vars(options)) - fixed
         if is_suite(options.config):
-            return _suite(options, known)
+            plan = nightly(options, options.config)
+            return _suite(options, expand(options, options.config, known), plan)
         apply_config(options, options.config, known)
     _check(options)
 
@@ -131,14 +150,26 @@ def _shipped_configs() -> int:
     return 2
 
 
-def _suite(options: argparse.Namespace, known: set[str]) -> int:
-    """Every dataset and retriever of a config, what changed since the last time, their board."""
-    from harness.cli.suite import expand, nightly, raised_by_code, run_all, status, table
+def _list(options: argparse.Namespace) -> int:
+    """Every pair of the datasets and retrievers that the command names."""
+    runs: list[argparse.Namespace] = []
+    for dataset in options.dataset or [""]:
+        for retriever in options.retriever or [""]:
+            one = copy.copy(options)
+            one.dataset, one.retriever = dataset, retriever
+            one.series = (dataset, Path(retriever).name)
+            if one.series in [other.series for other in runs]:
+                raise UsageError(f"{retriever} on {dataset} is named twice; name each once")
+            runs.append(one)
+    return _suite(options, runs, None)
+
+
+def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None) -> int:
+    """All runs of a list, what changed since the last time, and their board."""
+    from harness.cli.suite import raised_by_code, run_all, status, table
     from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
 
-    runs = expand(options, options.config, known)
-    plan = nightly(options, options.config)
     for run in runs:
         _check(run)
         try:

@@ -192,16 +192,20 @@ def table(done: list[Done]) -> str:
     from tabulate import tabulate
 
     from harness.scoring.scores import MAIN, main_block
+    from harness.testing.nightly.change import main_metrics
 
+    blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
+    found = [
+        block["slices"].get("all", {"metrics": {}})["metrics"] if block else {} for block in blocks
+    ]
+    metrics = list(dict.fromkeys(m for cells in found for m in main_metrics(cells))) or MAIN
     lines = []
-    for one in done:
+    for one, cells in zip(done, found, strict=True):
         line: list[Any] = [one.dataset, one.retriever]
         if one.summary is None or one.record is None:
-            lines.append([*line, "failed", "", *("-" for _ in MAIN), "-", "-"])
+            lines.append([*line, "failed", "", *("-" for _ in metrics), "-", "-"])
             continue
-        block = main_block(one.summary["protocols"])
-        cells = block["slices"].get("all", {}).get("metrics", {}) if block else {}
-        values = [cells.get(metric, {}).get("value") for metric in MAIN]
+        values = [cells.get(metric, {}).get("value") for metric in metrics]
         measured = one.record.get("measured", {})
         index = measured.get("index", {}).get("seconds")
         search = (measured.get("search_ms") or {}).get("p50")
@@ -215,5 +219,5 @@ def table(done: list[Done]) -> str:
                 "-" if search is None else f"{search:.1f}",
             ]
         )
-    headers = ["dataset", "system", "unit", "n", *MAIN, "index s", "p50 ms"]
+    headers = ["dataset", "system", "unit", "n", *metrics, "index s", "p50 ms"]
     return str(tabulate(lines, headers, disable_numparse=True))

@@ -151,22 +151,27 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
+    from harness.scoring.uncertainty import named
     from harness.verdicts.sweep.settings import said
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]
+    how = f"{held.how}{f' (rough: {held.note})' if held.rough else ''}"
     line = (
         f"held out: {said(best.setting)}: {best.metric} {held.value:.4f}, 95% {_range(held)}, "
-        f"n {held.n}; {held.how}{f' (rough: {held.note})' if held.rough else ''}"
+        f"n {held.n}; {named(how, 'haystacks' if held.clustered else 'queries')}"
     )
     if chosen.tied:
         line += f"\n  {chosen.tied} other settings were as good on the development part"
     if (against := chosen.difference) is not None and chosen.against is not None:
         other = said(found.tried[chosen.against].setting)
+        least, power = against.test.smallest, against.power
+        could = f"could have shown {power.detectable:.4f} at 80% power"
+        if least > 1 - power.level:
+            could = f"nothing could have been shown (least p {least:.3g})"
         line += (
             f"\n  against {other}: {against.difference.value:+.4f}, 95% "
-            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; could have shown "
-            f"{against.power.detectable:.4f} at 80% power"
+            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; {could}"
         )
     return line
 

@@ -77,13 +77,15 @@ def print_json(summary: dict[str, Any], record: dict[str, Any], folder: Path) ->
 
 
 def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
+    from harness.scoring.uncertainty import counted
+
     d, q = summary["dataset"], summary["queries"]
     params = record["retriever"].get("params") or {}
     shown = ", ".join(f"{k}={v}" for k, v in params.items())
     lines = [
         f"{record['retriever']['name']}{f' ({shown})' if shown else ''} on {d['name']}, "
         f"{d['granularity']}, {d['text']} text, {d['split']}",
-        f"{q['asked']} queries"
+        counted(q["asked"], "queries")
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
         + f", {q['failed']} failed"
         + _silent(q["without_ranking"], summary["missing"], own_run="measured" in record)
@@ -190,10 +192,11 @@ def _how(interval: dict[str, Any] | None) -> str:
     """How the intervals were made."""
     if interval is None:
         return ""
+    from harness.scoring.uncertainty import counted
     from harness.statistics.intervals import METHOD_NAMES
 
     method = METHOD_NAMES[interval["method"]]
-    said = f"intervals: {method} over {interval['units']} {interval['over']}"
+    said = f"intervals: {method} over {counted(interval['units'], interval['over'])}"
     if interval["over"] == "haystacks":
         said += ", as questions to one haystack are not independent"
     return said + (f"; rough ({interval['rough']})" if "rough" in interval else "")

@@ -19,6 +19,7 @@ from harness.pages.questions import questions
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.signature import digest
+from harness.scoring.uncertainty import named
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Comparison, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, ScoredRun
@@ -237,12 +238,13 @@ def _pairs(block: Block, compared: Comparison | None) -> dict[str, dict[str, Any
 
 def _pair(pair: Pair) -> dict[str, Any]:
     difference = pair.found.difference
+    over = "haystacks" if difference.clustered else "queries"
     return {
         "difference": difference.value,
         "low": difference.low,
         "high": difference.high,
-        "how": difference.how,
-        "rough": difference.note if difference.rough else "",
+        "how": named(difference.how, over),
+        "rough": named(difference.note, over) if difference.rough else "",
         "p": pair.p,
         "shown": pair.shown,
         "detectable": pair.found.power.detectable,

@@ -78,12 +78,12 @@ def evaluate(
 
     `metrics` are texts as `Metric.parse` reads them, in a list or with commas. A query with nothing
     relevant counts 0, as in trec_eval. `missing` says what a judged query counts that the run does
-    not have: `zero` (trec_eval -c), or `skip` (left out, as pytrec_eval does). A document that
-    stands twice in a ranking counts where it stands first.
+    not have, or has None for: `zero` (trec_eval -c), or `skip` (left out, as pytrec_eval does). A
+    document that stands twice in a ranking counts where it stands first.
 
     Raises UsageError for what cannot be read, dictionaries of another form, ids that are no text
-    (1 and "1" are not the same), scores that are NaN or no number, grades that are no whole number,
-    and unknown metrics, `ties` and `missing`.
+    (1 and "1" are not the same), scores that are NaN or that `float` does not read, grades that are
+    no whole number, and unknown metrics, `ties` and `missing`.
     """
     if missing not in ("zero", "skip"):
         raise UsageError(f"missing must be zero or skip, not {missing!r}")

@@ -7,6 +7,7 @@ in size.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,22 @@ from harness.statistics.units import units_of
 LEVEL = 0.95
 
 Cells = dict[str, dict[str, Any]]
+
+_NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
+
+
+def named(text: str, over: str) -> str:
+    """What `statistics` says of clusters and observations, said of `over`: haystacks or queries."""
+    return _NOUNS.sub(lambda found: over if found[1] else _one(over), text)
+
+
+def counted(n: int, many: str) -> str:
+    """`12 haystacks`, `1 query`."""
+    return f"{n} {_one(many) if n == 1 else many}"
+
+
+def _one(many: str) -> str:
+    return many.removesuffix("ies") + "y" if many.endswith("ies") else many.removesuffix("s")
 
 
 def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
@@ -41,8 +58,8 @@ def add_intervals(
 
     `rough` tells why the true coverage may be off by more than two points, where it may. Over
     haystacks, `effective` is how many of equal size would tell as much, and the cell has
-    `over_haystacks` too: the mean in which each haystack counts once, with its interval. Cells
-    without a value get none. `slices` are cells by slice and metric.
+    `over_haystacks` too: the mean in which each haystack counts once, with its interval, made as
+    it says there. Cells without a value get none. `slices` are cells by slice and metric.
     """
     add_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
 
@@ -75,28 +92,26 @@ def add_intervals_over(
     found = unit_intervals(units, level=LEVEL, bounds=bounds)
     for (name, metric), interval in zip(wanted, found, strict=True):
         if interval.method != "none":
-            slices[name][metric]["interval"] = _ends(interval) | _made(interval)
+            over = "haystacks" if interval.clustered else "queries"
+            slices[name][metric]["interval"] = _ends(interval) | _made(interval, over)
     if not units.clustered:
         return
     each = unit_intervals(units.by_unit(), level=LEVEL, bounds=bounds)
     for (name, metric), interval in zip(wanted, each, strict=True):
         if interval.method != "none":
-            slices[name][metric]["over_haystacks"] = {"value": interval.value, **_ends(interval)}
+            made = _ends(interval) | _made(interval, "haystacks")
+            slices[name][metric]["over_haystacks"] = {"value": interval.value, **made}
 
 
 def _ends(interval: Interval) -> dict[str, float]:
     return {"low": interval.low, "high": interval.high}
 
 
-def _made(interval: Interval) -> dict[str, Any]:
-    """How an interval was made."""
-    made: dict[str, Any] = {
-        "method": interval.method,
-        "units": interval.units,
-        "over": "haystacks" if interval.clustered else "queries",
-    }
+def _made(interval: Interval, over: str) -> dict[str, Any]:
+    """How an interval was made, over `over`."""
+    made: dict[str, Any] = {"method": interval.method, "units": interval.units, "over": over}
     if interval.clustered:
         made["effective"] = round(interval.effective, 2)
     if interval.rough:
-        made["rough"] = interval.note
+        made["rough"] = named(interval.note, over)
     return made

@@ -89,7 +89,7 @@ def joint_tests(
     tests = []
     for at, g in enumerate(present.tolist()):
         alone = 1 - level if len(order) == 1 else min(1 - level, _level_of(critical, g))
-        found = (float(p[at]), _least(g, resamples), alone)
+        found = (float(p[at]), least_p(g, resamples), alone)
         tests.append(JointTest(*(found if g else (math.nan,) * 3), g))
     return tests
 
@@ -138,7 +138,7 @@ def rank_ranges(
     # Only differences count, and where systems are equal this leaves 0.
     apart = (array - array[:, :1]).reshape(n, systems * metrics)
     sums = units_of(apart, clusters).sums.reshape(-1, systems, metrics)
-    least = _least(len(sums), resamples)
+    least = least_p(len(sums), resamples)
     if least > 1 - level:
         shown = np.zeros((metrics, systems, systems), bool)
     else:
@@ -230,8 +230,9 @@ def _inverse(scale: Values) -> Values:
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
-def _least(units: int, resamples: int) -> float:
-    """The p of `units` that all fell: they and their mirror image, of all assignments."""
+def least_p(units: int, resamples: int) -> float:
+    """The least p that `units` could give, all of which fell: they and their mirror image, of all
+    assignments. NaN for none."""
     return max(2.0 ** (1 - units), 1 / (resamples + 1)) if units else math.nan
 
 

@@ -145,6 +145,11 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
     run = ScoredRun.read(folder)
     checks = [failed_check(run, rules.failed)]
     checks += [threshold_check(run, threshold) for threshold in rules.thresholds]
+    if not rules.no_drops and (baseline or rules.baseline):
+        raise UsageError(
+            f"the baseline {baseline or rules.baseline} would be compared with nothing: add a "
+            '[[no_drop]] rule (metric = "recall@10"), or leave it out'
+        )
     if rules.no_drops:
         before = baseline or rules.baseline
         if before is None:

@@ -66,7 +66,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
         "bm25",
         "random",
     ]
-    assert "3 runs on 1 boards in results/leaderboard.json" in lines[-1]
+    assert "3 runs on 1 board in results/leaderboard.json" in lines[-1]
 
 
 def test_the_board_goes_where_it_is_told(harness: Callable[..., Any], results: Path) -> None:
@@ -96,7 +96,7 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     (results / "notes").mkdir()
     said = harness("leaderboard")
     assert said.status == 0
-    assert f"note: 1 runs have no scores and are left out: {folder.name}" in said.err
+    assert f"note: 1 run without scores left out: {folder.name}" in said.err
     board = orjson.loads((results / "leaderboard.json").read_bytes())
     assert [one["system"] for one in board["boards"][0]["entries"]] == ["oracle", "random"]
     assert harness("score", folder, "--quiet").status == 0

@@ -452,3 +452,37 @@ def test_a_run_of_another_depth_is_compared_by_what_depth_could_not_change(
     assert (found["state"], {*found["cells"]["all"]}) == ("compared", {"ndcg@10"})
     found = change(now, last, metrics[1:], 0.05, "auto")
     assert (found["state"], found["reasons"]) == ("not comparable", ["k 20 -> 100"])
+
+
+@pytest.mark.parametrize(("k", "before"), [(5, "k 20 -> 5: "), (20, "")])
+def test_a_night_without_a_metric_in_common_is_not_comparable(
+    sample_run: Callable[..., Path], k: int, before: str
+) -> None:
+    block = ("memory", "turn")
+    last = core(ScoredRun.read(sample_run("bm25", k=20)), block, ["recall@10", "hit@10"])
+    now = core(ScoredRun.read(sample_run("recency", k=k)), block, ["recall@5", "hit@5"])
+    found = change(now, last, ["recall@5", "hit@5"], 0.05, "auto")
+    expected = ("not comparable", [f"{before}no metric in common"])
+    assert (found["state"], found["reasons"]) == expected
+
+
+def test_a_night_of_shallower_rankings_says_that_it_does_not_compare(
+    tmp_path: Path, harness: Callable[..., Any]
+) -> None:
+    text = """
+out = "runs"
+k = {k}
+[nightly]
+[[datasets]]
+dataset = "sample"
+[[retrievers]]
+name = "mine"
+retriever = "{retriever}"
+"""
+    for k, retriever in ((20, "bm25"), (5, "recency")):
+        (tmp_path / "nightly.toml").write_text(text.format(k=k, retriever=retriever))
+        said = harness("run", "--config", "nightly.toml")
+    assert "1 of 1 runs ok; 1 not comparable with the last time" in said.out
+    assert "k 20 -> 5: no metric in common" in said.out
+    assert "recall@5" in said.out
+    assert "recall@10" not in said.out

@@ -153,7 +153,6 @@ WRONG: list[tuple[list[Any], str]] = [
     (["run", "--dataset", "labelled", "--retriever", "bm25"], "add --source PATH"),
     ([*BM25, "--verbose"], "unrecognized arguments: --verbose"),
     (["rnu"], "invalid choice: 'rnu'"),
-    ([], "the following arguments are required: COMMAND"),
 ]
 
 
@@ -241,3 +240,29 @@ def test_a_progress_bar_is_for_terminals_and_not_when_quiet(
     while not shown.endswith(b"the end"):
         shown += os.read(ours, 1 << 16)
     assert (b"%d/%d" % (sample.n_queries, sample.n_queries) in shown) is bar
+
+
+def test_without_a_command_the_help_is_shown(harness: Callable[..., Any]) -> None:
+    said = harness()
+    assert (said.status, said.err) == (0, "")
+    assert said.out.startswith("usage: harness")
+    assert "First minute, offline" in said.out
+
+
+def test_of_several_datasets_and_retrievers_every_pair_is_run(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    two = ("--retriever", "bm25", "--retriever", "tfidf", "--limit", 8)
+    said = harness(*SAMPLE, *two)
+    assert said.status == 0
+    assert len(list((tmp_path / "results").glob("sample-*"))) == 2
+    assert (tmp_path / "results" / "leaderboard.json").is_file()
+    assert {line.split()[1] for line in said.out.splitlines()[2:]} == {"bm25", "tfidf"}
+    for more, told in (
+        (("--retriever", "bm25"), "bm25 on sample is named twice"),
+        (("--config", "sample"), "write them into it, as [[datasets]] and [[retrievers]]"),
+        (("--dataset", "locmo"), "unknown dataset 'locmo'; did you mean locomo?"),
+    ):
+        wrong = harness(*SAMPLE, *two, *more)
+        assert wrong.status == 2
+        assert told in wrong.err

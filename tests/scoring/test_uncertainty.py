@@ -44,12 +44,20 @@ def test_questions_to_one_conversation_are_one_unit_of_the_interval(locomo: Scor
             10,
             "haystacks",
         )
-        assert found["rough"] == expected.note
+        assert found["rough"] == expected.note.replace("cluster", "haystack")
         assert found["effective"] == pytest.approx(expected.effective, abs=0.005)
         once = block["slices"][name]["metrics"]["recall@5"]["over_haystacks"]
         each = [values[chosen][haystacks[chosen] == one] for one in set(haystacks[chosen])]
         assert once["value"] == pytest.approx(np.mean([np.nanmean(of) for of in each]))
         assert once["low"] < once["value"] < once["high"]
+        # Read alone, it is as careful as the interval beside it.
+        made = {key: once[key] for key in ("method", "units", "over", "rough")}
+        assert made == {
+            "method": "korn-graubard",
+            "units": 10,
+            "over": "haystacks",
+            "rough": "only 10 haystacks",
+        }
 
 
 def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Scores) -> None:

@@ -29,7 +29,7 @@ from harness.runs.runner import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
 from harness.verdicts.drops import drops_of
-from harness.verdicts.gate import NoDrop, Rules, drop_check, gate
+from harness.verdicts.gate import NoDrop, Rules, Threshold, drop_check, gate
 
 
 @pytest.fixture
@@ -204,6 +204,12 @@ def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
         found = drops_of(a, b, None, "queries", 0.05)
         wrong += any(drop_check("", drop, by=0.0).outcome == "FAIL" for drop in found)
     assert wrong / 200 <= 0.05
+
+
+def test_a_baseline_that_no_rule_compares_with_is_refused(good: Path) -> None:
+    rules = Rules(thresholds=(Threshold("recall@10", 0.1, above=True),))
+    with pytest.raises(UsageError, match=r"would be compared with nothing: add a \[\[no_drop\]\]"):
+        gate(good, rules, Path("/nonexistent"))
 
 
 def test_a_gate_is_held_against_runs_that_compare_and_numbers_that_there_are(

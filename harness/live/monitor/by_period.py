@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from harness.live.monitor.change import About, Change, Event, Observed, Reference
-from harness.live.monitor.periods import DIGITS, Open, Period
+from harness.live.monitor.periods import DIGITS, UNTIMED, Open, Period
 from harness.statistics.detector import Detector
 from harness.statistics.signs_and_ranks import STAKES, lowest_rank, rank_factors
 
@@ -178,7 +178,7 @@ class ByPeriod:
         return {
             f"{self.period.name}s with few recalls": self.short,
             f"recalls that came after their {self.period.name}": self.open.late,
-            "recalls without a time": self.open.untimed,
+            UNTIMED: self.open.untimed,
         }
 
     def take(self, new: Observed | None, *, hold: bool = False) -> list[Event]:

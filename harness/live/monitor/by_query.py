@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from harness.live.monitor.change import About, Event, Observed, Reference, Values
-from harness.live.monitor.periods import DIGITS, Cells, Open, Period
+from harness.live.monitor.periods import DIGITS, UNTIMED, Cells, Open, Period
 from harness.statistics.detector import part
 from harness.statistics.signs_and_ranks import signs_bound
 
@@ -67,7 +67,7 @@ class ByQuery:
             unit="looks" if self.period is None else f"{self.period.name}s",
             left_out={
                 "recalls that came too late": self.open.late,
-                "recalls without a time": self.open.untimed,
+                UNTIMED: self.open.untimed,
             },
         )
 

@@ -12,6 +12,7 @@ import math
 import time as clock
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from numbers import Real
 from pathlib import Path
 from threading import RLock
 from typing import Any, Self
@@ -113,8 +114,8 @@ class Monitor(Held):
             raise ValueError(f"{len(returned or ())} returned documents, {len(scores)} scores")
         if seconds is not None and not 0 <= seconds < math.inf:
             raise ValueError(f"seconds must be 0 or more, not {seconds}")
-        if time is not None and not _EARLIEST <= time <= _LATEST:
-            raise ValueError(f"time must be seconds since 1970, not {time}")
+        if time is not None and not (isinstance(time, Real) and _EARLIEST <= time <= _LATEST):
+            raise ValueError(f"time must be seconds since 1970, not {time!r}")
         if rating is not None and not math.isfinite(rating):
             raise ValueError(f"a rating must be a finite number, not {rating}")
         self.record_many(

@@ -68,6 +68,10 @@ Cells = dict[int, tuple[float, int]]
 below the row -1, the sum of all values, and how many there are."""
 
 
+UNTIMED = "recalls without a time that is not in the future"
+"""What is left out for want of a period, in words."""
+
+
 @dataclass
 class Open:
     """Periods that are not over: a `Period` of the calendar, or `size` values each.

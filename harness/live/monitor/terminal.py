@@ -19,6 +19,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.live.monitor.alerts import Alert
 from harness.live.monitor.follow import Follower
+from harness.live.monitor.periods import UNTIMED
 from harness.live.monitor.rules import RATES, TIMES
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
@@ -118,9 +119,10 @@ def _tests(tests: list[dict[str, Any]]) -> list[str]:
     for test in tests:
         left = test["left_out"]
         but = f" (left out: {', '.join(f'{n:,} {why}' for why, n in left.items())})" if left else ""
-        if set(left) == {"recalls without a time"} and not test["tested"]:
+        if set(left) == {UNTIMED} and not test["tested"]:
             found.append(
-                f"change of {test['metric']}: not tested, as no recall has a time; `batch` in "
+                f"change of {test['metric']}: not tested, as no recall has a time "
+                "that is not in the future; `batch` in "
                 "[[change]] tests them by their number"
             )
         elif test["learning"]:

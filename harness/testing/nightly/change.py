@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from harness.scoring.scores import MAIN
+from harness.scoring.uncertainty import named
 from harness.testing.nightly.plan import plain
 from harness.verdicts.compare.comparison import Cell, Options
 from harness.verdicts.compare.scored import (
@@ -60,21 +61,27 @@ def change(
         return {"state": "not comparable", "since": since, "reasons": reasons}
     apart = by_depth([last, now], blocks[0])
     metrics = [metric for metric in metrics if metric not in apart]
-    if _equal(now, last, blocks[0], metrics):
+    if metrics and _equal(now, last, blocks[0], metrics):
         return {"state": "unchanged", "since": since}
     found = table([now, last], blocks[0], [(1, 0)], Options(metrics=tuple(metrics), over=over))
+    if not metrics or not found.cells:
+        # Never silence: what is compared by nothing is neither unchanged nor without a change.
+        depths = [run.scores["depth"] for run in (last, now)]
+        deep = f"k {depths[0]} -> {depths[1]}: " if depths[0] != depths[1] else ""
+        reasons = [f"{deep}no metric in common"]
+        return {"state": "not comparable", "since": since, "reasons": reasons}
     cells: dict[str, dict[str, Any]] = {}
     for cell in found.cells:
         cells.setdefault(cell.slice, {})[cell.metric] = _cell(cell)
-    first = found.cells[0].pairs[0].found.difference if found.cells else None
+    first = found.cells[0].pairs[0].found.difference
     return {
         "state": "compared",
         "since": since,
         "alpha": alpha,
         "units": found.units,
         "over": found.over,
-        "how": first.how if first else "",
-        "rough": first.note if first else "",
+        "how": named(first.how, found.over),
+        "rough": named(first.note, found.over),
         "dropped": list(found.dropped),
         "cells": cells,
     }

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.scoring.uncertainty import counted
 from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED
 
 Run = Mapping[str, Any]
@@ -30,7 +31,10 @@ def headline(found: Mapping[str, Any]) -> str:
     parts += [f"{states.count(name)} {name}" for name in ("failed", "not run") if name in states]
     queries = sum(run["queries"]["failed"] for run in runs if run["state"] == "ok")
     if queries:
-        parts.append(f"{queries} queries failed")
+        parts.append(f"{counted(queries, 'queries')} failed")
+    apart = [run.get("change", {}).get("state") for run in runs].count("not comparable")
+    if apart:
+        parts.append(f"{apart} not comparable with the last time")
     if found["drops"]:
         parts.append(f"{len(found['drops'])} dropped by more than {found['max_drop']:g}")
     said = [cell["verdict"] for _, _, cell in _changes(found)]
@@ -118,7 +122,7 @@ def _notes(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{NOT_SHOWN}: the difference is within what chance does, which is not none"
     if OPEN in said:
         few = {
-            f"{run['change']['units']} {run['change']['over']} of {run['dataset']}"
+            f"{counted(run['change']['units'], run['change']['over'])} of {run['dataset']}"
             for run, _, cell in _changes(found)
             if cell["verdict"] == OPEN
         }
@@ -170,7 +174,7 @@ def _way(run: Run) -> str:
     """How the intervals of a run's means were made."""
     made = run["intervals"]
     rough = f" (rough: {made['rough']})" if made["rough"] else ""
-    return f"over {made['units']} {made['over']} of {run['dataset']}{rough}"
+    return f"over {counted(made['units'], made['over'])} of {run['dataset']}{rough}"
 
 
 def _changes(found: Mapping[str, Any]) -> list[tuple[Run, str, dict[str, Any]]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import harness
 from harness.files import write_bytes, write_json
+from harness.scoring.uncertainty import counted
 from harness.testing.nightly.kept import kept_name
 from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.render import render
@@ -84,9 +85,9 @@ def drops(lines: Mapping[Series, Line], found: Verdicts, by: float) -> list[Chec
                 said = f"{cell['before']:.4f} -> {now:.4f}, {cell['difference']:+.4f}{p}"
             if lost and verdict.said == OPEN:
                 said += (
-                    f"; {change['units']} {change['over']} can never show that it is significant: "
-                    'take more data, or over = "queries" if questions to one haystack are '
-                    "independent"
+                    f"; {counted(change['units'], change['over'])} can never show that it is "
+                    'significant: take more data, or over = "queries" if questions to one haystack '
+                    "are independent"
                 )
             fell = f"fell by more than {by:g}" if lost else f"did not fall by more than {by:g}"
             rule = f"{metric} of {system} on {dataset} {fell}"

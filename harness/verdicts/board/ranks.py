@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.scoring.uncertainty import counted
 from harness.statistics.joint import RankRanges, rank_ranges
 from harness.verdicts.compare.scored import BlockRows, Names, Values
 from harness.verdicts.compare.table import slice_masks
@@ -114,8 +115,8 @@ def _write(whole: Cells, ranges: RankRanges, over: str) -> None:
         cell["rank"] = [int(ranges.best[place]), int(ranges.worst[place])]
         if len(whole) > 1 and ranges.least > 1 - LEVEL:
             cell["rank_note"] = (
-                f"{ranges.units} {over} can show no order: the least p that there could be is "
-                f"{ranges.least:.3g}"
+                f"{counted(ranges.units, over)} can show no order: the least p that there could be "
+                f"is {ranges.least:.3g}"
             )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from harness.scoring.uncertainty import counted
 
 _LEADING = {
     "memory": ("recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
@@ -60,8 +63,8 @@ def title(board: dict[str, Any]) -> str:
     altered = ", NOT the published files" if d["published_files"] is False else ""
     return (
         f"{d['name']}, {d['granularity']}, {d['text']} text, {d['split']}, data "
-        f"{d['fingerprint'][:8]}{altered}; {board['queries']['asked']} queries asked, "
-        f"{board['depth']} deep"
+        f"{d['fingerprint'][:8]}{altered}; "
+        f"{counted(board['queries']['asked'], 'queries')} asked, {board['depth']} deep"
     )
 
 
@@ -72,8 +75,18 @@ def _leading(entry: dict[str, Any]) -> dict[str, Any]:
     for name in ("memory", "trec") if several else ("trec", "memory"):
         cells = blocks.get(name, {}).get("slices", {}).get("all", {})
         if cells:
-            return {metric: cells[metric] for metric in _LEADING[name] if metric in cells}
+            shown = [metric for metric in _LEADING[name] if metric in cells]
+            return {metric: cells[metric] for metric in shown or _deepest(name, cells)}
     return {}
+
+
+def _deepest(protocol: str, cells: Mapping[str, Any]) -> list[str]:
+    """The leading metrics at the deepest cut-off that there is, where it is below the usual ones:
+    the haystacks may hold fewer documents."""
+    cuts = [int(name.rpartition("@")[2]) for name in cells if "@" in name]
+    kinds = dict.fromkeys(metric.partition("@")[0] for metric in _LEADING[protocol])
+    wanted = [f"{kind}@{max(cuts, default=0)}" for kind in kinds]
+    return [name for name in wanted if name in cells] or list(cells)[:4]
 
 
 def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:
@@ -84,7 +97,8 @@ def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:
     ranked = [cell for _, cell in cells if "rank" in cell]
     if len(ranked) > 1:
         said = ranked[0].get("rank_note")
-        by = f"paired, over {ranked[0]['interval']['units']} {ranked[0]['interval']['over']}"
+        made = ranked[0]["interval"]
+        by = f"paired, over {counted(made['units'], made['over'])}"
         held = "hold all true ranks at once in 95%, if equal systems win by as much as they lose"
         lines.append(f"rank: {said or f'the ranges {held}; {by}'}")
     for system, cell in cells:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
+from harness.scoring.uncertainty import named
 from harness.statistics.corrections import CORRECTIONS, holm
 from harness.statistics.unpaired import UnpairedComparison, compare_unpaired
 from harness.verdicts.compare.comparison import Comparison, Group, Options
@@ -272,12 +273,14 @@ def render_split(rows: Sequence[Row]) -> str:
     ]
     head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p (holm)", "d"]
     methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
-    notes = "; ".join(dict.fromkeys(row.found.note for row in rows if row.found.rough))
+    clustered = bool(rows) and rows[0].found.units_a < rows[0].found.n_a
+    over = "haystacks" if clustered else "queries"
+    rough = [named(row.found.note, over) for row in rows if row.found.rough]
+    notes = "; ".join(dict.fromkeys(rough))
     text = [
         f"unpaired: {WHY}. Weaker than a paired comparison of as many.",
         tabulate(lines, head, disable_numparse=True),
         f"intervals: {methods}{f'; rough: {notes}' if notes else ''}; p: permutation test over "
-        f"{'haystacks' if rows and rows[0].found.units_a < rows[0].found.n_a else 'queries'}; d: "
-        "Cohen's",
+        f"{over}; d: Cohen's",
     ]
     return "\n\n".join(text)

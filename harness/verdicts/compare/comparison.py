@@ -47,7 +47,8 @@ class Pair:
     `p` is corrected for the tests of `family`; `found.test.p` is not. `shown` says that p is at
     most 1 - level: only then is there a difference to speak of, and where it is False nothing is
     shown, which is not the same as no difference. `others` are p values of the tests that were
-    asked for beside it, by name, not corrected.
+    asked for beside it, by name, not corrected. `found.power.detectable` is NaN where nothing could
+    have been shown: where `found.test.smallest`, times the tests of the family, is above 1 - level.
     """
 
     a: int
@@ -72,11 +73,18 @@ class Cell:
 
 @dataclass(frozen=True)
 class Family:
-    """The tests that were corrected together."""
+    """The tests that were corrected together.
+
+    `units` is the largest number of independent units that one of them has. `least` is the least
+    corrected p that there could be, all units of every test having fallen alike: where it is above
+    1 - level, nothing could have been shown.
+    """
 
     name: str
     tests: int
     correction: str
+    units: int
+    least: float
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Sequence
 
+from harness.scoring.uncertainty import counted, named
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence
 from harness.verdicts.compare.comparison import Cell, Comparison, Group, Pair, Table
+from harness.verdicts.compare.foot import foot
 
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 SHOWN = ("recall@10", "ndcg@10", "mrr@10")
@@ -51,7 +52,7 @@ def _commented(text: str) -> str:
 def _head(group: Group) -> str:
     lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
     lines += [
-        f"   {group.failed[i]} queries of {run} failed and are in no pair"
+        f"   {counted(group.failed[i], 'queries')} of {run} failed, in no pair"
         for i, run in enumerate(group.runs)
         if group.failed[i]
     ]
@@ -90,88 +91,19 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
-    title = f"{table.protocol}, {table.unit}; independent: {table.units} {table.over}"
+    title = f"{table.protocol}, {table.unit}; independent: {counted(table.units, table.over)}"
     if table.average == "haystacks":
         title += "; means over haystacks, each counted once (n: haystacks)"
     elif table.over == "haystacks":
         title += "; means over queries"
-    foot = _foot(table, cells, pairs) + left_out
+    below = foot(table, cells) + left_out
     for run, n in enumerate(table.dropped):
         if n:
-            foot += (
-                f"\n{n} queries of {_letter(run)} are in no mean here, as another run has no value "
-                "for them: everything is over the queries in common"
+            below += (
+                f"\n{counted(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
+                "no value there: everything is over the queries in common"
             )
-    return f"{title}\n\n{grid}\n\n{foot}"
-
-
-def _foot(table: Table, cells: Sequence[Cell], pairs: int) -> str:
-    lines = _intervals(cells)
-    if pairs:
-        scopes = dict.fromkeys(
-            f"{family.name.rpartition(', ')[2]} ({family.tests} tests)" for family in table.families
-        )
-        how = table.families[0].correction
-        lines.append(f"p: randomisation test; {how} within each metric, {', '.join(scopes)}")
-        lines.append(
-            "*: a difference is shown. Without it none was shown, which is not the same as none: "
-            "`detectable` is the smallest that one t test could have shown at 80% power, before "
-            "that correction; effect size is Cohen's d_z"
-        )
-        lines += _what_each_answers(table, cells)
-        if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
-            lines.append("the p of other tests are not corrected")
-        if "wilcoxon" in cells[0].pairs[0].others and table.over == "haystacks":
-            lines.append("p (wilcoxon): takes queries for independent, which they are not here")
-        if cells[0].pairs[0].equivalence:
-            lines.append("within: two one-sided tests that the difference is smaller than that")
-            notes = (pair.equivalence for cell in cells for pair in cell.pairs)
-            lines += dict.fromkeys(f"   {one.note}" for one in notes if one and one.note)
-    return "\n".join(lines)
-
-
-def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
-    """Why an interval may leave 0 out where no difference is shown, and what to do about it."""
-    pairs = [pair for cell in cells for pair in cell.pairs]
-    alpha = 1 - cells[0].means[0].level
-    lines = []
-    least = min(pair.found.test.smallest for pair in pairs)
-    hopeless = least > alpha
-    if hopeless:
-        lines.append(
-            f"no difference can be shown here: of {table.units} {table.over} no p is below "
-            f"{least:.3g}, however much they differ"
-        )
-    ends = [(pair.found.difference, pair.shown) for pair in pairs]
-    if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
-        lines.append(
-            "where an interval leaves 0 out and yet nothing is shown: the interval is for that "
-            f"difference alone, and takes the means of {table.over} for normal; p only asks how "
-            "often the signs would fall so by chance, and is corrected for all tests of its family"
-        )
-    if table.over == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
-        queries = max(cell.means[0].n for cell in cells)
-        lines.append(
-            f"more haystacks would show more. `--over queries` tests {queries} questions instead "
-            f"of {table.units} haystacks: right only for these very haystacks, and if questions to "
-            "one of them are independent"
-        )
-    return lines
-
-
-def _intervals(cells: Sequence[Cell]) -> list[str]:
-    """How the intervals were made, means and differences; each way once."""
-    every = [mean for cell in cells for mean in cell.means]
-    every += [pair.found.difference for cell in cells for pair in cell.pairs]
-    # How many, and how many equal ones they are worth, differs from slice to slice.
-    ways = dict.fromkeys(
-        re.sub(r", which tell as much as .* size", "", re.sub(r"over \d+", "over", i.how))
-        for i in every
-        if i.method != "none"
-    )
-    notes = dict.fromkeys(i.note for i in every if i.rough and i.method != "none")
-    rough = f"; rough where {'; '.join([*notes][:3])}" if notes else ""
-    return [f"intervals: {'; '.join(ways)}{rough}"]
+    return f"{title}\n\n{grid}\n\n{below}"
 
 
 def _pair(pair: Pair) -> list[str]:
@@ -183,7 +115,7 @@ def _pair(pair: Pair) -> list[str]:
         "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
         _p(pair.p),
         "*" if pair.shown else "",
-        "-" if found.test.smallest > 1 - d.level else _known(found.power.detectable),
+        _known(found.power.detectable),
         _known(found.effect_size, 2),
         f"{found.won}/{found.lost}/{found.tied}",
         *(_p(p) for p in pair.others.values()),
@@ -207,6 +139,8 @@ def _known(value: float, digits: int = 4) -> str:
 
 def _mean(cell: Cell, run: int) -> str:
     mean = cell.means[run]
+    if mean.method == "none":
+        return _known(mean.value)
     return f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
 
 
@@ -247,17 +181,20 @@ def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
                     for pair in cell.pairs:
                         about = (number, table.protocol, table.unit, cell.slice, cell.metric)
                         means = (cell.means[pair.a], cell.means[pair.b])
-                        writer.writerow((*about, *_csv_pair(group, pair, means)))
+                        rough = named(pair.found.difference.note, table.over)
+                        writer.writerow((*about, *_csv_pair(group, pair, means, rough)))
     return out.getvalue().rstrip("\n")
 
 
-def _csv_pair(group: Group, pair: Pair, means: tuple[Interval, Interval]) -> tuple[object, ...]:
+def _csv_pair(
+    group: Group, pair: Pair, means: tuple[Interval, Interval], rough: str
+) -> tuple[object, ...]:
     found = pair.found
     d = found.difference
     return (
         *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
         *(end for mean in means for end in (mean.low, mean.high)),
-        d.note,
+        rough,
         *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
         *(found.won, found.lost, found.tied, found.effect_size),
         *(pair.others.get("t"), pair.others.get("wilcoxon")),

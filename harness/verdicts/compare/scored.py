@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -117,7 +118,12 @@ class Differing:
     values: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{self.what} {' / '.join(self.values)}"
+        return f"{self.what} {' / '.join(map(_short, self.values))}"
+
+
+def _short(value: str) -> str:
+    """A SHA-256 digest by its first digits, which tell it from others; all else as it is."""
+    return value[:12] if re.fullmatch("[0-9a-f]{64}", value) else value
 
 
 def essentials(run: ScoredRun, blocks: Sequence[Block]) -> dict[str, str]:

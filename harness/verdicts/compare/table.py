@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from harness.errors import UsageError
 from harness.schema import Ability
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.joint import least_p
 from harness.statistics.paired import (
     Equivalence,
     PairedComparison,
@@ -54,13 +57,13 @@ def table(
             "the mean over haystacks is for haystacks that are independent and hold several "
             "queries: leave --average out"
         )
-    independent = np.array(first.queries if clusters is None else labels)[scored]
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
     # Means over other queries do not compare: what one run lacks is left out of all.
     lacking = np.logical_or.reduce([np.isnan(matrix) for matrix in matrices])
     dropped = tuple(_dropped(matrix, lacking) for matrix in matrices)
     for matrix in matrices:
         matrix[lacking] = np.nan
+    independent = np.array(first.queries if clusters is None else labels)[~lacking.all(axis=1)]
     arguments: dict[str, Any] = {
         "level": options.level,
         "resamples": options.resamples,
@@ -69,7 +72,6 @@ def table(
     if options.average == "haystacks":
         # Each haystack is one observation, and nothing below has to know more.
         matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None
-        independent = np.unique(independent)
     means = [mean_intervals(m, clusters, bounds=(0, 1), **arguments) for m in matrices]
     found = {
         (a, b): compare_paired(
@@ -151,7 +153,11 @@ def _metrics(
         if metric not in order:
             continue
         if not all(metric in cells for cells in known):
-            left_out[metric] = apart.get(metric, "not every run was scored by it")
+            left_out[metric] = (
+                f"not every run is deep enough for it: {apart[metric]}"
+                if metric in apart
+                else "not every run was scored by it"
+            )
             continue
         if metric in apart:
             left_out[metric] = f"depth could change it: {apart[metric]}"
@@ -222,23 +228,41 @@ def _cells(
     """Cells with p corrected by family: a metric over all queries, and the same by slice."""
     tests: dict[str, list[tuple[int, Places]]] = {}
     for at, (name, metric) in enumerate(wanted):
-        family = f"{metric}, all queries" if name == "all" else f"{metric}, by slice"
-        tests.setdefault(family, []).extend((at, places) for places in found)
-    corrected: dict[tuple[int, Places], tuple[float, str]] = {}
-    for family, members in tests.items():
-        raw = [found[places][at].test.p for at, places in members]
-        adjusted = CORRECTIONS[options.correction](raw)
-        corrected |= {key: (float(p), family) for key, p in zip(members, adjusted, strict=True)}
+        of = f"{metric}, all queries" if name == "all" else f"{metric}, by slice"
+        tests.setdefault(of, []).extend((at, places) for places in found)
+    corrected: dict[tuple[int, Places], tuple[float, Family]] = {}
+    families = []
+    for what, members in tests.items():
+        if members:
+            family, p = _corrected(what, [found[places][at] for at, places in members], options)
+            families.append(family)
+            corrected |= {key: (value, family) for key, value in zip(members, p, strict=True)}
+    alpha = 1 - options.level
     cells = []
     for at, (name, metric) in enumerate(wanted):
         compared = []
         for places, comparisons in found.items():
-            value, family = corrected[at, places]
-            shown = value <= 1 - options.level  # False for NaN
-            more = others[places][at]
-            compared.append(Pair(*places, comparisons[at], value, family, shown, *more))
+            (value, family), one = corrected[at, places], comparisons[at]
+            shown = value <= alpha  # False for NaN
+            if not shown and one.test.smallest * family.tests > alpha:
+                one = replace(one, power=replace(one.power, detectable=math.nan))
+            compared.append(Pair(*places, one, value, family.name, shown, *others[places][at]))
         cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(compared)))
-    families = (
-        Family(name, len(members), options.correction) for name, members in tests.items() if members
-    )
     return tuple(cells), tuple(families)
+
+
+def _corrected(
+    name: str, found: Sequence[PairedComparison], options: Options
+) -> tuple[Family, list[float]]:
+    """A family, and the p of each of its tests, corrected for the others."""
+    correct = CORRECTIONS[options.correction]
+    units = [one.difference.units for one in found]
+    least = correct([least_p(n, options.resamples) for n in units]).tolist()
+    family = Family(
+        name,
+        sum(n > 0 for n in units),
+        options.correction,
+        units=max(units),
+        least=min((p for p in least if not math.isnan(p)), default=math.nan),
+    )
+    return family, correct([one.test.p for one in found]).tolist()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.verdicts.verify.beside import ENDS, METHODS, beside
 from harness.verdicts.verify.blocks import Values, mean
 from harness.verdicts.verify.published import Folder, Place, is_number, kind, leaves
 from harness.verdicts.verify.sections import Numbers
@@ -167,8 +168,10 @@ class Hearing:
                     if metric in by_metric
                 }
                 place = cell(index, slice_, metric)
-                over = self._published.get((*place, "interval", "over"))
-                for what, where, found in _beside(ours, haystack, over == "haystacks"):
+                method = self._published.get((*place, "interval", "method"))
+                for what, where, found in beside(ours, haystack):
+                    if what == ENDS and method not in METHODS:
+                        continue  # of an older harness
                     if (*place, *where) in self._published:
                         said = f"{'.'.join(where)} of {metric}"
                         self._hold(line, (*place, *where), found, said, slice_)
@@ -238,34 +241,6 @@ class Hearing:
 def cell(index: int, slice_: str, metric: str = "") -> Place:
     """The keys that lead to a cell of scores.json."""
     return ("protocols", str(index), "slices", slice_, "metrics", metric)
-
-
-def _beside(
-    ours: Mapping[str, Mapping[str, float]], haystack: Mapping[str, str], clustered: bool
-) -> Iterator[tuple[str, Place, float | None]]:
-    """What could stand beside a mean: its kind, the keys that lead to it in the cell, and ours.
-
-    `ours` holds values by query, of each level and as `value` of the metric.
-    """
-    for name in ("chance", "ceiling"):
-        if name in ours:
-            yield name, (name,), mean(list(ours[name].values()))
-    for name in ("best", "worst"):
-        if name in ours:
-            yield "best and worst of ties", ("ties", name), mean(list(ours[name].values()))
-    by_haystack: dict[str, list[float]] = {}
-    for query, one in ours.get("value", {}).items():
-        by_haystack.setdefault(haystack[query], []).append(one)
-    if by_haystack:
-        # The mean in which each haystack counts once; how many units an interval had, and how many
-        # of equal size would have told as much.
-        means = [mean(one) or 0.0 for one in by_haystack.values()]
-        yield "means over haystacks", ("over_haystacks", "value"), mean(means)
-        sizes = [len(one) for one in by_haystack.values()]
-        sizes = sizes if clustered else [1] * sum(sizes)
-        effective = sum(sizes) ** 2 / sum(n * n for n in sizes)
-        yield "units of intervals", ("interval", "units"), len(sizes)
-        yield "units of intervals", ("interval", "effective"), round(effective, 2)
 
 
 def _close(line: Line, published: float | None, found: float | None, near: float) -> bool:

@@ -88,6 +88,10 @@ def verify(path: Path, *, source: str | None = None, program: Path | None = None
             "nobody but plain Python has looked: `pip install 'memory-retrieval-harness[verify]'` "
             "adds pytrec_eval, --trec-eval FILE the program"
         )
+    if not hearing.means()[1]:
+        raise UsageError(
+            f"{folder.path / 'scores.json'}: publishes no mean, so nothing is verified"
+        )
     return Verdict(
         folder,
         hearing.lines,

@@ -14,7 +14,7 @@ from harness.live.logs.recall import Recall
 from harness.live.monitor import ChangeRule, Monitor, Rules, periods
 from harness.live.monitor.by_period import ByPeriod, Ranks
 from harness.live.monitor.change import Change, Event, Observed
-from harness.live.monitor.periods import PERIODS, Open
+from harness.live.monitor.periods import PERIODS, UNTIMED, Open
 from harness.statistics.units import Values
 
 ALPHA, DAY = 0.05, PERIODS["day"]
@@ -135,7 +135,7 @@ def test_days_that_are_not_whole_are_in_no_test() -> None:
     late = Observed(np.ones(3), np.array([MONDAY, np.nan, MONDAY + 86_400.0]), np.full(3, -1))
     test.take(late)
     assert test.about.left_out["recalls that came after their day"] == 2
-    assert test.about.left_out["recalls without a time"] == 1
+    assert test.about.left_out[UNTIMED] == 1
     # Days without traffic are no days; a day after them ends the one before.
     test.take(Observed(np.ones(30), np.full(30, MONDAY + 40 * 86_400.0), np.full(30, -1)))
     assert test.judge.learning == 9

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Found, Hit, Question
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.board.leaderboard import build
@@ -161,3 +163,27 @@ def test_who_is_measured_on_fewer_questions_has_no_rank(
     assert f"no rank: fails lacks {with_evidence - found['fails'][0]} of the queries" in "\n".join(
         shown
     )
+
+
+def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
+    home: Path, tmp_path: Path
+) -> None:
+    files: dict[str, list[Any]] = {"documents": [], "queries": [], "judgements": []}
+    for haystack in range(3):
+        names = [f"{haystack}.{i}" for i in range(6)]
+        place = {"haystack": f"h{haystack}"}
+        files["documents"] += [{"id": n, "text": f"word{n[-1]} note", **place} for n in names]
+        files["queries"] += [{"id": f"q{n}", "text": f"word{n[-1]}", **place} for n in names]
+        files["judgements"] += [{"query": f"q{n}", "document": n} for n in names]
+    for name, rows in files.items():
+        lines = b"\n".join(orjson.dumps(row) for row in rows)
+        (tmp_path / f"{name}.jsonl").write_bytes(lines)
+    dataset = open_dataset("labelled", source=tmp_path)
+    for retriever in ("bm25", "recency"):
+        score_run(run(dataset, RetrieverSpec(retriever), out=tmp_path / "runs"), dataset)
+    (made,) = build(tmp_path / "runs")["boards"]
+    head, *_ = (line for line in table({"boards": [made]}).splitlines() if "rank" in line)
+    assert head.split("parameters")[1].split() == (
+        ["n", "ndcg@5", "mrr@5", "recall@5", "map@5", "95%", "of", "ndcg@5", "not", "measured"]
+    )
+    assert "1-2     bm25" in table({"boards": [made]})

@@ -78,7 +78,7 @@ def test_rankings_and_a_few_lines_by_hand_are_enough(theirs: Path, tmp_path: Pat
         "dataset": "sample",
         "granularity": "turn",
         "fingerprint": RunFolder(theirs).record["dataset"]["fingerprint"][:12],
-        "k": 20,
+        "k": 21,
     }
     (folder / "run.json").write_bytes(orjson.dumps(about))
     assert taken_in(folder, tmp_path / "results") == 0

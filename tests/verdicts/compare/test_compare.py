@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,6 +30,26 @@ MEMORY = ("memory", "turn")
 def cell(comparison: Comparison, slice_: str, metric: str, table: int = 0) -> Cell:
     cells = comparison.groups[0].tables[table].cells
     return next(c for c in cells if (c.slice, c.metric) == (slice_, metric))
+
+
+def hash_of(query: str) -> int:
+    return zlib.crc32(query.encode())
+
+
+def with_haystacks(folder: Path, out: Path, haystack: Callable[[str], object]) -> Path:
+    """A copy of a scored run, as if each question had been asked of such a haystack."""
+    copy = Path(shutil.copytree(folder, out / folder.name))
+    rows = pq.read_table(copy / "scores.parquet")
+    column = [[f"{haystack(query)}" for query in rows["query"].to_pylist()]]
+    rows = rows.drop(["haystack"]).append_column("haystack", column)
+    pq.write_table(rows, copy / "scores.parquet")
+    return copy
+
+
+def breaks_on_some(text: str, k: int, corpus: object) -> list[int]:
+    if text[0] in "HI":
+        raise RuntimeError("broken")
+    return list(range(k))
 
 
 def tables(comparison: Comparison) -> dict[str, Table]:
@@ -63,7 +85,7 @@ def test_a_pair_has_all_that_is_printed_beside_it(pair: tuple[Path, Path], tmp_p
     # Three users cannot show anything by a randomisation test, and the record says so.
     assert against.found.test.smallest == 0.25
     assert not against.shown
-    assert against.found.power.detectable > 0
+    assert np.isnan(against.found.power.detectable)
     assert orjson.loads(orjson.dumps(found.as_dict()))["groups"][0]["runs"] == [
         folder.name for folder in pair
     ]
@@ -140,7 +162,8 @@ def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(benc
     left_out = by_unit["trec/1", "turn"].left_out
     remedy = f"run {shallow} (20 deep) again with --k 100"
     assert {name for name in left_out if not name.endswith("@100")} == {"ndcg", "map", "mrr"}
-    assert (left_out["map"], left_out["map@100"]) == (f"depth could change it: {remedy}", remedy)
+    assert left_out["map"] == f"depth could change it: {remedy}"
+    assert left_out["map@100"] == f"not every run is deep enough for it: {remedy}"
     # A shallow run stands for the deep one that it was cut from.
     equal = compare([shallow, same])
     for metric in ("recall@10", "ndcg@10", "mrr@10"):
@@ -203,11 +226,6 @@ def test_scores_made_by_other_rules_are_refused(
 def test_failed_queries_are_left_out_of_both_and_counted(
     bench: Bench, pair: tuple[Path, Path]
 ) -> None:
-    def breaks_on_some(text: str, k: int, corpus: object) -> list[int]:
-        if text[0] in "HI":
-            raise RuntimeError("broken")
-        return list(range(k))
-
     folder = bench.run(breaks_on_some)
     found = compare([pair[0], folder])
     failed = found.groups[0].failed[1]
@@ -221,6 +239,60 @@ def test_failed_queries_are_left_out_of_both_and_counted(
     assert table.dropped[1] == 0
     assert compared.won + compared.lost + compared.tied == each.means[1].n
     assert compared.mean_a == pytest.approx(each.means[0].value)
+
+
+def test_haystacks_are_counted_that_hold_a_pair(
+    bench: Bench, pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    broken = bench.run(breaks_on_some)
+    first = {q: bench.dataset.query(i).text[0] for i, q in enumerate(bench.dataset.query_ids)}
+
+    def haystack(query: str) -> int:
+        return 2 if first[query] in "HI" else hash_of(query) % 2
+
+    copies = [with_haystacks(folder, tmp_path, haystack) for folder in (pair[0], broken)]
+    table = tables(compare(copies))["memory/1 turn"]
+    assert (table.over, table.units) == ("haystacks", 2)
+
+
+@pytest.mark.parametrize(
+    ("correction", "by_slice"), [("holm", 4 * 2**-5), ("benjamini-hochberg", 2**-5)]
+)
+def test_few_haystacks_beside_many_tests_could_show_nothing_and_nothing_is_detectable(
+    pair: tuple[Path, Path],
+    tmp_path: Path,
+    correction: str,
+    by_slice: float,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    copies = [with_haystacks(folder, tmp_path, lambda query: hash_of(query) % 6) for folder in pair]
+    found = compare(copies, Options(metrics=("recall@10",), correction=correction))
+    table = tables(found)["memory/1 turn"]
+    family = next(one for one in table.families if "by slice" in one.name)
+    assert (family.tests, family.units, family.least) == (4, 6, by_slice)
+    by_name = {cell.slice: cell.pairs[0] for cell in table.cells}
+    assert by_name["all"].shown
+    assert by_name["all"].found.power.detectable > 0
+    for name in ("lookup", "multi-hop"):
+        assert by_name[name].found.test.smallest == 2**-5
+        assert np.isnan(by_name[name].found.power.detectable) == (not by_name[name].shown)
+        assert by_name[name].shown == (correction != "holm")
+    said = render(found, "terminal", ["recall@10"])
+    nothing = "no difference can be shown by slice: of 6 haystacks no p, corrected for 4 tests, is"
+    assert (nothing in said) == (correction == "holm")
+
+
+def test_one_haystack_has_a_mean_and_no_interval(pair: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = pq.read_table(pair[0] / "scores.parquet")
+    names = dict(zip(rows["query"].to_pylist(), rows["ability"].to_pylist(), strict=True))
+
+    def haystack(query: str) -> int:
+        return 0 if names[query] == "lookup" else 1 + hash_of(query) % 2
+
+    copies = [with_haystacks(folder, tmp_path, haystack) for folder in pair]
+    said = render(compare(copies, Options(metrics=("recall@10",))), "terminal", ["recall@10"])
+    assert "nan" not in said
+    assert "a single haystack shows no spread: no interval" in said
 
 
 def test_queries_won_lost_and_tied_add_up(pair: tuple[Path, Path], bench: Bench) -> None:
@@ -242,14 +314,7 @@ def test_one_haystack_for_all_is_no_cluster(
     pair: tuple[Path, Path], with_evidence: int, tmp_path: Path
 ) -> None:
     for name, haystack in (("everyone", lambda query: "the collection"), ("own", str)):
-        copies = []
-        for folder in pair:
-            copies.append(tmp_path / name / folder.name)
-            shutil.copytree(folder, copies[-1])
-            rows = pq.read_table(folder / "scores.parquet")
-            column = [[haystack(query) for query in rows["query"].to_pylist()]]
-            rows = rows.drop(["haystack"]).append_column("haystack", column)
-            pq.write_table(rows, copies[-1] / "scores.parquet")
+        copies = [with_haystacks(folder, tmp_path / name, haystack) for folder in pair]
         table = tables(compare(copies, Options(resamples=50)))["trec/1 turn"]
         assert (table.over, table.units) == ("queries", with_evidence)
 

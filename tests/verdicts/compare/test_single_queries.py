@@ -113,11 +113,18 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     said = capsys.readouterr().out
     assert "no difference can be shown here: of 3 haystacks no p is below 0.25" in said
     assert f"`--over queries` tests {with_evidence} questions instead of 3 haystacks" in said
+    assert main(["compare", *few, "--average", "haystacks", "--tests", "wilcoxon"]) == 0
+    said = capsys.readouterr().out
+    assert "--over queries" not in said
+    assert "takes queries for independent" not in said
+    assert "rough where only 3 haystacks" in said
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
     said = capsys.readouterr().out
     assert "cannot tell" in said
     assert "shown (p" not in said
+    assert "no difference to be shown: the runs tie on every query here" in said
+    assert "no p is below" not in said
     assert main(["compare", *names, "--format", "latex"]) == 0
     inside = False
     for line in capsys.readouterr().out.splitlines():

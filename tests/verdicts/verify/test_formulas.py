@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
+from harness.statistics.intervals import mean_intervals
+from harness.verdicts.verify.beside import interval
 from harness.verdicts.verify.formulas import Answer, Metric, session_values, value
 from harness.verdicts.verify.key import Document, Judged
 from harness.verdicts.verify.levels import chance
@@ -132,3 +135,20 @@ def test_chance_is_the_mean_over_all_orders() -> None:
         values = [v for order in orders if (v := value(one, order)) is not None]
         expected = sum(values) / len(values)
         assert chance(one, orders[0].grade, {"a", "b", "c"}, 6) == pytest.approx(expected), text
+
+
+def test_intervals_are_those_of_the_statistics() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        sizes = rng.integers(1, 30, rng.integers(1, 12)) if rng.random() < 0.6 else [1] * 25
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        values = rng.choice([0, 0.25, 1], len(labels), p=rng.dirichlet([1, 1, 1]))
+        if rng.random() < 0.5:
+            values = (values == 1).astype(float)
+        (theirs,) = mean_intervals(values, labels, bounds=(0, 1))
+        groups = [values[labels == g].tolist() for g in range(len(sizes))]
+        found = interval(groups, clustered=theirs.clustered)
+        if theirs.method == "none":
+            assert found is None
+        else:
+            assert found == pytest.approx((theirs.low, theirs.high), abs=1e-9)

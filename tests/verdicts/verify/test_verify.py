@@ -80,8 +80,6 @@ def test_every_mean_of_an_honest_run_is_recomputed_and_what_is_not_is_named(fold
     }
     assert {line.digits for line in verdict.lines} <= {14, 15}
     assert set(verdict.not_verified) == {
-        "ends of 95% intervals",
-        "ends of intervals over haystacks",
         "expected value of ties",
         "chance",
         "chance of knowledge_update",
@@ -401,8 +399,8 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
     def edit(scores: Any) -> None:
         ten = cell(scores)
         ten.update(n=80, chance=0.01, ceiling=0.9)
-        ten["over_haystacks"].update(value=0.9)
-        ten["interval"].update(units=65)
+        ten["over_haystacks"].update(value=0.9, high=0.95)
+        ten["interval"].update(units=65, low=ten["interval"]["low"] + 1e-6)
         scores["knowledge_update"].update({"newest_found@5": 1.0})
         scores["abstention"]["confidence"].update(auroc=0.9)
         scores["tokens"]["recall_within_budget"]["500"].update(recall=0.9)
@@ -416,7 +414,9 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
         "chance of recall@10",
         "ceiling of recall@10",
         "over_haystacks.value of recall@10",
+        "over_haystacks.high of recall@10",
         "interval.units of recall@10",
+        "interval.low of recall@10",
         "newest_found@5",
         "confidence.auroc",
         "recall_within_budget.500.recall",
@@ -424,6 +424,12 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
         "protocols.0.left_out.no evidence in the answer key",
         "hit@10",
     }
+
+
+def test_a_folder_that_publishes_no_mean_is_not_said_to_agree(folder: Path) -> None:
+    edit_scores(folder, lambda scores: scores["protocols"].clear())
+    with pytest.raises(UsageError, match="publishes no mean"):
+        verify(folder)
 
 
 @pytest.mark.parametrize(

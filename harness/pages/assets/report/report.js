@@ -205,6 +205,10 @@ function verdict(pair, metric, dropped) {
   const end = pair.shown
     ? `A difference is shown (p = ${pair.p.toFixed(4)}, corrected).`
     : `No difference is shown (p = ${pair.p === null ? NONE : pair.p.toFixed(4)}, corrected), which is not the same as none.`;
+  const could =
+    pair.detectable === null
+      ? "With so few that differ, beside so many tests, none could have been shown."
+      : `The smallest that these questions could have shown at 80% power: ${plain(pair.detectable)}.`;
   const alone = dropped
     .map((n, at) =>
       n ? ` ${count(n)} questions of ${LETTERS[at]} have no value in the other.` : "",
@@ -215,7 +219,7 @@ function verdict(pair, metric, dropped) {
     { class: "verdict" },
     `${metric}, B − A: `,
     el("strong", { class: "number" }, signed(pair.difference)),
-    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} The smallest that these questions could have shown at 80% power: ${plain(pair.detectable)}. B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone}`,
+    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} ${could} B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone}`,
   );
 }
 
