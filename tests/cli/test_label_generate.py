@@ -17,6 +17,7 @@ def sample(harness: Any) -> None:
     assert said.status == 0, said.err
 
 
+@pytest.mark.slow
 def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -> None:
     sample(harness)
     documents = len((tmp_path / "docs" / "documents.jsonl").read_text().splitlines())
@@ -76,6 +77,7 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     assert "0 failed" in ran.out
 
 
+@pytest.mark.slow
 def test_check_finds_what_a_set_of_others_leaks(harness: Any, tmp_path: Path) -> None:
     folder = tmp_path / "theirs"
     (folder / "qrels").mkdir(parents=True)

@@ -210,6 +210,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
     assert "files.mine.py" in told.out
 
 
+@pytest.mark.slow
 def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(
     place: Path, harness: Callable[..., Any]
 ) -> None:
@@ -236,6 +237,7 @@ def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(
     assert len(kept) == 3
 
 
+@pytest.mark.slow
 def test_what_was_compared_can_be_looked_at(
     place: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +264,7 @@ def wait_until_it_hangs(place: Path, process: subprocess.Popen[str]) -> None:
     (place / "waiting").unlink()
 
 
+@pytest.mark.slow
 def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_whole_one(
     place: Path, harness: Callable[..., Any]
 ) -> None:
@@ -292,6 +295,7 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
         )
 
 
+@pytest.mark.slow
 def test_a_killed_list_goes_on_with_resume(place: Path, harness: Callable[..., Any]) -> None:
     assert harness(*SLOW_NIGHT).status == 0
     (place / "wait").touch()
@@ -397,6 +401,7 @@ def test_what_is_wrong_is_said_before_anything_is_run(
     assert not (place / "runs").exists()
 
 
+@pytest.mark.slow
 def test_two_of_a_kind_are_told_apart_by_what_differs(
     place: Path, harness: Callable[..., Any]
 ) -> None:
@@ -428,6 +433,7 @@ def test_two_of_a_kind_are_told_apart_by_what_differs(
     ]
 
 
+@pytest.mark.slow
 def test_a_damaged_last_time_is_said_and_mends_itself(
     place: Path, harness: Callable[..., Any]
 ) -> None:

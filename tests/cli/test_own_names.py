@@ -94,6 +94,7 @@ def test_without_such_a_file_the_error_says_so(harness: Callable[..., Any]) -> N
     assert "there is no own_missing.py in this folder either" in said.err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "text"),
     [

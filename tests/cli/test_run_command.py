@@ -181,6 +181,7 @@ def test_an_out_folder_that_cannot_be_is_one_line(
     assert _folders(tmp_path) == ["file"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "kept"),
     [(100, []), (12_000, []), (600_000, ["queries.parquet", "rankings.parquet", "rankings.trec"])],

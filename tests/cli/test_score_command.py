@@ -59,6 +59,7 @@ def two_conversations(data: Path, tmp_path: Path) -> list[str]:
     return ["--dataset", "locomo", "--source", str(source)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options", "n"),
     [

@@ -68,6 +68,7 @@ def cells(found: Any) -> Any:
     }
 
 
+@pytest.mark.slow
 def test_a_log_of_everything_scores_as_the_run_does(
     harness: Harness, sample: Dataset, recalls: list[Line], own: Path, tmp_path: Path
 ) -> None:

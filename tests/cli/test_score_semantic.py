@@ -46,6 +46,7 @@ def scored(harness: Harness, weights: None) -> Callable[..., Path]:
     return run
 
 
+@pytest.mark.slow
 def test_beside_the_ids_with_chance_correlation_and_a_warning(
     harness: Harness, scored: Callable[..., Path], sample: Dataset
 ) -> None:
@@ -82,6 +83,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert (folder / "semantic.parquet").exists()
 
 
+@pytest.mark.slow
 def test_boards_gates_and_comparisons_do_not_take_it_for_recall(
     harness: Harness, scored: Callable[..., Path], tmp_path: Path
 ) -> None:
@@ -103,6 +105,7 @@ def test_boards_gates_and_comparisons_do_not_take_it_for_recall(
     assert submitted.status == 0, submitted.err
 
 
+@pytest.mark.slow
 def test_texts_of_a_memory_are_compared_whether_or_not_they_were_resolved(
     harness: Harness, scored: Callable[..., Path], tmp_path: Path
 ) -> None:

@@ -103,6 +103,7 @@ def test_jsonl_read_back_by_labelled_is_the_same_dataset(memory: Dataset, tmp_pa
     assert back.fingerprint == memory.fingerprint
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source", "granularity"),
     [

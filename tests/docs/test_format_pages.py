@@ -112,6 +112,7 @@ def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
         assert written | not_written[role] == set(documented(page, role.capitalize()))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_nightly_lists_write_the_keys_of_the_page(
     tmp_path: Path, command: Callable[..., None]

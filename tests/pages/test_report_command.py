@@ -74,6 +74,7 @@ def test_wrong_use_is_said_in_one_line(
         assert said.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_pictures_are_svg_and_png_and_the_same_when_drawn_again(
     bm25: Path, tfidf: Path, sample: Dataset, tmp_path: Path, whole: bool

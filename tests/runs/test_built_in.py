@@ -214,6 +214,7 @@ def test_recency_puts_the_latest_first(home: Path, data: Path, tmp_path: Path) -
         assert ids == names[::-1]
 
 
+@pytest.mark.slow
 def test_random_is_near_chance_seeded_and_the_same_whatever_is_asked_beside(
     home: Path, tmp_path: Path
 ) -> None:
@@ -284,6 +285,7 @@ class Heir(Oracle):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_no_plugin_is_handed_the_key_or_passes_for_the_oracle(
     sample: Dataset, tmp_path: Path, workers: int

@@ -258,6 +258,7 @@ class Mixed(Cut):
 '''
 
 
+@pytest.mark.slow
 def test_half_a_character_and_an_exit_cost_their_question_only(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample")
     (tmp_path / "odd.py").write_text(ODD)

@@ -76,6 +76,7 @@ def scored(dataset: Dataset, hits: Callable[[Corpus], list[Hit]], out: Path) -> 
     return folder
 
 
+@pytest.mark.slow
 def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_path: Path) -> None:
     dataset = open_dataset("sample")
     texts = run(dataset, Rewrites(), Settings(limit=80), out=tmp_path / "texts")

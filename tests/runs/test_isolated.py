@@ -161,6 +161,7 @@ def test_a_raw_file_by_itself_is_closed_and_its_neighbours_are_not(tmp_path: Pat
     assert (tmp_path / "raw.json").read_text() == "key"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_nothing_is_kept_in_memory_from_one_haystack_to_the_next(
     notes: Dataset, tmp_path: Path, plugin: Path
@@ -172,6 +173,7 @@ def test_nothing_is_kept_in_memory_from_one_haystack_to_the_next(
     assert [one["before"] for one in said] == [[], []]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_code_under_test_is_not_imported_beside_the_answer_key(
     notes: Dataset, tmp_path: Path, plugin: Path
@@ -223,6 +225,7 @@ def test_odd_answers_are_judged_as_without(home: Path, tmp_path: Path, plugin: P
     assert "a score is NaN" in failed[1]["q03"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_a_process_that_dies_costs_its_haystack_and_leaves_nothing_behind(
     notes: Dataset, tmp_path: Path, plugin: Path
@@ -236,6 +239,7 @@ def test_a_process_that_dies_costs_its_haystack_and_leaves_nothing_behind(
     assert _soon(lambda: not _sleeping(mark))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 @pytest.mark.parametrize(
     ("number", "workers"),
@@ -318,6 +322,7 @@ def test_what_cannot_be_isolated_is_refused(notes: Dataset, tmp_path: Path, plug
     refused(f"{inside}:Words", "move one of them")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
 def test_a_function_that_knows_the_ids_is_marked_as_without(
     notes: Dataset, tmp_path: Path, plugin: Path

@@ -45,6 +45,7 @@ def _files(folder: Path) -> tuple[bytes, bytes]:
     return tuple((folder / f"rankings.{e}").read_bytes() for e in ("parquet", "trec"))  # type: ignore[return-value]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("retriever", "choices"),
     [

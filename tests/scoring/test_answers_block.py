@@ -20,6 +20,7 @@ def block(scores: Scores) -> dict[str, dict[str, dict[str, float]]]:
     return {name: part["metrics"] for name, part in found["slices"].items()}
 
 
+@pytest.mark.slow
 def test_success_at_k_counts_questions_whose_answer_stands_in_the_texts(
     home: Path, with_evidence: int, tmp_path: Path
 ) -> None:
@@ -45,6 +46,7 @@ def test_success_at_k_counts_questions_whose_answer_stands_in_the_texts(
     assert "SQuAD" in signature.formula
 
 
+@pytest.mark.slow
 def test_the_oracle_answers_more_than_chance_and_runs_compare_by_it(
     home: Path, tmp_path: Path
 ) -> None:

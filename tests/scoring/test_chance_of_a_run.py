@@ -68,6 +68,7 @@ def cells(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{block['protocol']} {block['unit']} {name}", cell
 
 
+@pytest.mark.slow
 def test_chance_of_documents_sessions_and_answers_is_the_mean_over_all_orders(
     dataset: Dataset,
 ) -> None:
@@ -86,6 +87,7 @@ def test_chance_of_documents_sessions_and_answers_is_the_mean_over_all_orders(
         assert (f"answers turn {metric}", True) in seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [5, 3])
 def test_chance_of_knowledge_updates_is_the_mean_over_all_orders(
     dataset: Dataset, depth: int
@@ -146,6 +148,7 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
         assert levels[0, -1] == pytest.approx(0.8, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Path) -> None:
     # One of 300 documents deep: what fits is in the prefix of one order in 300, drawn or not.
     ids = [f"d{i}" for i in range(300)]

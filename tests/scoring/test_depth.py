@@ -32,6 +32,7 @@ def rankings(ids: list[str], scores: np.ndarray) -> Rankings:
     return Rankings(["q"], query, pa.chunked_array([pa.array(ids, pa.string())]), scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", list(Ties))
 def test_what_depth_is_said_not_to_change_is_the_same_at_every_greater_depth(ties: Ties) -> None:
     rng = np.random.default_rng(0)

@@ -150,6 +150,7 @@ def by_session(order: list[str], corpus: list[str], k: int) -> tuple[float, floa
     return by_ids(order, corpus, deep)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 @pytest.mark.parametrize("granularity", ["session", "turn"])
 def test_copies_of_a_gold_session_are_one_id_as_they_are_in_the_official_script(

@@ -137,6 +137,7 @@ def test_whole_clusters_are_resampled() -> None:
     assert (one.method, one.note) == ("none", "a single cluster shows no spread: no interval")
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_true_value_as_often_as_they_say() -> None:
     """40 queries of 8 documents, 200 samples: 95% within 3 Monte Carlo errors of 1.5 points."""
     rng = np.random.default_rng(5)

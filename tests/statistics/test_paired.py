@@ -193,6 +193,7 @@ def test_equivalence_of_values_that_all_differ_is_close_to_statsmodels_tost() ->
         assert mine.equivalent == (-margin < mine.low and mine.high < margin) == (mine.p < 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grades", "n", "share"),
     [([1.0], 200, 0.1), ([1.0, 0.5, 1 / 3, 0.25, 0.2, 0.1], 80, 0.3), ([1, 1, 1, -1], 500, 0.05)],

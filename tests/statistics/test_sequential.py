@@ -179,6 +179,7 @@ def test_balanced_arms_are_one_stream_with_the_difference_as_its_mean() -> None:
         assert stream.std() / math.sqrt(400_000) == pytest.approx(welch, rel=0.02)
 
 
+@pytest.mark.slow
 def test_one_skewed_stream_is_for_betting() -> None:
     generator = np.random.default_rng(5)
     values = (generator.random((1000, 1500)) < 0.02).astype(float)

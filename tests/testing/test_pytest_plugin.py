@@ -45,6 +45,7 @@ def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [(), ("-n", "1")])
 def test_what_was_measured_is_listed_and_failures_say_why(
     tmp_path: Path, processes: tuple[str, ...]
@@ -73,6 +74,7 @@ def test_what_was_measured_is_listed_and_failures_say_why(
     assert not cases["test_of_something_else"]
 
 
+@pytest.mark.slow
 def test_the_plain_function_is_listed_too_and_quiet_is_quiet(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text(
         "from harness.testing import assert_quality, evaluate\n"

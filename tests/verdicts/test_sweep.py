@@ -99,6 +99,7 @@ def test_choosing_on_the_test_is_said_loudly(
     assert "held out" not in said
 
 
+@pytest.mark.slow
 def test_what_does_not_touch_the_index_is_tried_on_one_index(
     home: Path, sample: Dataset, tmp_path: Path
 ) -> None:
@@ -119,6 +120,7 @@ def test_what_does_not_touch_the_index_is_tried_on_one_index(
     assert len({tried.folder for tried in kept.tried}) == 4
 
 
+@pytest.mark.slow
 def test_cut_offs_are_metrics_of_their_own_and_cost_one_run(home: Path, tmp_path: Path) -> None:
     found = swept(tmp_path, grid(["k1=0.6,1.2", "k=1,5,10"]), Part())
     assert [tried.metric for tried in found.tried[:3]] == ["recall@1", "recall@5", "recall@10"]

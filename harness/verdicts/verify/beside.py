@@ -1,6 +1,6 @@
 """What stands beside a mean, again: the levels, the mean over haystacks, and the 95% intervals.
 
-Intervals of values from 0 to 1, in plain Python with SciPy's distributions: Clopper and Pearson's
+Intervals of values from 0 to 1, in plain Python with SciPy's quantiles: Clopper and Pearson's
 for single 0s and 1s; else Korn and Graubard's, the same at as many 0s and 1s as would make the mean
 as uncertain, which for haystacks is by the bias-reduced cluster-robust variance (CR2, Bell and
 McCaffrey 2002) and its degrees of freedom.
@@ -50,6 +50,8 @@ def beside(
         effective = sum(sizes) ** 2 / sum(n * n for n in sizes)
         yield "units of intervals", ("interval", "units"), len(sizes)
         yield "units of intervals", ("interval", "effective"), round(effective, 2)
+        for name in ("units", "effective"):  # each counts once, so that they tell as many
+            yield "units of intervals", ("over_haystacks", name), len(means)
         for name, units in (("interval", groups), ("over_haystacks", [[one] for one in means])):
             ends = interval(units, clustered=clustered) or (None, None)
             yield ENDS, (name, "low"), ends[0]
@@ -61,7 +63,7 @@ def interval(groups: Sequence[Sequence[float]], *, clustered: bool) -> tuple[flo
 
     `groups`: the values of each independent unit, of one value each unless `clustered`.
     """
-    from scipy.stats import beta, norm, t
+    from scipy.special import betaincinv, ndtri, stdtrit
 
     sizes, sums = [len(one) for one in groups], [sum(one) for one in groups]
     n, g = sum(sizes), len(groups)
@@ -80,8 +82,8 @@ def interval(groups: Sequence[Sequence[float]], *, clustered: bool) -> tuple[flo
         if variance > (_NOTHING * share) ** 2 and 0 < share < 1:
             worth = share * (1 - share) / variance
         upper = (1 + LEVEL) / 2
-        worth *= (norm.ppf(upper) / t.ppf(upper, df)) ** 2
+        worth *= float(ndtri(upper) / stdtrit(df, upper)) ** 2
     tail, x = (1 - LEVEL) / 2, share * worth
-    low = float(beta.ppf(tail, x, worth - x + 1)) if x > 0 else 0.0
-    high = float(beta.ppf(1 - tail, x + 1, worth - x)) if x < worth else 1.0
+    low = float(betaincinv(x, worth - x + 1, tail)) if x > 0 else 0.0
+    high = float(betaincinv(x + 1, worth - x, 1 - tail)) if x < worth else 1.0
     return min(low, share), max(high, share)

@@ -140,6 +140,7 @@ class Picks:
         return [[Hit("qzx vbn")]]
 
 
+@pytest.mark.slow
 def test_who_is_measured_on_fewer_questions_has_no_rank(
     home: Path, with_evidence: int, tmp_path: Path
 ) -> None:

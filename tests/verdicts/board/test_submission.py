@@ -86,6 +86,7 @@ def test_rankings_and_a_few_lines_by_hand_are_enough(theirs: Path, tmp_path: Pat
     assert recall(tmp_path / "results" / board["entries"][0]["run"]) == recall(theirs)
 
 
+@pytest.mark.slow
 def test_a_run_of_texts_is_matched_again_and_not_taken_at_its_word(
     home: Path, tmp_path: Path
 ) -> None:

@@ -140,6 +140,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(
         compare([deep, session])
 
 
+@pytest.mark.slow
 def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
     folders = [bench.bm25(), bench.bm25(Settings(k=10)), bench.bm25(k1=0.9)]
     found = compare(folders, Options(metrics=("mrr",), anyway=True))
@@ -152,6 +153,7 @@ def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
     assert all(not c.pairs for t in found.groups[1].tables for c in t.cells)
 
 
+@pytest.mark.slow
 def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(bench: Bench) -> None:
     # Twenty of a haystack's turns, and all of them.
     shallow, deep = bench.bm25(Settings(k=20)), bench.bm25(k1=0.9)

@@ -88,6 +88,7 @@ def test_every_mean_of_an_honest_run_is_recomputed_and_what_is_not_is_named(fold
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ties", list(Ties))
 def test_every_order_of_ties_cut_off_and_metric_is_recomputed(folder: Path, ties: Ties) -> None:
     metrics = "ndcg_exp@7,ndcg_b2@4,f1@5,judged@3,precision_returned@20,recall(rel=2)@10,map@8"
@@ -100,6 +101,7 @@ def test_every_order_of_ties_cut_off_and_metric_is_recomputed(folder: Path, ties
     assert of_answers == {OURS, "sacrebleu"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "source", "settings", "granularity", "protocols"),
     [
@@ -159,6 +161,7 @@ class Notes(BM25):
         return Hit(" ".join(texts) if number % 5 == 1 else f"Noted: {texts[0]}")
 
 
+@pytest.mark.slow
 def test_a_run_of_texts_is_recomputed_from_what_they_were_matched_to(
     sample: Dataset, tmp_path: Path
 ) -> None:
@@ -181,6 +184,7 @@ class Breaking(BM25):
         return super().search(queries, k)
 
 
+@pytest.mark.slow
 def test_a_run_with_failed_queries_is_recomputed(sample: Dataset, tmp_path: Path) -> None:
     made = run(sample, Breaking(), Settings(k=10, limit=40, batch_size=1), out=tmp_path)
     score_run(made, sample)
@@ -191,6 +195,7 @@ def test_a_run_with_failed_queries_is_recomputed(sample: Dataset, tmp_path: Path
     assert told(verify(made)) == {"queries.failed"}
 
 
+@pytest.mark.slow
 def test_rankings_from_elsewhere_with_gaps_ties_and_strangers_are_recomputed(
     sample: Dataset, tmp_path: Path
 ) -> None:
@@ -248,6 +253,7 @@ def test_a_folder_of_an_older_version_with_fewer_numbers_is_verified(folder: Pat
 # -- submissions -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_submission_by_hand_is_recomputed_if_it_claims_scores(
     folder: Path, tmp_path: Path
 ) -> None:
@@ -313,6 +319,7 @@ def test_a_mean_that_is_off_in_the_fifth_digit_is_told_with_both_values(folder: 
     assert "no value by query differs" in said
 
 
+@pytest.mark.slow
 def test_two_lines_exchanged_in_rankings_are_told_by_file_or_by_query(folder: Path) -> None:
     path = folder / "rankings.trec"
     rows = [line.split(" ") for line in path.read_text().splitlines()]
@@ -466,6 +473,7 @@ def test_what_nobody_recomputes_is_named_and_not_passed(folder: Path) -> None:
 # -- wrong use, and the exit status ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_exit_status_says_whether_all_agrees(folder: Path, harness: Callable[..., Any]) -> None:
     assert harness("verify", folder).status == 0
     assert harness("verify", folder, "--quiet").out == ""
@@ -546,6 +554,7 @@ def program(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_trec_eval_agrees_to_the_digits_that_it_prints(folder: Path, program: Path) -> None:
     score_run(folder, open_dataset("sample"), Choices(protocols=("trec",), ks=(10,)))
     verdict = verify(folder, program=program)
@@ -568,6 +577,7 @@ def test_another_program_is_refused(folder: Path, tmp_path: Path) -> None:
 # -- independence ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_nothing_of_the_scorer_is_loaded_while_numbers_are_verified(folder: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from harness.verdicts.verify.verify import verify\n"
