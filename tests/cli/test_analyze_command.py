@@ -100,6 +100,7 @@ def texts(value: Any) -> set[str]:
     return set().union(*map(texts, inside)) if isinstance(value, dict | list) else set()
 
 
+@pytest.mark.slow
 def test_what_is_to_be_shared_holds_no_text_of_the_dataset(
     run: Path, harness: Callable[..., Any]
 ) -> None:

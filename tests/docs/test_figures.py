@@ -34,6 +34,7 @@ def test_the_figures_of_the_sample_are_what_runs_give() -> None:
     assert _make().sample() == load(FIGURES / "sample.json")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_the_figures_of_locomo_are_what_runs_give(data: Path) -> None:
     assert _make().locomo(data / "locomo" / "locomo10.json") == load(FIGURES / "locomo.json")

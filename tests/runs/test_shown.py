@@ -120,6 +120,7 @@ def test_readers_of_handles_and_order_score_at_chance_where_nothing_is_dated_apa
     assert len(set(values)) > 1  # another seed is another order
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reader", [ByHandle, pytest.param(BySession, marks=pytest.mark.slow)])
 def test_readers_of_handles_score_at_chance_on_locomo(
     home: Path, data: Path, tmp_path: Path, reader: type
@@ -212,6 +213,7 @@ def test_the_order_of_the_haystacks_tells_nothing_of_what_they_are_asked(
     assert abs(np.corrcoef(places, range(200))[0, 1]) < 0.2
 
 
+@pytest.mark.slow
 def test_another_seed_changes_handles_and_nothing_that_is_dated(
     home: Path, data: Path, tmp_path: Path
 ) -> None:

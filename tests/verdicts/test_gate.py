@@ -189,6 +189,7 @@ def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
     assert p_of(twice) == p_of(one)
 
 
+@pytest.mark.slow
 def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
     """Five metrics by five slices; with a family a metric 11% failed. 200 gates: 1.5 points."""
     generator = np.random.default_rng(0)

@@ -23,6 +23,8 @@ from harness.verdicts.analyze.analyze import analyze
 from harness.verdicts.analyze.causes import Cause, Place
 from harness.verdicts.analyze.errata import read_errata
 
+pytestmark = pytest.mark.slow  # a whole run, which all of them look at
+
 
 @dataclass(frozen=True)
 class Done:
