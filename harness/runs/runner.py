@@ -91,8 +91,8 @@ def run(
         identity["matching"] = asdict(settings.matching)
     folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
-    stopped = (partial / "plan.json").is_file()
-    if (folder / "run.json").is_file() and ((resume and not stopped) or (named and not again)):
+    goes_on = resume and (partial / "plan.json").is_file()
+    if (folder / "run.json").is_file() and not goes_on and (resume or (named and not again)):
         if not quiet:
             print(
                 f"note: {folder} is finished already, and kept; --again runs it anew, and keeps "

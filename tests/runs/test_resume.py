@@ -16,8 +16,9 @@ import pytest
 from corpora import labelled
 
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError
+from harness.errors import RunError, UsageError
 from harness.retrievers.contract import Corpus, Question
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -154,6 +155,26 @@ def test_a_finished_run_is_kept_by_resume(
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
     assert "is finished already, and kept" in capsys.readouterr().err
+
+
+def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
+    notes: Dataset, tmp_path: Path
+) -> None:
+    stop = tmp_path / "stop"
+    (tmp_path / "stops.py").write_text(
+        f"from pathlib import Path\ndef retrieve(text, k, corpus):\n"
+        f"    if Path({str(stop)!r}).exists():\n        raise ValueError('stopped')\n"
+        "    return corpus.handles[:k]\n"
+    )
+    spec = RetrieverSpec(f"{tmp_path / 'stops.py'}:retrieve")
+    folder = run(notes, spec, out=tmp_path / "out")
+    stop.touch()
+    with pytest.raises(RunError, match="stopped"):
+        run(notes, spec, Settings(strict=True), out=tmp_path / "out")
+    assert not folder.with_name(f"{folder.name}.earlier").exists()
+    stop.unlink()
+    assert run(notes, spec, out=tmp_path / "out", resume=True, again=False) == folder
+    assert len(list(folder.with_name(f"{folder.name}.earlier").iterdir())) == 1
 
 
 def test_failed_queries_are_tried_again(notes: Dataset, tmp_path: Path) -> None:
