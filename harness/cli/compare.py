@@ -68,8 +68,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.files import read_json
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
-    from harness.scoring.scores import main_block
-    from harness.testing.nightly.change import main_metrics
+    from harness.scoring.scores import main_block, main_metrics
     from harness.verdicts.compare.compare import compare
     from harness.verdicts.compare.comparison import Options
     from harness.verdicts.compare.render import SHOWN, render

@@ -94,13 +94,14 @@ def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any
 
     given = tuple(options.plugin or ())
     if getattr(options, "isolate", False):
-        if not (given or plugins()) and (file := beside(name)) is not None:
+        project = tuple(plugins())
+        if not (given or project) and (file := beside(name)) is not None:
             raise UsageError(
                 f"--isolate imports nothing of yours here, so that {name!r} cannot be looked up in "
                 f"{file}: name it as {file}:Class"
             )
         if name not in BUILT_IN and ":" not in name:
-            given = (*plugins(), *given)
+            given = (*project, *given)
         return RetrieverSpec(name, params, given)
     load_plugins(options)
     taken = named(name)

@@ -94,7 +94,7 @@ def call(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed."""
     if options.config == "":
         return _shipped_configs()
-    several = [*(options.dataset or ())][1:] + [*(options.retriever or ())][1:]
+    several = max(len(options.dataset or ()), len(options.retriever or ())) > 1
     if several and options.config:
         raise UsageError(
             "several --dataset or --retriever are a list of runs, and so may a config be: write "

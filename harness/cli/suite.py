@@ -191,13 +191,10 @@ def table(done: list[Done]) -> str:
     """One line a run: its leading metrics over everything scored, and its times."""
     from tabulate import tabulate
 
-    from harness.scoring.scores import MAIN, main_block
-    from harness.testing.nightly.change import main_metrics
+    from harness.scoring.scores import MAIN, all_cells, main_block, main_metrics
 
     blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
-    found = [
-        block["slices"].get("all", {"metrics": {}})["metrics"] if block else {} for block in blocks
-    ]
+    found = [all_cells(block) if block else {} for block in blocks]
     metrics = list(dict.fromkeys(m for cells in found for m in main_metrics(cells))) or MAIN
     lines = []
     for one, cells in zip(done, found, strict=True):

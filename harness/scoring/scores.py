@@ -102,7 +102,7 @@ class Scores:
         if not blocks:
             return f"<{head}: nothing could be scored>"
         main = self._block("")
-        cells = main["slices"].get("all", {"metrics": {}})["metrics"]
+        cells = all_cells(main)
         names = [name for name in MAIN if name in cells] or list(cells)[:4]
         shown = "  ".join(f"{name} {_digits(cells[name]['value'])}" for name in names)
         n = main["slices"].get("all", {"n": 0})["n"]
@@ -154,6 +154,31 @@ def main_block(blocks: Sequence[Block]) -> Any:
     if memory and (len(abilities) > 1 or "trec" not in by_name):
         return memory
     return by_name.get("trec") or next(iter(blocks), None)
+
+
+def all_cells(block: Mapping[str, Any]) -> dict[str, Any]:
+    """The cells of a block over all its queries, by metric; none where nothing was scored."""
+    found: dict[str, Any] = block["slices"].get("all", {"metrics": {}})["metrics"]
+    return found
+
+
+def main_metrics(
+    cells: Mapping[str, Any], asked: Sequence[str] = (), main: Sequence[str] = MAIN
+) -> list[str]:
+    """The main metrics among those of a slice, then those that were asked for by name.
+
+    Where there is none at 10, for the list has other cut-offs, the deepest of each family.
+    """
+    found = []
+    for name in main:
+        family = name.partition("@")[0]
+        deep = [m for m in cells if m.partition("@")[0] == family and m.partition("@")[2]]
+        deepest = max(deep, key=lambda m: int(m.partition("@")[2]), default=None)
+        if name in cells:
+            found.append(name)
+        elif deepest is not None:
+            found.append(deepest)
+    return list(dict.fromkeys([*found, *(name for name in asked if name in cells)]))
 
 
 def _name(block: Block) -> str:

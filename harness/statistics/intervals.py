@@ -209,9 +209,7 @@ def t_quantile(p: float, df: float) -> float:
     """
     if not 0 < p < 1:
         raise ValueError(f"a quantile's probability must be between 0 and 1, not {p}")
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, p))
+    return float(_t_quantiles(p, np.float64(df)))
 
 
 def t_above(t: float, df: float) -> float:
@@ -221,7 +219,7 @@ def t_above(t: float, df: float) -> float:
     return float(stdtr(df, -t))
 
 
-def _t_quantiles(p: float, df: Values) -> Values:
+def _t_quantiles(p: float, df: npt.ArrayLike) -> Values:
     from scipy.special import stdtrit
 
     return np.asarray(stdtrit(df, p), np.float64)

@@ -20,9 +20,9 @@ from harness.verdicts.compare.scored import (
     Block,
     ScoredRun,
     Values,
-    by_depth,
     differing,
     essentials,
+    require_depth,
 )
 from harness.verdicts.compare.table import clusters_of, slice_masks
 
@@ -109,8 +109,7 @@ def drops(
         names = f"{before.folder} / {now.folder}"
         raise UsageError(f"these runs do not compare ({names}): {'; '.join(map(str, apart))}")
     for block, metric, _ in places:
-        if remedy := by_depth((before, now), block).get(metric):
-            raise UsageError(f"{metric} does not compare, as depth could change it: {remedy}")
+        require_depth((before, now), block, metric)
     about = before.rows(blocks[0])
     clusters = clusters_of(about.haystacks(), over)
     a, b = (

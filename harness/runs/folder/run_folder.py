@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,9 @@ def earlier_place(folder: Path) -> Path:
     """Where a finished run is kept when it is made anew: NAME.earlier/TIME beside it, not there
     yet. What lists run folders does not look in there."""
     time = str(RunFolder(folder).record["finished"]).partition("+")[0].replace(":", "")
-    place = folder.with_name(f"{folder.name}.earlier") / time
-    same = (place.with_name(f"{time}-{n}") for n in count(2))
-    return place if not place.exists() else next(one for one in same if not one.exists())
+    kept = folder.with_name(f"{folder.name}.earlier")
+    places = (kept / name for name in chain([time], (f"{time}-{n}" for n in count(2))))
+    return next(place for place in places if not place.exists())
 
 
 def folder_name(dataset: Dataset, system: str, identity: dict[str, Any]) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.scoring.scores import MAIN
+from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import named
 from harness.testing.nightly.plan import plain
 from harness.verdicts.compare.comparison import Cell, Options
@@ -63,8 +63,9 @@ def change(
     metrics = [metric for metric in metrics if metric not in apart]
     if metrics and _equal(now, last, blocks[0], metrics):
         return {"state": "unchanged", "since": since}
-    found = table([now, last], blocks[0], [(1, 0)], Options(metrics=tuple(metrics), over=over))
-    if not metrics or not found.cells:
+    options = Options(metrics=tuple(metrics), over=over)
+    found = table([now, last], blocks[0], [(1, 0)], options) if metrics else None
+    if found is None or not found.cells:
         # Never silence: what is compared by nothing is neither unchanged nor without a change.
         depths = [run.scores["depth"] for run in (last, now)]
         deep = f"k {depths[0]} -> {depths[1]}: " if depths[0] != depths[1] else ""
@@ -144,23 +145,6 @@ def commit(record: Mapping[str, Any]) -> str:
 
 
 # -- The line of a history -------------------------------------------------------------------------
-
-
-def main_metrics(cells: Mapping[str, Any], asked: Sequence[str] = ()) -> list[str]:
-    """The main metrics among those of a slice, then those that were asked for by name.
-
-    Where there is none at 10, for the list has other cut-offs, the deepest of each family.
-    """
-    found = []
-    for name in MAIN:
-        family = name.partition("@")[0]
-        deep = [m for m in cells if m.partition("@")[0] == family and m.partition("@")[2]]
-        deepest = max(deep, key=lambda m: int(m.partition("@")[2]), default=None)
-        if name in cells:
-            found.append(name)
-        elif deepest is not None:
-            found.append(deepest)
-    return list(dict.fromkeys([*found, *(name for name in asked if name in cells)]))
 
 
 def failed_line(night: str, of: int, series: Series, at: str, error: str) -> Line:
@@ -248,7 +232,7 @@ def _value_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 def _intervals(block: Mapping[str, Any]) -> dict[str, Any]:
     """How the intervals over all queries were made: said once for all metrics."""
-    for cell in block["slices"].get("all", {"metrics": {}})["metrics"].values():
+    for cell in all_cells(block).values():
         if "interval" in cell:
             return {name: cell["interval"].get(name) for name in ("over", "units", "rough")}
     return {}

@@ -10,11 +10,11 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.files import disk_errors
+from harness.scoring.scores import all_cells, main_metrics
 from harness.testing.nightly.change import (
     change,
     changed,
     failed_line,
-    main_metrics,
     ran_line,
     times,
 )
@@ -61,7 +61,7 @@ class Night:
         A run that has its line in this night already gets no second one.
         """
         whole = ScoredRun.read(folder)
-        cells = whole.blocks[block]["slices"].get("all", {"metrics": {}})["metrics"]
+        cells = all_cells(whole.blocks[block])
         metrics = main_metrics(cells, asked)
         run = core(whole, block, metrics)
         last, damage = None, ""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from harness.scoring.scores import main_metrics
 from harness.scoring.uncertainty import counted
 
 _LEADING = {
@@ -76,17 +76,10 @@ def _leading(entry: dict[str, Any]) -> dict[str, Any]:
         cells = blocks.get(name, {}).get("slices", {}).get("all", {})
         if cells:
             shown = [metric for metric in _LEADING[name] if metric in cells]
-            return {metric: cells[metric] for metric in shown or _deepest(name, cells)}
+            # The haystacks may hold fewer documents than the usual cut-offs.
+            shown = shown or main_metrics(cells, main=_LEADING[name]) or list(cells)[:4]
+            return {metric: cells[metric] for metric in shown}
     return {}
-
-
-def _deepest(protocol: str, cells: Mapping[str, Any]) -> list[str]:
-    """The leading metrics at the deepest cut-off that there is, where it is below the usual ones:
-    the haystacks may hold fewer documents."""
-    cuts = [int(name.rpartition("@")[2]) for name in cells if "@" in name]
-    kinds = dict.fromkeys(metric.partition("@")[0] for metric in _LEADING[protocol])
-    wanted = [f"{kind}@{max(cuts, default=0)}" for kind in kinds]
-    return [name for name in wanted if name in cells] or list(cells)[:4]
 
 
 def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
+from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import named
 from harness.statistics.corrections import CORRECTIONS, holm
 from harness.statistics.unpaired import UnpairedComparison, compare_unpaired
@@ -211,7 +212,7 @@ def compare_split(
                 f"{metric} does not compare, as depth could change it: {apart[metric]}"
             )
         for run in runs:
-            known = list(run.blocks[block]["slices"].get("all", {"metrics": {}})["metrics"])
+            known = list(all_cells(run.blocks[block]))
             if metric not in known:
                 raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, known)}")
         values = [mine.values(metric) for mine in rows]

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from harness.errors import UsageError
 from harness.files import read_json
 from harness.runs.folder.run_folder import RunFolder
+from harness.scoring.scores import all_cells
 from harness.scoring.signature import Signature, digest
 
 Values = npt.NDArray[np.float64]
@@ -174,6 +175,12 @@ def by_depth(runs: Sequence[ScoredRun], block: Block) -> dict[str, str]:
     return {metric: " and ".join(found) for metric, found in remedies.items()}
 
 
+def require_depth(runs: Sequence[ScoredRun], block: Block, metric: str) -> None:
+    """Raises UsageError for a metric that the depths of the runs could change; see `by_depth`."""
+    if remedy := by_depth(runs, block).get(metric):
+        raise UsageError(f"{metric} does not compare, as depth could change it: {remedy}")
+
+
 def depths_refuse(
     runs: Sequence[ScoredRun], blocks: Sequence[Block], metrics: Sequence[str]
 ) -> str:
@@ -194,9 +201,7 @@ def depths_refuse(
 
 def _metrics_of(run: ScoredRun, block: Block) -> list[str]:
     """Names of the metrics of a protocol."""
-    return list(
-        run.blocks.get(block, {"slices": {}})["slices"].get("all", {"metrics": {}})["metrics"]
-    )
+    return list(all_cells(run.blocks.get(block, {"slices": {}})))
 
 
 def _cut(metric: str) -> int:

@@ -13,8 +13,9 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
+from harness.scoring.scores import all_cells
 from harness.statistics.paired import outcomes
-from harness.verdicts.compare.scored import Block, ScoredRun, by_depth
+from harness.verdicts.compare.scored import Block, ScoredRun, require_depth
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,12 @@ def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
         if block not in run.blocks:
             names = [" ".join(known) for known in run.blocks]
             raise UsageError(f"{run.folder}: no protocol {' '.join(block)!r}; it has {names}")
-        metrics = list(run.blocks[block]["slices"].get("all", {"metrics": {}})["metrics"])
+        metrics = list(all_cells(run.blocks[block]))
         if metric not in metrics:
             raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, metrics)}")
     if runs[0].asked != runs[1].asked:
         raise UsageError(f"{a} and {b}: were asked other queries")
-    if remedy := by_depth(runs, block).get(metric):
-        raise UsageError(f"{metric} does not compare, as depth could change it: {remedy}")
+    require_depth(runs, block, metric)
     rows = runs[0].rows(block)
     first, second = rows.values(metric), runs[1].rows(block).values(metric, rows.queries)
     outcome = outcomes(first, second)[:, 0]

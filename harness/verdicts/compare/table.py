@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.schema import Ability
+from harness.scoring.scores import all_cells
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.statistics.joint import least_p
@@ -133,7 +134,7 @@ def _scored(rows: Sequence[BlockRows], blocks: Sequence[Mapping[str, Any]]) -> F
     """Queries that a run has a value for, in the order of the first run's rows."""
     scored = np.zeros(len(rows[0].queries), bool)
     for mine, block in zip(rows, blocks, strict=True):
-        for metric in block["slices"].get("all", {"metrics": {}})["metrics"]:
+        for metric in all_cells(block):
             scored |= ~np.isnan(mine.values(metric, rows[0].queries))
     return scored
 
@@ -145,7 +146,7 @@ def _metrics(
     options: Options,
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Metrics of each slice that every run knows, and why others are left out."""
-    known = [block["slices"].get("all", {"metrics": {}})["metrics"] for block in blocks]
+    known = [all_cells(block) for block in blocks]
     order = list(dict.fromkeys(metric for cells in known for metric in cells))
     left_out: dict[str, str] = {}
     metrics: dict[str, list[str]] = {name: [] for name in masks}
