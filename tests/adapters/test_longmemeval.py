@@ -222,6 +222,7 @@ def test_what_the_official_script_would_stop_at_or_pass_over_is_kept_and_counted
     ]
 
 
+@pytest.mark.slow
 def test_a_generated_file_keeps_the_official_proportions(
     home: Path, tmp_path: Path, sample: Path
 ) -> None:

@@ -53,6 +53,7 @@ k = 10
     return str(folder / "list.toml")
 
 
+@pytest.mark.slow
 def test_every_pair_is_run_and_the_board_holds_those_that_went_well(
     home: Path,
     tmp_path: Path,

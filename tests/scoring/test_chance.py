@@ -166,6 +166,7 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
     assert "turn: the ceiling is an upper bound, which nothing may reach: recall@2" in warnings[0]
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.sets(st.sampled_from("abcd"), max_size=3), min_size=1, max_size=4),
     st.sets(st.sampled_from("abcdxy"), max_size=2),

@@ -40,6 +40,7 @@ def test_questions_to_one_haystack_stay_on_one_side(home: Path, data: Path) -> N
         development(dataset, 0.01, seed=3)
 
 
+@pytest.mark.slow
 def test_the_best_on_the_development_part_is_reported_on_the_rest(
     home: Path, tmp_path: Path
 ) -> None:

@@ -166,6 +166,7 @@ def test_the_state_of_another_log_is_refused(log: Path, tmp_path: Path) -> None:
         follower(tmp_path / "other.log", tmp_path / "state")
 
 
+@pytest.mark.slow
 def test_after_kill_nothing_is_lost_or_counted_twice(log: Path, tmp_path: Path) -> None:
     """The command is killed again and again while the log grows and is rotated."""
     state = tmp_path / "state"
