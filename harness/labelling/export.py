@@ -10,6 +10,7 @@ query that cannot be answered becomes one of ability abstention without a releva
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.dataset.adapters.labelled_files import SETTINGS
 from harness.errors import UsageError
 from harness.files import digest, folder_aside, write_bytes, write_json
 from harness.labelling.consensus import Consensus, consensus, decided, held_by_all
@@ -25,6 +27,7 @@ from harness.labelling.readme import readme
 from harness.labelling.records import RELEVANT, Judgements
 from harness.labelling.scores import Finished, finished
 from harness.labelling.status import measures
+from harness.rankings.fields import QUERIES
 from harness.schema import Ability
 
 RULES = ("refuse", "lower", "higher")
@@ -235,6 +238,10 @@ def _write(
         records = [{**record, "split": record.get("split") or "test"} for record in records]
     write_bytes(folder / "documents.jsonl", as_lines(project.documents))
     write_bytes(folder / "queries.jsonl", as_lines(records))
+    others = sorted({name for record in records for name in record} - {*QUERIES.names})
+    if others:  # else `labelled` would refuse what it does not know
+        names = ", ".join(map(json.dumps, others))
+        write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
     if not split:
         lines: list[Record] = [
             {"query": query, "document": document, "grade": grade}

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.rankings.fields import FieldError, Fields
-from harness.rankings.jsonl import doubled_key, read_bytes
+from harness.rankings.jsonl import count_keys, doubled_key, read_bytes
 from harness.rankings.tables import Columns
 
 
@@ -28,7 +28,7 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
         except orjson.JSONDecodeError as error:
             broken = error
         else:
-            if (name := doubled_key(data, _keys(value))) is not None:
+            if (name := doubled_key(data, count_keys(value))) is not None:
                 raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
             return value, "record"
     records: list[Any] = []
@@ -39,7 +39,7 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
             if broken is not None and not any(isinstance(one, dict) for one in records):
                 raise UsageError(f"{path}: not valid JSON ({broken})") from None
             raise UsageError(f"{path}, line {number}: not valid JSON ({error})") from None
-        if (name := doubled_key(line, _keys(records[-1]))) is not None:
+        if (name := doubled_key(line, count_keys(records[-1]))) is not None:
             raise UsageError(f"{path}, line {number}: {name!r} stands twice; keep one")
     return records, "line"
 
@@ -106,10 +106,3 @@ def _column(path: Path, field: str, values: list[Any]) -> pa.Array:
         raise UsageError(
             f"{path}: the field {field} holds values of several kinds ({said})"
         ) from None
-
-
-def _keys(value: Any) -> int:
-    """How many keys a JSON value has, in all its objects."""
-    if isinstance(value, dict):
-        return len(value) + sum(map(_keys, value.values()))
-    return sum(map(_keys, value)) if isinstance(value, list) else 0

@@ -152,6 +152,13 @@ def doubled_key(data: bytes, keys: int) -> str | None:
     return doubled[0] if doubled else None
 
 
+def count_keys(value: Any) -> int:
+    """How many keys a JSON value has, in all its objects."""
+    if isinstance(value, dict):
+        return len(value) + sum(map(count_keys, value.values()))
+    return sum(map(count_keys, value)) if isinstance(value, list) else 0
+
+
 def _loaded(line: bytes) -> Any:
     import orjson
 

@@ -185,7 +185,9 @@ def of_delimited(path: Path, fields: Fields) -> Columns:
             table = arrow_csv.read_csv(
                 pa.py_buffer(body),
                 read_options=arrow_csv.ReadOptions(column_names=cells),
-                parse_options=arrow_csv.ParseOptions(delimiter=delimiter),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=delimiter, newlines_in_values=b'"' in body
+                ),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=list(found.values()),
                     column_types=types,
@@ -261,32 +263,38 @@ def _is_number(text: str) -> bool:
 def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
     lines = data.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
-    for number, line in enumerate(lines[1:], 2):
-        if line.strip(b"\r"):
-            yield number, next(csv.reader([line.decode()], delimiter=delimiter, strict=True))
+    reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
+    start = 1
+    for cells in reader:
+        if cells and start > 1:
+            yield start, cells
+        start = reader.line_num + 1
 
 
 def _line(data: bytes, delimiter: str, row: int) -> int:
-    """The line on which a row stands."""
-    for at, (number, _) in enumerate(_rows(data, delimiter)):
-        if at == row:
-            return number
-    raise AssertionError("unreachable")
+    """The line on which a row begins; the last that could be read, if Arrow reads it otherwise."""
+    found = 1
+    try:
+        for at, (number, _) in enumerate(_rows(data, delimiter)):
+            found = number
+            if at == row:
+                break
+    except csv.Error:
+        pass
+    return found
 
 
 def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> UsageError:
     """Which line cannot be read, and why."""
-    rows = _rows(data, delimiter)
     number = 1
     try:
-        for number, cells in rows:
+        for number, cells in _rows(data, delimiter):
             if len(cells) != width:
                 return UsageError(
                     f"{path}, line {number}: {len(cells)} cells where the header has {width}"
                 )
     except UnicodeDecodeError:
-        number = _not_utf8(data)
-        return UsageError(f"{path}, line {number}: not UTF-8")
+        return UsageError(f"{path}, line {_not_utf8(data)}: not UTF-8")
     except csv.Error as broken:
         return UsageError(f"{path}, after line {number}: {broken}; mend the quotes")
     return UsageError(f"{path}: cannot be read ({' '.join(error.split())})")

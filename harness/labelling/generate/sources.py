@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.adapters import labelled_files
+from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
@@ -107,18 +107,18 @@ def read(place: Path) -> Read:
 
 
 def _records(path: Path) -> Read:
-    file, seen = TextFile(path), dict[tuple[str, str], int]()
+    file, seen = labelled_files.opened(path), dict[tuple[str, str], int]()
     sources = list[Source]()
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
         text = string(file, line, record, "text")
-        haystacks = tuple(labelled_files.haystacks(file, line, record) or ())
-        labelled_files.timestamp(file, line, record.get("timestamp"))
+        haystacks = tuple(labelled_fields.haystacks(file, line, record) or ())
+        labelled_fields.timestamp(file, line, record.get("timestamp"))
         for name in haystacks or ("",):
             before = seen.setdefault((name, id_), line)
             if before != line:
                 raise file.error(
-                    line, f"the document id {id_!r} stands on line {before} already; rename one"
+                    line, f"the document id {id_!r} stands on {file.at(before)} already; rename one"
                 )
         title = optional_string(file, line, record, "title") or ""
         kept = {"id": id_, **{k: v for k, v in record.items() if k not in ("id", "_id")}}
