@@ -65,7 +65,7 @@ class Labelled:
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
         """Everything in the files; queries of other splits than the one chosen are left out."""
-        key = _read_judgements(raw.files)
+        key = _read_judgements(raw.files, needed=raw.variant == _VARIANT)
         splits = {role.partition("/")[2] for role in raw.files} - {""}
         haystacks = _write_queries(raw.files["queries"], key, out, splits)
         places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
@@ -114,9 +114,10 @@ class _Contents:
         self.own_times = self.own_times or said is not None
 
 
-def _read_judgements(files: Mapping[str, Path]) -> _Key:
+def _read_judgements(files: Mapping[str, Path], *, needed: bool) -> _Key:
+    """`needed`: a labelled set has some, a pool to be labelled (LabelPool) has none."""
     key = _Key()
-    for one in labelled_fields.judgements(files):
+    for one in labelled_fields.judgements(files, needed=needed):
         of_query = key.judgements.setdefault((one.query, one.key), {})
         before = of_query.setdefault((one.document, one.unit), one)
         if before.grade != one.grade:

@@ -40,10 +40,11 @@ class Judgement:
     split: str = ""
 
 
-def judgements(files: Mapping[str, Path]) -> Iterator[Judgement]:
+def judgements(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Judgement]:
     """Every judgement of a folder's files: those of their own, then those that queries hold.
 
-    Raises UsageError for one that cannot be read, a file without any, and where there is none.
+    Raises UsageError for one that cannot be read, a file without any, and, where some are `needed`,
+    if there is none.
     """
     n = 0
     for role, path in files.items():
@@ -61,7 +62,7 @@ def judgements(files: Mapping[str, Path]) -> Iterator[Judgement]:
             n += 1
             query = string(file, line, record, "id")
             yield Judgement(file, line, query, document, grade)
-    if not n:
+    if needed and not n:
         folder = files["queries"].parent
         raise UsageError(f"{folder}: no file with the judgements; accepted are {ACCEPTED}")
 

@@ -84,7 +84,8 @@ def top_k(
     shutil.rmtree(place, ignore_errors=True)
     try:
         write_bytes(place / "documents.jsonl", as_lines(documents))
-        known = [{name: q[name] for name in q if name in QUERIES.names} for q in queries]
+        kept = {*QUERIES.names} - {"relevant"}  # nothing is judged here
+        known = [{name: query[name] for name in query if name in kept} for query in queries]
         write_bytes(place / "queries.jsonl", as_lines(known))
         fsync_path(place)
         dataset = open_dataset(_FAMILY, source=place, quiet=quiet)
