@@ -138,8 +138,10 @@ def as_table(frame: Frame, what: str) -> pa.Table:
             table = frame
         elif hasattr(frame, "__arrow_c_stream__"):
             table = pa.table(frame)
-        else:  # not `.data.table`: that has the rows that were filtered out
+        elif hasattr(frame, "with_format"):  # `.data.table` has the rows that were filtered out
             table = frame.with_format("arrow")[:]
+        else:
+            table = None
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError, KeyError) as error:
         said = " ".join(str(error).split())
         raise UsageError(f"{what} cannot be taken as a table ({said:.200})") from None
