@@ -66,6 +66,7 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Compare and print."""
     from harness.files import read_json
+    from harness.runs.folder.run_folder import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.scoring.scores import main_block, main_metrics
@@ -77,6 +78,8 @@ def call(options: argparse.Namespace) -> int:
         protocol(name)
     metrics = tuple(map(str, parse_metrics(options.metrics))) if options.metrics else ()
     folders = [Path(run) for run in options.runs]
+    for folder in folders:
+        require_run(folder)
     if options.queries and (len(folders) != 2 or options.format not in ("terminal", "json")):
         raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
     if len({folder.resolve() for folder in folders}) < len(folders):

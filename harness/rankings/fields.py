@@ -29,7 +29,8 @@ class Fields:
 
     `names`: of each field, what it may be called, its own name first. `needed` must be there.
     `passed`: known, and of no use here. `strict`: any other field is refused. `distances`: what
-    must not be all that a row has of an order, since less of it is better.
+    must not be all that a row has of an order, since less of it is better. `bare`: names that are
+    of a text where a column of ids stands beside it, as `query` beside `query_id`.
     """
 
     names: Mapping[str, tuple[str, ...]]
@@ -37,6 +38,7 @@ class Fields:
     passed: tuple[str, ...] = ()
     strict: bool = False
     distances: tuple[str, ...] = ()
+    bare: tuple[str, ...] = ()
 
     def read(
         self, given: Sequence[str], ignored: Collection[str] = (), remedy: str = ""
@@ -55,6 +57,9 @@ class Fields:
             if name in ignored:
                 continue
             field = self.field(name)
+            if field in found and (plain(name) in self.bare) != (plain(found[field]) in self.bare):
+                found[field] = found[field] if plain(name) in self.bare else name
+                continue
             if field in found:
                 raise FieldError(
                     f"{found[field]!r} and {name!r} both mean {field}; take one out{remedy}"
@@ -123,6 +128,7 @@ def plain(name: str) -> str:
 
 _DOCUMENT_ID = ("document_id", "doc_id", "docno", "passage_id", "pid", "corpus_id", "chunk_id")
 _QUERY_ID = ("query_id", "qid", "question_id")
+_BARE = ("query", "document", "doc")
 _TIMES = ("timestamp", "date", "time", "datetime")
 _HAYSTACKS = ("haystack", "haystacks", "haystack_id")
 
@@ -135,6 +141,7 @@ RUN = Fields(
     },
     needed=("query", "document"),
     distances=("distance", "dist"),
+    bare=_BARE,
 )
 """A row of a run: a document that was returned."""
 
@@ -145,6 +152,7 @@ RUN_LISTS = Fields(
         "scores": ("scores", "similarities"),
     },
     needed=("query", "documents"),
+    bare=_BARE,
 )
 """A query of a run, with all that was returned."""
 
@@ -160,6 +168,7 @@ JUDGEMENTS = Fields(
     needed=("query", "document"),
     passed=("q0", "iter", "iteration"),  # TREC's second column
     strict=True,
+    bare=_BARE,
 )
 
 QUERIES = Fields(

@@ -69,7 +69,7 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
             f", line 2: {JSON_FORM} (no field 'document'",
         ),
         ("a.jsonl", b'{"document":"d"}', "(no field 'query' (or query_id, qid, question_id)"),
-        ("a.jsonl", b'{"query":"q","doc":"d","doc_id":"e"}', "'doc' and 'doc_id' both mean docum"),
+        ("a.jsonl", b'{"query":"q","pid":"d","doc_id":"e"}', "'pid' and 'doc_id' both mean docum"),
         ("a.jsonl", b'{"query":"q","doc":"d","scor":1}', "unknown field 'scor'; did you mean sco"),
         ("a.jsonl", b'{"query":"q","doc":"d","distance":1}', "of a distance less is better"),
         ("a.jsonl", b'{"query":"q","doc":"d","score":1,"score":2}', "line 1: expected"),
@@ -140,7 +140,7 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line_that_says_where(
     ("columns", "says"),
     [
         ({"qid": ["a"]}, "no field 'document' (or doc, document_id, doc_id, "),
-        ({"qid": ["a"], "docid": ["a"], "doc": ["b"]}, "'docid' and 'doc' both mean document"),
+        ({"qid": ["a"], "docid": ["a"], "pid": ["b"]}, "'docid' and 'pid' both mean document"),
         ({"query": ["a", None], "document": ["x", "y"]}, "row 1: no query"),
         ({"query": ["a", "b"], "document": [None, "y"]}, "row 0: no document"),
         (
@@ -221,6 +221,7 @@ TABLE = "".join(f"{q},{d},{s}\n" for q, d, s in ROWS)
         ("a.ndjson", '{"qid": "q", "docs": ["a", "b"], "scores": [3, 1.5]}\n'
                      '{"query": "r", "passage_id": "c", "sim": -2}\n'),
         ("a.csv", "query_id,doc_id,score\n" + TABLE),
+        ("a.csv", "query,qid,doc_id,doc,score\nwho?,q,a,x,3\nwho?,q,b,y,1.5\nwhat?,r,c,z,-2\n"),
         ("a.csv", "\ufeffScore;Query ID;text;Doc-ID\r\n3;q;;a\r\n1.5;q;\"x;y\";b\r\n\r\n-2;r;;c"),
         ("a.tsv", "query-id\tcorpus-id\tscore\n" + TABLE.replace(",", "\t")),
         ("a.tsv", "q\tQ0\ta\t1\t3\tt\nq\tQ0\tb\t2\t1.5\tt\nr\tQ0\tc\t1\t-2\tt\n"),
