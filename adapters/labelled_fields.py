@@ -17,10 +17,11 @@ from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.labelled_files import ACCEPTED, opened, records
 from harness.errors import UsageError
+from harness.rankings.fields import FieldError, grade_of
 from harness.schema import Ability
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
-_TRUTH = {"true": 1, "false": 0}
+_TRUTH = {"true": True, "false": False}
 _LATEST = 100_000_000_000
 """Seconds up to the year 5138: what is more was counted in milliseconds."""
 
@@ -84,18 +85,11 @@ def _of_file(path: Path, split: str) -> Iterator[Judgement]:
 
 
 def grade(file: TextFile, line: int, value: object) -> int:
-    """A grade: a whole number of 32 bits, or true (1) and false (0). Raises UsageError."""
-    text = "" if value is None else str(value).strip()
-    if not text:
-        raise file.error(line, "the grade is empty; give a whole number, 0 for not relevant")
-    found = _TRUTH.get(text.lower())
-    if found is None and _WHOLE.fullmatch(text):
-        found = int(text.partition(".")[0])
-    if found is None:
-        raise file.error(line, f"the grade {text!r:.60} is not an integer; mend the line")
-    if abs(found) >= 1 << 31:
-        raise file.error(line, f"the grade {text:.40} is beyond 32 bits; mend the line")
-    return found
+    """A grade as `grade_of` reads it. Raises UsageError that names the line."""
+    try:
+        return grade_of(value)
+    except FieldError as error:
+        raise file.error(line, str(error)) from None
 
 
 def relevant(file: TextFile, line: int, record: Mapping[str, Any]) -> dict[str, int]:
@@ -137,7 +131,7 @@ def _flag(file: TextFile, line: int, record: Mapping[str, Any], name: str) -> bo
     if value in (None, "", True, False):
         return value is True
     if isinstance(value, str) and value.lower() in _TRUTH:
-        return bool(_TRUTH[value.lower()])
+        return _TRUTH[value.lower()]
     raise file.error(line, f"{name} is {value!r:.60}; true or false is needed")
 
 

@@ -8,6 +8,7 @@ nobody's business, and there only what is nearly the name of a missing field is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,6 +18,11 @@ _NEAR = 0.8
 """How alike (difflib's ratio) a name must be to a field's that is missing, to be refused."""
 _SHORTEST = 4
 """Below so many letters everything is alike."""
+
+
+_WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
+_DIGITS = 40  # more are beyond 32 bits in any case
+_TRUTH = {"true": 1, "false": 0}
 
 
 class FieldError(ValueError):
@@ -119,6 +125,24 @@ class Fields:
         close = get_close_matches(plain(name), absent, 1, _NEAR) if len(name) >= _SHORTEST else []
         if close:
             raise FieldError(f"unknown field {name!r}; did you mean {close[0]}?{remedy}")
+
+
+def grade_of(value: object) -> int:
+    """A grade: a whole number of 32 bits, or true (1) and false (0), also as text.
+
+    Raises FieldError for anything else, an empty one too.
+    """
+    text = "" if value is None else str(value).strip()
+    if not text:
+        raise FieldError("the grade is empty; give a whole number, 0 for not relevant")
+    found = _TRUTH.get(text.lower())
+    if found is None and _WHOLE.fullmatch(text):
+        found = int(text.partition(".")[0][:_DIGITS])
+    if found is None:
+        raise FieldError(f"the grade {text!r:.60} is not an integer; mend the line")
+    if abs(found) >= 1 << 31:
+        raise FieldError(f"the grade {text:.40} is beyond 32 bits; mend the line")
+    return found
 
 
 def plain(name: str) -> str:

@@ -13,6 +13,8 @@ from harness.rankings.fields import FieldError, Fields
 from harness.rankings.jsonl import count_keys, doubled_key, read_bytes
 from harness.rankings.tables import Columns
 
+_PLAIN = {"query": (int,), "document": (int,), "grade": (int, float, bool)}
+
 
 def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
     """What a JSON file holds, and what its records are counted as: `record`, or `line`.
@@ -97,8 +99,8 @@ def _of_query(path: Path, query: str, judged: Any) -> list[dict[str, Any]]:
 
 
 def _column(path: Path, field: str, values: list[Any]) -> pa.Array:
-    if field in ("query", "document"):
-        values = [str(one) if type(one) is int else one for one in values]
+    plain = _PLAIN.get(field, ())  # of which numbers and texts mean the same
+    values = [str(one) if type(one) in plain else one for one in values]
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError) as error:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.rankings.arrow import to_numpy
-from harness.rankings.fields import FieldError, Fields
+from harness.rankings.fields import FieldError, Fields, grade_of
 from harness.rankings.jsonl import read_bytes
 
 _INDEX = "__index_level_"  # what pandas calls the index of a frame that was filtered
@@ -90,20 +90,20 @@ class Columns:
             raise self._other(name, column.type, pa.float64())
         return np.asarray(to_numpy(self._cast(column, name, pa.float64())))
 
-    def whole(self, name: str) -> npt.NDArray[np.int64] | None:
-        """A column of whole numbers, as `numbers`; true and false are 1 and 0."""
-        column = self.table[name] if name in self else None
-        if column is not None and pa.types.is_boolean(column.type) and not column.null_count:
-            return np.array(column.to_pylist(), np.int64)
-        if column is not None and column.null_count:  # also throughout: none is not one
-            self._require(column, name, "give every one, or no such column")
-        values = self.numbers(name)
-        if values is None:
+    def grades(self) -> npt.NDArray[np.int64] | None:
+        """The grades; None where there is no such column. Raises UsageError for what is none."""
+        if "grade" not in self:
             return None
-        odd = np.flatnonzero(~(np.abs(values) < 1 << 31) | (values != np.rint(values)))
-        if len(odd):
-            raise self.error(int(odd[0]), f"the {name} {values[odd[0]]:g} is not a whole number")
-        return values.astype(np.int64)
+        column = self.table["grade"]
+        if pa.types.is_signed_integer(column.type) and not column.null_count:
+            return np.asarray(to_numpy(column.cast(pa.int64())))
+        found = []
+        for row, value in enumerate(column.to_pylist()):
+            try:
+                found.append(grade_of(value))
+            except FieldError as error:
+                raise self.error(row, str(error)) from None
+        return np.array(found, np.int64)
 
     def _require(self, column: pa.ChunkedArray, name: str, remedy: str) -> None:
         if column.null_count:

@@ -151,7 +151,7 @@ def _of_columns(rows: Columns) -> Qrels:
     if keys - {None, "", "default"}:
         raise UsageError(f"{rows.source}: holds several answer keys; leave the rows of one")
     queries, documents = (rows.ids(name).to_pylist() for name in ("query", "document"))
-    grades = rows.whole("grade")
+    grades = rows.grades()
     given = [1] * len(queries) if grades is None else grades.tolist()
     qrels: dict[str, dict[str, int]] = {}
     for row, (query, document, grade) in enumerate(zip(queries, documents, given, strict=True)):

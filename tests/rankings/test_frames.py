@@ -100,7 +100,7 @@ def test_what_is_wrong_with_a_table_is_said_by_its_name(
     with pytest.raises(UsageError, match=r"^the run, row 1: no score, the first of 1 without"):
         read_rankings(table({"qid": ["q", "q"], "docid": ["a", "b"], "score": [1.0, None]}))
     for column, values, says in (
-        ("grade", [1.0, None], r"^the judgements, row 1: no grade, the first of 1 without"),
+        ("grade", [1.0, None], r"^the judgements, row 1: the grade is empty"),
         ("grad", [1, 0], "^the judgements: unknown field 'grad'; did you mean grade"),
     ):
         grades = table({"qid": ["q", "q"], "docid": ["a", "b"], column: values})
