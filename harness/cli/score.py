@@ -35,10 +35,10 @@ def add(verbs: Verbs) -> None:
         "score",
         help="score a run file or a run folder",
         description=(
-            "Score rankings that carry the dataset's own ids: a TREC run file, JSONL or Parquet "
-            "(.gz too), or the folder of an earlier run. With --qrels instead of --dataset: "
-            "trec_eval's metrics on any qrels file. With --expected: texts against texts, where "
-            "there are no ids. With --log: recalls that a system logged."
+            "Score rankings that carry the dataset's own ids: a TREC run file, JSONL, JSON, CSV or "
+            "Parquet (.gz too), or the folder of an earlier run. With --qrels instead of "
+            "--dataset: trec_eval's metrics on any qrels file. With --expected: texts against "
+            "texts, where there are no ids. With --log: recalls that a system logged."
         ),
         allow_abbrev=False,
     )

@@ -8,6 +8,7 @@ import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from harness.errors import UsageError
 from harness.files import digest
@@ -39,11 +40,14 @@ def keep(frames: Mapping[str, Frame], folder: Path) -> Path:
             if name in frames:
                 path = aside / f"{name}.parquet"
                 table = as_table(frames[name], f"source[{name!r}]").replace_schema_metadata(None)
+                # Objects without a field, such as BEIR's metadata, say nothing and cannot be written.
+                said = [i for i, one in enumerate(table.schema.types) if not _is_empty(one)]
+                table = table.select(said)
                 try:
                     pq.write_table(table, path)
                 except (pa.ArrowException, NotImplementedError) as error:
-                    said = " ".join(str(error).split())
-                    raise UsageError(f"source[{name!r}] cannot be written ({said})") from None
+                    why = " ".join(str(error).split())
+                    raise UsageError(f"source[{name!r}] cannot be written ({why})") from None
                 whole.update(f"{name}:{digest(path)}\n".encode())
         target = folder / whole.hexdigest()[:16]
         if not target.is_dir():
@@ -51,6 +55,12 @@ def keep(frames: Mapping[str, Frame], folder: Path) -> Path:
         return target
     finally:
         shutil.rmtree(aside, ignore_errors=True)
+
+
+def _is_empty(type_: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_struct(type_) and type_.num_fields == 0)
 
 
 def named(error: UsageError, folder: Path) -> UsageError:

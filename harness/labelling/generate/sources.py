@@ -81,10 +81,10 @@ class Read:
 def read(place: Path) -> Read:
     """The documents of a folder or of one file of records.
 
-    A folder that holds documents.jsonl, .csv, .tsv or .trec, or corpus.jsonl, is read as the
-    dataset `labelled` reads it, any other for its .md and .txt files, in all its folders; hidden
-    ones are left out. Raises UsageError for a place that holds no document, for a file that is not
-    UTF-8, and for ids that stand twice in a haystack.
+    A folder that holds documents.jsonl, .csv or another file of documents is read as the dataset
+    `labelled` reads it, any other for its .md and .txt files, in all its folders; hidden ones are
+    left out. Raises UsageError for a place that holds no document, for a file that is not UTF-8,
+    and for ids that stand twice in a haystack.
     """
     if place.is_dir():
         name = labelled_files.documents_name(place)
@@ -92,8 +92,8 @@ def read(place: Path) -> Read:
     elif place.is_file():
         if labelled_files.documents_name(place.parent, place.name) is None:
             raise UsageError(
-                f"{place}: a file of documents is called documents.jsonl, .csv, .tsv or .trec, or "
-                "corpus.jsonl; rename it, or give a folder of .md and .txt files"
+                f"{place}: a file of documents is called documents, docs or corpus, and .jsonl, "
+                ".json, .csv, .tsv or .parquet; rename it, or give a folder of .md and .txt files"
             )
         found = _records(place)
     else:
