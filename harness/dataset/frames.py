@@ -40,7 +40,7 @@ def keep(frames: Mapping[str, Frame], folder: Path) -> Path:
             if name in frames:
                 path = aside / f"{name}.parquet"
                 table = as_table(frames[name], f"source[{name!r}]").replace_schema_metadata(None)
-                # Objects without a field, such as BEIR's metadata, say nothing and cannot be written.
+                # Objects without a field, as BEIR's metadata, say nothing and cannot be written.
                 said = [i for i, one in enumerate(table.schema.types) if not _is_empty(one)]
                 table = table.select(said)
                 try:
