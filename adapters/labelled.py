@@ -192,7 +192,8 @@ def _write_documents(
             haystacks = labelled_fields.haystacks(file, line, record)
             repeated.add((name, id_) for name in haystacks or (HAYSTACK,))
             stamp = labelled_fields.timestamp(file, line, record.get("timestamp"))
-            passed |= record.keys() - known
+            if not record.keys() <= known:
+                passed |= record.keys() - known
             row = out.document(
                 id_,
                 string(file, line, record, "text"),

@@ -17,6 +17,7 @@ from harness.rankings.fields import RUN, RUN_LISTS, FieldError
 _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
 _NUMBERS = {int, float}
+_NESTED = {dict, list}
 _KEY = re.compile(rb'"\s*:')
 
 
@@ -154,9 +155,12 @@ def doubled_key(data: bytes, keys: int) -> str | None:
 
 def count_keys(value: Any) -> int:
     """How many keys a JSON value has, in all its objects."""
-    if isinstance(value, dict):
-        return len(value) + sum(map(count_keys, value.values()))
-    return sum(map(count_keys, value)) if isinstance(value, list) else 0
+    keys, inside = (len(value), value.values()) if isinstance(value, dict) else (0, value)
+    if isinstance(value, dict | list):
+        for one in inside:
+            if type(one) in _NESTED:
+                keys += count_keys(one)
+    return keys
 
 
 def _loaded(line: bytes) -> Any:
