@@ -238,7 +238,8 @@ def _write(
         records = [{**record, "split": record.get("split") or "test"} for record in records]
     write_bytes(folder / "documents.jsonl", as_lines(project.documents))
     write_bytes(folder / "queries.jsonl", as_lines(records))
-    others = sorted({name for record in records for name in record} - {*QUERIES.names})
+    known = {*QUERIES.names} - {"relevant"}  # what was judged here counts, not what a file held
+    others = sorted({name for record in records for name in record} - known)
     if others:  # else `labelled` would refuse what it does not know
         names = ", ".join(map(json.dumps, others))
         write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 
 _NEAR = 0.8
@@ -98,6 +97,8 @@ class Fields:
         return frozenset(map(plain, self.passed))
 
     def _missing(self, field: str, given: Sequence[str], unknown: Sequence[str]) -> str:
+        from difflib import get_close_matches  # for errors alone
+
         close = get_close_matches(field, unknown, 1, 0.5) or [
             name for name in unknown if get_close_matches(plain(name), self._of(field), 1, 0.7)
         ]
@@ -115,6 +116,8 @@ class Fields:
             raise FieldError(
                 f"of a {name} less is better, and of a score more: give a score, or the rank"
             )
+        from difflib import get_close_matches
+
         absent = [field for field in self.names if field not in found]
         if self.strict:
             every = [plain(one) for field in absent for one in self.names[field]]

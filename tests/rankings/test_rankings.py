@@ -55,6 +55,12 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
         ("a.run", b"q d 0.5\n", ", line 1: 3 fields, but a run file has `query Q0 document"),
         ("a.run", GOOD + b"q1 Q0 d\xff 3 0.7 t\n", ", line 3: not UTF-8"),
         ("a.run", GOOD + b"q\xff Q0 d 3 0.7 t\n", ", line 3: not UTF-8"),
+        (
+            "a.run",
+            b"qid,docid,score\nq,d,1\n",
+            "; a table with a header line is called .csv or .ts",
+        ),
+        ("a.run", b'{"q": {"d": 1, "e": 2, "f": 0.5}}', ", line 1: is JSON; call it .json, or .js"),
         ("a.run", b"", ": empty; a run file has lines `query Q0"),
         ("a.run", b" \n\n", ": empty; a run file has lines `query Q0"),
         # Named here, since a packed file holds the time of packing and its bytes would be the name.
