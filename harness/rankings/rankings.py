@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
@@ -82,7 +83,7 @@ def read_rankings(source: str | Path | Run | Frame | Rankings) -> Rankings:
         return from_dict(source)
     if is_frame(source):
         return _of_columns(of_frame(source, RUN, "the run"))
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str | PathLike):
         raise UsageError(
             f"the run must be a file, {{query: {{document: score}}}} or a frame, not {source!r:.60}"
         )

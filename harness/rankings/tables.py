@@ -114,7 +114,7 @@ class Columns:
         try:
             return column.cast(type_)
         except pa.ArrowException as error:
-            if column.type != pa.string():
+            if not _is_text(column.type):
                 raise self._other(name, column.type, type_, f" ({error})") from None
         texts = enumerate(column.to_pylist())
         row, text = next((row, text) for row, text in texts if not _is_number(text))

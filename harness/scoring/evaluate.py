@@ -127,7 +127,7 @@ def _ranked(
         return _of_dicts(qrels, run, ties)
     judged = Judged(qrels)
     parts = None
-    if isinstance(run, str | Path) and is_trec(Path(run)):
+    if isinstance(run, str | os.PathLike) and is_trec(Path(run)):
         parts = _by_block(judged, Path(run), ties)
     if parts is None:
         parts = [_part(judged, read_rankings(run), ties)]

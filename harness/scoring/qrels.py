@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,7 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
     is no such column. Raises UsageError with the line for anything else, and for a pair that stands
     twice with different grades.
     """
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str | PathLike):
         return _of_columns(of_frame(source, JUDGEMENTS, "the judgements"))
     path = Path(source)
     if not path.is_file():
