@@ -147,7 +147,21 @@ def as_table(frame: Frame, what: str) -> pa.Table:
         raise UsageError(f"{what} cannot be taken as a table ({said:.200})") from None
     if not isinstance(table, pa.Table):
         raise UsageError(f"{what} cannot be taken as a table: it is {type(frame).__name__}")
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):  # polars' have values that Arrow itself cannot take
+            table = table.set_column(i, field.name, _decoded(table.column(i)))
     return table.select([i for i, name in enumerate(table.column_names) if _INDEX not in name])
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of codes as the values that they stand for."""
+    chunks = []
+    for chunk in column.chunks:
+        values = chunk.dictionary
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.string())
+        chunks.append(values.take(chunk.indices.cast(pa.int64())))
+    return pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
 
 
 def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:

@@ -58,6 +58,19 @@ def test_a_table_is_a_run_and_judgements_as_a_dictionary_is(table: Callable[...,
     assert read_rankings(table(run)).document.to_pylist() == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_categories_are_ids_as_their_names_are(library: str) -> None:
+    of = pytest.importorskip(library)
+    values = ["q", "q", "r"]
+    coded = (
+        of.Categorical(values)
+        if library == "pandas"
+        else of.Series(values, dtype=of.Enum(["r", "q"]))
+    )
+    frame = of.DataFrame({"qid": coded, "docid": ["a", "b", "c"]})
+    assert read_rankings(frame).query_ids == ["q", "r"]
+
+
 def test_a_dataset_is_made_of_tables_and_found_again(table: Callable[..., Any], home: Path) -> None:
     source = {
         "documents": table(DOCUMENTS),
