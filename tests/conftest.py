@@ -29,6 +29,8 @@ from harness.runs.runner import run
 # processes, each of which would compile the harness for itself; so would every worker its tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Workers are told of a terminal of 80 columns, where there is none.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs, add_output, add_view, view_arguments
+from harness.cli.options import Verbs, add_view, view_arguments
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -58,32 +59,18 @@ def call_list(options: argparse.Namespace) -> int:
         for name, variant in listing()
     ]
     if options.json:
-        import orjson
-
-        print(orjson.dumps(rows).decode())
+        print_json("datasets", {"datasets": rows})
+    if options.json or options.quiet:
         return 0
-    from tabulate import tabulate
-
     from harness.cli.lines import size
+    from harness.scoring.grid import grid
 
-    print(
-        tabulate(
-            [
-                [
-                    row["name"],
-                    _here(row["prepared"]),
-                    size(row["bytes"]),
-                    row["licence"],
-                    row["about"],
-                ]
-                for row in rows
-            ],
-            headers=["dataset", "here", "download", "licence", "what it is"],
-            tablefmt="simple",
-            maxcolwidths=[None, None, None, 22, 72],
-            disable_numparse=True,
-        )
-    )
+    table = [
+        [row["name"], _here(row["prepared"]), size(row["bytes"]), row["licence"], row["about"]]
+        for row in rows
+    ]
+    headers = ["dataset", "here", "download", "licence", "what it is"]
+    print(grid(table, headers, most=[None, None, None, 22, 72]))
     print("\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled --source FOLDER")
     return 0
 
@@ -100,13 +87,14 @@ def call_prepare(options: argparse.Namespace) -> int:
     from harness.dataset.prepare import open_dataset
 
     dataset = open_dataset(options.name, **view_arguments(options))
-    if not options.quiet:
-        _print_info(dataset, options.json)
+    _print_info(dataset, options)
     return 0
 
 
 def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
+    if not options.source:
+        refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset
 
@@ -117,7 +105,7 @@ def call_info(options: argparse.Namespace) -> int:
         open_dataset(options.name, **arguments) if options.source else _prepared(options, arguments)
     )
     if dataset is not None:
-        _print_info(dataset, options.json)
+        _print_info(dataset, options)
         return 0
     values = {
         "name": name,
@@ -132,7 +120,7 @@ def call_info(options: argparse.Namespace) -> int:
         ],
         "prepared": False,
     }
-    _print_values(values, options.json)
+    _print_values(values, options)
     return 0
 
 
@@ -159,6 +147,7 @@ def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
 
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
+    refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
     from harness.dataset.verify import verify
 
     dataset = _prepared(options, view_arguments(options))
@@ -169,9 +158,7 @@ def call_verify(options: argparse.Namespace) -> int:
         )
     findings = verify(dataset)
     if options.json:
-        import orjson
-
-        print(orjson.dumps(findings).decode())
+        print_json("datasets-verify", {"findings": findings})
     elif not options.quiet:
         for finding in findings:
             print(f"{'ok ' if finding['ok'] else 'BAD'} {finding['what']}: {finding['found']}")
@@ -186,22 +173,24 @@ def call_export(options: argparse.Namespace) -> int:
     out = Path(options.out)
     if out.is_file():
         raise UsageError(f"--out {out}: is a file; name a folder")
-    for path in export(open_dataset(options.name, **view_arguments(options)), out, options.format):
-        if not options.quiet:
-            print(path)
+    made = export(open_dataset(options.name, **view_arguments(options)), out, options.format)
+    files = [str(path) for path in made]
+    if options.json:
+        print_json("datasets-export", {"files": files})
+    elif not options.quiet:
+        print("\n".join(files))
     return 0
 
 
-def _print_info(dataset: Any, as_json: bool) -> None:
+def _print_info(dataset: Any, options: argparse.Namespace) -> None:
     values = {**asdict(dataset.manifest), "folder": str(dataset.folder)}
-    _print_values(values, as_json)
+    _print_values(values, options)
 
 
-def _print_values(values: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        import orjson
-
-        print(orjson.dumps(values).decode())
+def _print_values(values: dict[str, Any], options: argparse.Namespace) -> None:
+    if options.json:
+        print_json("datasets-info", {"dataset": values})
+    if options.json or options.quiet:
         return
     for key, value in values.items():
         if key == "repairs":

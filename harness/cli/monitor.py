@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs, add_output, add_view, check_port, view_arguments
+from harness.cli.options import Verbs, add_view, check_port, view_arguments
+from harness.cli.output import add_output
 from harness.errors import UsageError
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import (
     Verbs,
     add_matching,
-    add_output,
     add_scoring,
     add_view,
     matching,
@@ -23,6 +22,7 @@ from harness.cli.options import (
     shown_first,
     view_arguments,
 )
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def add(verbs: Verbs) -> None:
     add_matching(parser)
     add_scoring(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
+    parser.add_argument("--name", metavar="NAME", help="what the run is called in tables")
     parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument(
@@ -94,6 +95,11 @@ def call(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed."""
     if options.config == "":
         return _shipped_configs()
+    if options.resume and options.again:
+        raise UsageError(
+            "--again begins anew and --resume goes on with what was stopped, also with a stopped "
+            "--again; name one"
+        )
     several = max(len(options.dataset or ()), len(options.retriever or ())) > 1
     if several and options.config:
         raise UsageError(
@@ -101,6 +107,7 @@ def call(options: argparse.Namespace) -> int:
             "them into it, as [[datasets]] and [[retrievers]]"
         )
     if several:
+        refuse(options, "for a list: in a --config each [[retrievers]] table has a name", "name")
         return _list(options)
     options.dataset, options.retriever = (
         given[0] if given else None for given in (options.dataset, options.retriever)
@@ -111,9 +118,10 @@ def call(options: argparse.Namespace) -> int:
         from harness.cli.suite import expand, is_suite, nightly
 
         options.config = str(config_file(options.config, options.quiet))
-        fixed = {"call", "config", "param", "params", "json", "resume", "again", "nightly"}
+        fixed = {"call", "config", "param", "params", "json", "full", "resume", "again", "nightly"}
         known = set(vars(options)) - fixed
         if is_suite(options.config):
+            refuse(options, "for a list: each [[retrievers]] table has a name", "name")
             plan = nightly(options, options.config)
             return _suite(options, expand(options, options.config, known), plan)
         apply_config(options, options.config, known)
@@ -186,10 +194,8 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
         write_board(out, out / "leaderboard.json")
         print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
-        import orjson
-
-        rows = [{**vars(one), "folder": str(one.folder)} for one in done]
-        print(orjson.dumps(rows).decode())
+        rows = [{**vars(one), "folder": one.folder and str(one.folder)} for one in done]
+        print_json("run-list", {"runs": rows, "night": found})
     elif not options.quiet:
         print(table(done))
         if found is None:
@@ -278,6 +284,7 @@ def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[st
         batch_size=options.batch_size,
         strict=options.strict,
         by=options.by or "",
+        name=options.name or "",
         matching=matching(options),
         isolate=options.isolate,
     )

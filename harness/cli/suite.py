@@ -63,6 +63,11 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     file = Path(path)
     values = read_config(file)
     values.pop("nightly", None)
+    if "name" in values:
+        raise UsageError(
+            f"--config {file}: name at the top would call every run of the list the same; put it "
+            "below [[retrievers]]"
+        )
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
@@ -90,6 +95,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
                 own = {key: value for key, value in part.items() if key not in ("only", "name")}
                 apply_table(one, file, own, known)
             one.series = (first, second)
+            one.name = table.get("name")
             if one.series in taken:
                 raise UsageError(
                     f"--config {file}: {second} on {first} is in the list twice; give each a "
@@ -189,8 +195,7 @@ def status(done: list[Done]) -> int:
 
 def table(done: list[Done]) -> str:
     """One line a run: its leading metrics over everything scored, and its times."""
-    from tabulate import tabulate
-
+    from harness.scoring.grid import grid
     from harness.scoring.scores import MAIN, all_cells, main_block, main_metrics
 
     blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
@@ -217,4 +222,4 @@ def table(done: list[Done]) -> str:
             ]
         )
     headers = ["dataset", "system", "unit", "n", *metrics, "index s", "p50 ms"]
-    return str(tabulate(lines, headers, disable_numparse=True))
+    return grid(lines, headers, keys=2)

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from harness.errors import UsageError
 
 EXTRAS = {
+    "argcomplete": "completion",
     "beir": "beir",
     "chromadb": "chroma",
     "duckdb": "duckdb",

@@ -15,7 +15,7 @@ def test_datasets_lists_all_families_and_what_is_here(harness: Callable[..., Any
     harness("datasets", "prepare", "sample", "--quiet")
     said = harness("datasets")
     assert (said.status, said.err) == (0, "")
-    rows = orjson.loads(harness("datasets", "--json").out)
+    rows = orjson.loads(harness("datasets", "--json").out)["datasets"]
     names = {row["name"]: row for row in rows}
     assert {"sample", "locomo", "longmemeval/s", "longmemeval/m", "beir/scifact"} <= set(names)
     assert {"msmarco/dev", "msmarco/dl19", "msmarco/qa-v2.1", "labelled"} <= set(names)
@@ -32,7 +32,7 @@ def test_info_verify_and_export_work_on_the_sample(
     assert (said.status, said.err) == (0, "")
     assert "fingerprint: " in said.out
     said = harness("datasets", "info", "longmemeval/m", "--json")  # not here, and not fetched
-    assert orjson.loads(said.out)["prepared"] is False
+    assert orjson.loads(said.out)["dataset"]["prepared"] is False
     said = harness("datasets", "verify", "sample")
     assert said.status == 0
     assert "BAD" not in said.out
@@ -74,7 +74,7 @@ def test_wrong_use_of_datasets_is_one_line(
 def test_retrievers_are_listed_with_their_parameters(
     harness: Callable[..., Any], tmp_path: Path
 ) -> None:
-    rows = orjson.loads(harness("retrievers", "--json").out)
+    rows = orjson.loads(harness("retrievers", "--json").out)["retrievers"]
     named = {row["name"]: row["params"] for row in rows}
     assert {"bm25", "bm25-okapi", "recency", "random", "oracle"} <= set(named)
     assert named["bm25-okapi"] == {"k1": 1.5, "b": 0.75, "epsilon": 0.25, "tokens": "split"}

@@ -80,6 +80,21 @@ class RunFolder:
         return pq.read_table(self.path / "queries.parquet")
 
 
+def run_name(text: str) -> str:
+    """What a run, or a dataset of one's own, may be called. Raises UsageError."""
+    if not re.fullmatch(r"[^\W_][\w.+\-]{0,63}", text):
+        raise UsageError(
+            f"--name {text!r}: a name is up to 64 letters, digits and . _ + - and begins with a "
+            "letter or digit"
+        )
+    return text
+
+
+def called(record: dict[str, Any]) -> str:
+    """What a run is called in tables and pages: its name, else its system's."""
+    return str(record.get("name") or record["retriever"]["name"])
+
+
 def earlier_place(folder: Path) -> Path:
     """Where a finished run is kept when it is made anew: NAME.earlier/TIME beside it, not there
     yet. What lists run folders does not look in there."""
