@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Page, opened
+from browsers import Page, opened
 
 from harness.__main__ import main
 from harness.files import read_json, write_json

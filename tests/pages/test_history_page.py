@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from chromium import Page, opened
+from browsers import Page, opened
 from made_history import Line, failed, made_history, not_comparable
 
 from harness.__main__ import main
