@@ -23,7 +23,6 @@ from harness.labelling.resolving import Resolving
 from harness.pages import html, local_server
 from harness.pages.local_server import Answer, Request, as_json, as_text
 
-
 Session = Annotating | Resolving
 
 

@@ -22,7 +22,7 @@ function render(data) {
   find("drift-facts").replaceChildren(...drift(data));
   find("feedback-facts").replaceChildren(...feedback(data));
   find("tests-table").replaceChildren(tests(data));
-  find("history-list").replaceChildren(history(data));
+  find("history-list").replaceChildren(alarmed(data));
   find("footer").replaceChildren(
     ...data.notes.map((note) => el("p", {}, note)),
     el("p", {}, "No text of a query is kept or shown. /metrics has these numbers for Prometheus."),
@@ -45,7 +45,7 @@ function alarms(data) {
   box.replaceChildren(...(made.length ? made : [el("p", { class: "calm" }, "No alarm stands.")]));
 }
 
-function history(data) {
+function alarmed(data) {
   if (!data.history.length) return el("p", { class: "note" }, "Nothing so far.");
   return el(
     "ul",

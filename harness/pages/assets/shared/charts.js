@@ -18,7 +18,8 @@ export function chart(figure, label, draw) {
     if (!width) return;
     const drawing = draw(width);
     if (!drawing) {
-      box.replaceChildren(el("p", { class: "note" }, "Nothing measured yet."));
+      const about = { class: "note", role: "img", "aria-label": `${label}: nothing measured yet` };
+      box.replaceChildren(el("p", about, "Nothing measured yet."));
       return;
     }
     const inner = drawing.tagName === "svg" ? drawing : drawing.querySelector("svg");
