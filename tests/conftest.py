@@ -12,6 +12,7 @@ from functools import cache as made_once
 from pathlib import Path
 from typing import Any
 
+import browsers
 import pytest
 from filelock import FileLock
 from places import DATA
@@ -50,6 +51,19 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"real data not found at {DATA}; set HARNESS_TEST_DATA to its folder")
     return DATA
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked `browser` runs in each: a page that works in one alone has failed."""
+    if metafunc.definition.get_closest_marker("browser"):
+        metafunc.fixturenames.append("in_browser")
+        metafunc.parametrize("in_browser", list(browsers.PROGRAMS), indirect=True)
+
+
+@pytest.fixture
+def in_browser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser that pages are opened in."""
+    monkeypatch.setattr(browsers, "CHOSEN", request.param)
 
 
 def pytest_collection_finish() -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import harness
 from harness.errors import UsageError
-from harness.pages.html import ASSETS, PLOT, page
+from harness.pages.html import page
 from harness.schema import Ability
 from harness.verdicts.history import (
     FELL,
@@ -36,11 +36,6 @@ from harness.verdicts.history import (
     verdicts,
 )
 
-_STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "history/history.css")
-_SCRIPTS = (
-    *("shared/page.js", "shared/charts.js"),
-    *("history/history_chart.js", "history/history_tables.js", "history/history.js"),
-)
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 _SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN)
 _DIGITS = 4
@@ -57,11 +52,9 @@ def history_page(path: Path) -> bytes:
     """The page of a history file. Raises UsageError where it is damaged or holds no run."""
     return page(
         "Nightly history",
-        ASSETS / "history" / "history.html",
+        "history",
         history_data(path),
-        styles=[ASSETS / name for name in _STYLES],
-        scripts=[ASSETS / name for name in _SCRIPTS],
-        libraries=PLOT,
+        charts=True,
     )
 
 

@@ -1,6 +1,25 @@
 // Draws a view of the server's: nothing is computed here but words.
 
-function draw(view) {
+import { count } from "../shared/numbers.js";
+import { el, facts, find } from "../shared/page.js";
+import {
+  about,
+  can,
+  giveAbility,
+  giveGrade,
+  giveUnanswerable,
+  goTo,
+  ids,
+  openNote,
+  press,
+  resolving,
+  said,
+  state,
+  tell,
+  undo,
+} from "./label.js";
+
+export function draw(view) {
   const moved = !state.view || JSON.stringify(ids(view)) !== JSON.stringify(ids(state.view));
   state.view = view;
   find("main").hidden = false;
@@ -163,7 +182,7 @@ function drawMoves(view) {
   );
 }
 
-function drawHelp() {
+export function drawHelp() {
   const answerable = resolving
     ? ["n y", "the query cannot, or can, be answered"]
     : ["n", "the query cannot be answered from the documents; the next query follows"];
