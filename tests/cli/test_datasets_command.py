@@ -153,5 +153,6 @@ def test_own_files_have_a_name_that_shows_and_stands_for_them(
 
 
 def _text(harness: Callable[..., Any], place: Path, name: str) -> str:
-    assert harness("datasets", "export", name, "--format", "beir", "--out", "out").status == 0
-    return (place / "out" / "corpus.jsonl").read_text()
+    out = place / f"out{len(list(place.glob('out*')))}"
+    assert harness("datasets", "export", name, "--format", "beir", "--out", out).status == 0
+    return (out / "corpus.jsonl").read_text()
