@@ -100,6 +100,8 @@ def print_short(
         print(f"\n{_main_table(block, cells, columns)}")
     else:
         print("\nno query could be scored; see left_out.json")
+    if "semantic" in summary:
+        print(f"\n{semantic_table(summary['semantic'])}")
     for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
         print(" ".join(_line(answers).split()))
     if (texts := lines.hits(summary)) is not None:
