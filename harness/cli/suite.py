@@ -130,11 +130,6 @@ def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def raised_by_code(error: UsageError) -> bool:
-    """Whether somebody's own code is there and failed when it was imported."""
-    return error.__cause__ is not None or isinstance(error.__context__, SyntaxError)
-
-
 def run_all(
     runs: list[argparse.Namespace],
     run_one: Callable[[argparse.Namespace], tuple[Path, dict[str, Any], dict[str, Any]]],

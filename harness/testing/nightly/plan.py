@@ -2,7 +2,8 @@
 
 [nightly]
 history = "results/nightly"    # folder of history and summary; default: `out`; false: neither
-max_drop = 0.02                # a main metric that falls by more, and significantly, fails it
+max_drop = 0.02                # a main metric that falls by more, and significantly, fails it:
+                               # status 1; 2 where no drop could have been shown, as at a gate
 alpha = 0.05                   # for all tests of a night together (Holm)
 over = "auto"                  # what is independent: haystacks, queries, auto
 """

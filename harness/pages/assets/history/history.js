@@ -137,9 +137,8 @@ function night() {
     ? "The last night"
     : `The night of ${dateText(found.at)} UTC`;
   const short = found.ok + found.failed < found.of ? `; ${count(found.of)} were to be run` : "";
-  const tests = found.tested.all + found.tested["by ability"];
   find("night-said").textContent =
-    `${dateText(found.at)} UTC: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${tests ? "" : " (nothing differed, or nothing compares)"}.`;
+    `${dateText(found.at)} UTC: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${found.told && `; ${found.told}`}.`;
   find("night-table").replaceChildren(nightTable(data, view.night, view.slice, view.metric));
 }
 
