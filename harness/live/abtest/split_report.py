@@ -69,7 +69,8 @@ class SplitReport:
     another arm than the plan deals them to, `repeated` records are second ones of a unit that was
     to have one. `failures` are the requests whose system raised, by arm and kind of error; there is
     then a last metric `failed`, their share, and `failing` holds the units that met one against the
-    split, exactly and at any time: that is its `always_p`. `damaged` are lines of the journal that are not whole.
+    split, exactly and at any time: that is its `always_p`. `damaged` are lines of the journal that
+    are not whole.
     """
 
     plan: Plan

@@ -63,7 +63,9 @@ def test_an_arm_that_fails_does_not_look_better() -> None:
     assert "each counts as 0 in click" in " ".join(text.split())
     assert "have no value in seconds" in " ".join(text.split())
     assert "good has the higher click" in text
-    assert "Shown: bad fails more often than good (p <0.0001 at any time)." in text
+    assert "Shown: bad fails more often than good (p <0.0001 at any time)." in " ".join(
+        text.split()
+    )
 
 
 def test_what_a_failure_counts_as_can_be_said() -> None:
