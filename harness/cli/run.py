@@ -120,6 +120,11 @@ def call(options: argparse.Namespace) -> int:
         known = set(vars(options)) - fixed
         if is_suite(options.config):
             plan = nightly(options, options.config)
+            if plan is not None and options.again:
+                raise UsageError(
+                    "--again: a list with a history is measured anew in any case, and keeps what "
+                    "it needs of the last time; leave it out, or set history = false in [nightly]"
+                )
             return _suite(options, expand(options, options.config, known), plan)
         apply_config(options, options.config, known)
     _check(options)

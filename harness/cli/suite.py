@@ -66,6 +66,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
+    _refuse_unheard(file, values, datasets, retrievers)
     names = {str(table.get("dataset")) for table in datasets}
     called = [
         _called(file, tables, options, values, kind)
@@ -98,6 +99,37 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
             taken.add(one.series)
             runs.append(one)
     return runs
+
+
+def _refuse_unheard(
+    file: Path,
+    values: dict[str, Any],
+    datasets: list[dict[str, Any]],
+    retrievers: list[dict[str, Any]],
+) -> None:
+    """Raises UsageError for a key that would have no effect where it stands."""
+
+    def refuse(key: str, where: str, why: str) -> None:
+        raise UsageError(f"--config {file}: {key} {where} {why}")
+
+    for key in ("name", "only"):
+        if key in values:
+            refuse(key, "at the top", "is of one [[retrievers]] table; write it there")
+    for kind, mine, others in (
+        ("dataset", datasets, retrievers),
+        ("retriever", retrievers, datasets),
+    ):
+        if isinstance(values.get(kind), str) and all(kind in table for table in mine):
+            refuse(kind, "at the top", f"is used by none: every [[{kind}s]] table has its own")
+        if any(kind in table for table in others) and any(kind in table for table in mine):
+            other = "retrievers" if kind == "dataset" else "datasets"
+            refuse(kind, f"in [[{other}]]", f"would go over the [[{kind}s]]; write it there alone")
+    if any("only" in table for table in datasets):
+        refuse(
+            "only", "in [[datasets]]", "keeps a retriever to datasets; write it in [[retrievers]]"
+        )
+    if any(table.get("only") == [] for table in retrievers):
+        refuse("only = []", "in [[retrievers]]", "runs nothing; leave only, or the table, out")
 
 
 def _called(

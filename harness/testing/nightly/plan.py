@@ -51,6 +51,11 @@ def read_plan(file: Path, table: Any, out: str) -> Plan | None:
         raise UsageError(
             f"--config {file}: history must be a folder, or false for none, not {history!r}"
         )
+    if history is False and (more := [key for key in table if key != "history"]):
+        raise UsageError(
+            f"--config {file}: {more[0]} in [nightly] is of what changed since the last time, "
+            "which history = false does not keep; leave one of them out"
+        )
     over = table.get("over", "auto")
     if over not in _OVER:
         raise UsageError(f"--config {file}: over must be {', '.join(_OVER)}, not {over!r}")
