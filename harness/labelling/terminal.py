@@ -192,19 +192,19 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _keys(view: Mapping[str, Any], relevant_from: int) -> str:
-    parts = []
+    lines, parts = [], []
     if "grade" in view["choices"]:
         grades = [
             f"{grade} {name}{'*' if grade >= relevant_from else ''}"
             for grade, (name, _) in MEANINGS.items()
         ]
-        parts.append("  ".join([*grades, "(* counts as evidence)\n"]))
+        lines.append("  ".join([*grades, "(* counts as evidence)"]))
     if "unanswerable" in view["choices"]:
         both = view["document"] is None
         parts.append("n cannot be answered" + ("  y can be" if both else ""))
     if view["choices"] == ["ability"]:
         parts.append("  ".join(f"{key} {name}" for key, name in ABILITY_KEYS.items()))
-    return "  ".join([*parts, "s skip  u undo  ? keys  q stop"])
+    return "\n".join([*lines, "  ".join([*parts, "s skip  u undo  ? keys  q stop"])])
 
 
 def _help(session: Annotating | Resolving) -> str:

@@ -128,7 +128,6 @@ const turnsAround = (where, turns) =>
       "details",
       { class: `around note ${where}` },
       el("summary", {}, [one.timestamp, one.speaker].filter(Boolean).join(" · "), " ", one.text),
-      el("p", { class: "body" }, one.text),
     ),
   );
 
@@ -165,7 +164,10 @@ function drawGrades(view) {
     const button = press(String(one.grade), name, () => giveGrade(one.grade), {
       "aria-pressed": String(view.grade === one.grade),
     });
-    button.append(el("span", { class: "meaning" }, `${one.meaning}; ${one.counts}`));
+    button.append(
+      el("span", { class: "meaning" }, one.meaning),
+      el("span", { class: "counts" }, one.counts),
+    );
     return button;
   });
   find("grades").replaceChildren(...(can("grade") ? buttons : []));
