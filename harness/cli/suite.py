@@ -98,6 +98,10 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
                 )
             taken.add(one.series)
             runs.append(one)
+    if any(table.get("only") == [] for table in retrievers):
+        raise UsageError(
+            f"--config {file}: only = [] names no dataset; leave it, or the table, out"
+        )
     return runs
 
 
@@ -128,8 +132,6 @@ def _refuse_unheard(
         refuse(
             "only", "in [[datasets]]", "keeps a retriever to datasets; write it in [[retrievers]]"
         )
-    if any(table.get("only") == [] for table in retrievers):
-        refuse("only = []", "in [[retrievers]]", "runs nothing; leave only, or the table, out")
 
 
 def _called(

@@ -392,7 +392,7 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
         ("[[datasets]]\ndataset = 'sample'\nonly = ['labelled']", "only in [[datasets]]"),
         ("[[datasets]]\ndataset = 'sample'\nretriever = 'bm25'", "retriever in [[datasets]]"),
         ("[[retrievers]]\nretriever = 'bm25'\ndataset = 'sample'", "dataset in [[retrievers]]"),
-        ("[[retrievers]]\nretriever = 'tfidf'\nonly = []", "only = [] in [[retrievers]]"),
+        ("[[retrievers]]\nretriever = 'tfidf'\nonly = []", "only = [] names no dataset"),
         ("[[retrievers]]\nretriever = 'tfidf'\ntimeout = 'soon'", "timeout 'soon': give seconds"),
         ("[[retrievers]]\nretriever = 'tfidf'\ntimeout = true", "timeout must be seconds"),
         ("[[retrievers]]\nretriever = 'bm25'", "is in the list twice; give each a name"),
