@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli.options import Verbs
-from harness.errors import UsageError
+from harness.errors import UsageError, near
 
 
 def add(verbs: Verbs) -> None:
@@ -44,6 +44,10 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError(f"{place}: no journal there (*.jsonl)")
     wanted = _wanted(options.wanted) if options.wanted else None
     reports = [report(journal, level=options.level, wanted=wanted) for journal in journals]
+    names = {m.name for found in reports for m in getattr(found, "metrics", ())}
+    for name in wanted or ():
+        if names and name not in names:
+            raise UsageError(f"--wanted {name}: is no metric of {place}{near(name, sorted(names))}")
     if options.json:
         import orjson
 
@@ -62,6 +66,8 @@ def _wanted(given: list[str]) -> dict[str, float]:
     wanted = {}
     for text in given:
         name, _, value = text.rpartition("=")
+        if name in wanted:
+            raise UsageError(f"--wanted {name}: is given twice")
         try:
             wanted[name] = float(value)
         except ValueError:

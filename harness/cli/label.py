@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli import label_generate
-from harness.cli.label_work import add_work, work
-from harness.cli.options import Verbs, check_port, load_plugins, parameters, retriever_spec
+from harness.cli.label_work import add_work, check_work, work
+from harness.cli.options import Verbs, load_plugins, parameters, retriever_spec
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ def _add_start(verbs: Verbs) -> None:
         type=float,
         metavar="SHARE",
         help="share of the queries that every annotator judges (1); the others are judged once",
+    )
+    parser.add_argument(
+        "--relevant-from",
+        type=int,
+        metavar="GRADE",
+        help="the grade from which on a document counts as evidence: 1 (related), 2 or 3 (1)",
     )
     add_work(parser, "first")
     parser.add_argument("--pool-only", action="store_true", help="make the pool, and end")
@@ -165,8 +171,11 @@ def call_start(options: argparse.Namespace) -> int:
     from harness.labelling.folder import annotator_name
     from harness.labelling.start import start
 
-    annotator_name(options.annotator)
-    check_port(options.port)
+    annotator_name(check_work(options, pool_only=options.pool_only))
+    systems = [system(text, options) for text in options.retriever]
+    names = [one.name for one in systems]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"--retriever {twice} is given twice; a system is pooled once")
     load_plugins(options)
     folder = Path(options.out).expanduser()
     if folder.is_file():
@@ -176,10 +185,11 @@ def call_start(options: argparse.Namespace) -> int:
             folder,
             Path(options.documents).expanduser(),
             Path(options.queries).expanduser(),
-            [system(text, options) for text in options.retriever],
+            systems,
             k=options.k,
             seed=options.seed,
             overlap=options.overlap,
+            relevant_from=options.relevant_from,
             quiet=options.quiet,
         )
     for warning in started.warnings:
@@ -207,16 +217,14 @@ def call_open(options: argparse.Namespace) -> int:
     """Judge."""
     from harness.labelling.annotating import Annotating
 
-    check_port(options.port)
-    return work(Annotating(Path(options.folder).expanduser(), options.annotator), options)
+    return work(Annotating(Path(options.folder).expanduser(), check_work(options)), options)
 
 
 def call_resolve(options: argparse.Namespace) -> int:
     """Settle conflicts."""
     from harness.labelling.resolving import Resolving
 
-    check_port(options.port)
-    return work(Resolving(Path(options.folder).expanduser(), options.annotator), options)
+    return work(Resolving(Path(options.folder).expanduser(), check_work(options)), options)
 
 
 def call_status(options: argparse.Namespace) -> int:

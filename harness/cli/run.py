@@ -6,6 +6,7 @@ import argparse
 import copy
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.errors import UsageError
+from harness.cli.timed import in_time, seconds
+from harness.errors import CodeError, TimedOutError, UsageError
 
 if TYPE_CHECKING:
     from harness.cli.suite import Done
@@ -78,6 +80,9 @@ def add(verbs: Verbs) -> None:
         action="store_true",
         help="run a finished run anew, and keep the old one beside it (else it is shown)",
     )
+    parser.add_argument(
+        "--timeout", metavar="TIME", help="end a run that takes longer: 90 (seconds), 30m, 1.5h"
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
     parser.add_argument(
         "--config",
@@ -123,6 +128,11 @@ def call(options: argparse.Namespace) -> int:
         if is_suite(options.config):
             refuse(options, "for a list: each [[retrievers]] table has a name", "name")
             plan = nightly(options, options.config)
+            if plan is not None and options.again:
+                raise UsageError(
+                    "--again: a list with a history is measured anew in any case, and keeps what "
+                    "it needs of the last time; leave it out, or set history = false in [nightly]"
+                )
             return _suite(options, expand(options, options.config, known), plan)
         apply_config(options, options.config, known)
     _check(options)
@@ -174,17 +184,21 @@ def _list(options: argparse.Namespace) -> int:
 
 def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None) -> int:
     """All runs of a list, what changed since the last time, and their board."""
-    from harness.cli.suite import raised_by_code, run_all, status, table
+    from harness.cli.suite import run_all, status, table
     from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
+    from harness.testing.nightly.summary import status as dropped
 
     for run in runs:
         _check(run)
+    for run in runs:
         try:
-            _known(run)
-        except UsageError as error:
-            if not raised_by_code(error):
-                raise  # an unknown name ends the list; broken code fails its own runs only
+            # Code that is imported can hang too; whether it does is then seen when it is run.
+            with suppress(TimedOutError):
+                run.retriever, run.plugin = in_time(run, _known, 60.0)
+        except CodeError as error:  # which fails its own runs only; an unknown name ends the list
+            dataset, system = run.series
+            print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
     found = None
     if plan is None:
         done = run_all(runs, _run_one)
@@ -205,7 +219,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
             print(f"\n{render(found, 'terminal')}")
     elif found is not None and found["drops"]:
         print(f"harness: {headline(found)}", file=sys.stderr)
-    return 1 if found and found["drops"] else status(done)
+    return status(done) or (dropped(found) if found else 0)
 
 
 def _night(
@@ -239,10 +253,15 @@ def _check(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} is missing; see `harness {name}s`")
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
+    if options.timeout is not None:
+        seconds(options.timeout)
 
 
-def _known(options: argparse.Namespace) -> None:
-    """Raises UsageError for a dataset, a view of it, or a retriever that there is not."""
+def _known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
+    """The retriever and the plug-ins as the run names them.
+
+    Raises UsageError for a dataset, a view of it, or a retriever that there is not.
+    """
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import choose_view
 
@@ -254,6 +273,7 @@ def _known(options: argparse.Namespace) -> None:
         spec.check()
         options.retriever, options.plugin = spec.name, [*spec.plugins]
     scoring_choices(options)
+    return options.retriever, options.plugin
 
 
 def _spec(options: argparse.Namespace) -> RetrieverSpec:
@@ -262,7 +282,11 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
 
 
 def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    """Run and score; gives the folder, scores.json and run.json."""
+    """Run and score, within the timeout; gives the folder, scores.json and run.json."""
+    return in_time(options, _run_here)
+
+
+def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     from harness.dataset.prepare import open_dataset
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
