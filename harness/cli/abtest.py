@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli.options import Verbs
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError, near
 
 
@@ -30,7 +31,7 @@ def add(verbs: Verbs) -> None:
         help="a difference to show: how many units that takes; may be repeated",
     )
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals, 0.95")
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of reports")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -49,14 +50,12 @@ def call(options: argparse.Namespace) -> int:
         if names and name not in names:
             raise UsageError(f"--wanted {name}: is no metric of {place}{near(name, sorted(names))}")
     if options.json:
-        import orjson
-
         rows = [
             {"journal": str(journal), **found.as_dict()}
             for journal, found in zip(journals, reports, strict=True)
         ]
-        print(orjson.dumps(rows).decode())
-    else:
+        print_json("abtest", {"reports": rows})
+    elif not options.quiet:
         print("\n\n".join(map(str, reports)))
     return 0
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 from harness.cli import label_generate
 from harness.cli.label_work import add_work, check_work, work
 from harness.cli.options import Verbs, load_plugins, parameters, retriever_spec
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.labelling.pool import System
+    from harness.labelling.start import Started
 
 _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
@@ -84,7 +86,6 @@ def _add_start(verbs: Verbs) -> None:
     )
     add_work(parser, "first")
     parser.add_argument("--pool-only", action="store_true", help="make the pool, and end")
-    parser.add_argument("--quiet", action="store_true", help="no progress bars")
     parser.set_defaults(call=call_start)
 
 
@@ -134,7 +135,7 @@ def _add_status(verbs: Verbs) -> None:
         help="wanted half-width of the 95%% interval (0.05)",
     )
     parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_output(parser)
     parser.set_defaults(call=call_status)
 
 
@@ -156,6 +157,7 @@ def _add_export(verbs: Verbs) -> None:
     parser.add_argument(
         "--unfinished", action="store_true", help="also queries that are not judged to the end"
     )
+    add_output(parser)
     parser.set_defaults(call=call_export)
 
 
@@ -194,7 +196,26 @@ def call_start(options: argparse.Namespace) -> int:
         )
     for warning in started.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    _say_started(folder, started, options)
+    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
+
+
+def _say_started(folder: Path, started: Started, options: argparse.Namespace) -> None:
+    """What a project is made of, and what is new in it."""
     project = started.project
+    if options.json:
+        found = {
+            "folder": str(folder),
+            "new": started.new,
+            "queries": len(project.queries),
+            "candidates": len(project.pool),
+            "k": project.k,
+            "systems": project.systems,
+            "added": started.added,
+        }
+        print_json("label-start", found)
+    if options.json or options.quiet:
+        return
     size = (
         f"{len(project.queries)} queries, {len(project.pool)} candidates from the top {project.k} "
         f"of {', '.join(project.systems)}"
@@ -210,7 +231,6 @@ def call_start(options: argparse.Namespace) -> int:
         print(f"{folder} goes on: {size}; added {', '.join(added) or 'nothing'}", flush=True)
         if started.added.get("candidates"):
             print("queries with new candidates are open until these are judged", flush=True)
-    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
 
 
 def call_open(options: argparse.Namespace) -> int:
@@ -235,10 +255,8 @@ def call_status(options: argparse.Namespace) -> int:
     folder = Path(options.folder).expanduser()
     found = status(folder, precision=options.precision, metric=options.metric)
     if options.json:
-        import orjson
-
-        print(orjson.dumps(found).decode())
-    else:
+        print_json("label-status", found)
+    elif not options.quiet:
         print(render_status(found))
     return 0
 
@@ -253,6 +271,12 @@ def call_export(options: argparse.Namespace) -> int:
     with disk_errors(out.parent, "name another folder with --out"):
         made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
     counts, left_out = made.manifest["counts"], made.manifest["left_out"]
+    splits = made.manifest["splits"]
+    more = f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
+    if options.json:
+        print_json("label-export", {"folder": str(out), "counts": counts, "left_out": left_out})
+    if options.json or options.quiet:
+        return 0
     print(f"{out}: {counts['queries']} queries, {counts['judgements']} judgements")
     for words, n in (
         ("queries that cannot be answered (ability abstention)", counts["unanswerable"]),
@@ -263,8 +287,6 @@ def call_export(options: argparse.Namespace) -> int:
     ):
         if n:
             print(f"  {words}: {n}")
-    splits = made.manifest["splits"]
-    more = f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
     print(f"next: harness run --dataset labelled --source {out} --retriever bm25{more}")
     return 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.options import Verbs
-from harness.cli.output import add_output
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 
@@ -146,7 +146,12 @@ def call_generate(options: argparse.Namespace) -> int:
     )
     place, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
     found = generate(place, folder, choices, quiet=options.quiet)
-    _print(found, options, lambda: f"{render.made(found)}\n\n{render.checks(found['leakage'])}")
+    _print(
+        "label-generate",
+        found,
+        options,
+        lambda: f"{render.made(found)}\n\n{render.checks(found['leakage'])}",
+    )
     return 0
 
 
@@ -162,15 +167,13 @@ def call_check(options: argparse.Namespace) -> int:
         options.against,
         quiet=options.quiet,
     )
-    _print(found, options, lambda: render.checks(found))
+    _print("label-check", found, options, lambda: render.checks(found))
     return 1 if found["leaks"] else 0
 
 
-def _print(found: dict[str, Any], options: argparse.Namespace, text: Any) -> None:
+def _print(kind: str, found: dict[str, Any], options: argparse.Namespace, text: Any) -> None:
     if options.json:
-        import orjson
-
-        print(orjson.dumps(found).decode())
+        print_json(kind, found)
     elif not options.quiet:
         print(text())
 

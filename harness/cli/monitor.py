@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.options import Verbs, add_view, check_port, view_arguments
-from harness.cli.output import add_output
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 
@@ -142,9 +142,7 @@ def _once(options: argparse.Namespace, follower: Any) -> int:
         print(f"warning: {untold}", file=sys.stderr)
     found = {**monitor.snapshot(), "log": tally.as_json(), "notes": follower.notes}
     if options.json:
-        import orjson
-
-        print(orjson.dumps(found).decode())
+        print_json("monitor", found)
     elif not options.quiet:
         print(table(found))
         print("\n".join(_notes(follower)))

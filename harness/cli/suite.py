@@ -63,11 +63,6 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     file = Path(path)
     values = read_config(file)
     values.pop("nightly", None)
-    if "name" in values:
-        raise UsageError(
-            f"--config {file}: name at the top would call every run of the list the same; put it "
-            "below [[retrievers]]"
-        )
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )

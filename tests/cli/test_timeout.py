@@ -99,12 +99,13 @@ def test_a_run_that_hangs_ends_with_status_1(
     assert not list((place / "results").glob("*/run.json"))
 
 
+@pytest.mark.slow  # its time must be enough for the start of a process on a busy machine
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_what_does_not_stop_is_killed_and_all_that_it_started(
     place: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.cli.timed.SECONDS_TO_CLOSE", 0.2)
-    assert harness(*a_run("Stubborn", "--timeout", "2")).status == 1
+    assert harness(*a_run("Stubborn", "--timeout", "20")).status == 1
     assert gone([int(pid) for pid in (place / "mine").read_text().split()])
 
 
@@ -128,9 +129,10 @@ def test_nothing_is_left_where_the_command_is_stopped_or_killed(
     assert gone([int(pid) for pid in (place / "mine").read_text().split()])
 
 
+@pytest.mark.slow
 def test_what_was_finished_is_kept_for_resume(place: Path, harness: Callable[..., Any]) -> None:
-    assert harness(*a_run("Once", "--timeout", "3")).status == 1
-    assert harness(*a_run("Once", "--timeout", "60", "--resume", "--quiet")).status == 0
+    assert harness(*a_run("Once", "--timeout", "20")).status == 1
+    assert harness(*a_run("Once", "--timeout", "5m", "--resume", "--quiet")).status == 0
     (record,) = (place / "results").glob("*/run.json")
     assert orjson.loads(record.read_bytes())["resumed_queries"] == 1
     assert (place / "indexed").read_text() == "xxx"

@@ -21,6 +21,7 @@ from harness.live.abtest.text import (
     p_value,
     wrapped,
 )
+from harness.scoring.grid import grid
 from harness.statistics.betting import betting_interval, betting_p
 from harness.statistics.intervals import mean_intervals
 from harness.statistics.power import power_of
@@ -171,8 +172,6 @@ def conclusion(report: PreferenceReport) -> str:
 
 
 def _lines(report: PreferenceReport) -> Iterator[str]:
-    from tabulate import tabulate
-
     plan = report.plan
     yield from wrapped(heading(plan, "team-draft interleaving", report.first, report.last))
     yield f"{report.impressions:,} impressions, {report.units:,} units ({plan.unit})"
@@ -192,7 +191,7 @@ def _lines(report: PreferenceReport) -> Iterator[str]:
         ["units", *(f"{n:,}" for n in (report.for_a, report.for_b, report.for_none))],
     ]
     head = ["won by", "a", "b", "neither"]
-    yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 3)
+    yield grid(rows, head)
     yield ""
     size = f"{100 * report.level:g}%"
     yield (

@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.live.abtest.plan import Plan
 from harness.live.abtest.text import between, failures_said, heading, number, p_value, wrapped
+from harness.scoring.grid import grid
 from harness.statistics.proportions import SampleRatio
 from harness.statistics.sequential import MINIMUM
 
@@ -148,8 +149,6 @@ def conclusion(report: SplitReport) -> str:
 
 
 def _lines(report: SplitReport) -> Iterator[str]:
-    from tabulate import tabulate
-
     plan, ratio = report.plan, report.ratio
     share = f"{100 * plan.split:g}/{100 - 100 * plan.split:g}"
     yield from wrapped(heading(plan, f"split {share}", report.first, report.last))
@@ -166,7 +165,7 @@ def _lines(report: SplitReport) -> Iterator[str]:
         yield ""
         head = ["metric", "a", "b", "a - b", "d", f"once: {size}", "p", f"any time: {size}", "p"]
         rows = [_row(m) for m in report.metrics]
-        yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 8)
+        yield grid(rows, head)
         yield ""
         yield from _sizes(report)
         yield ""
@@ -191,8 +190,6 @@ def _row(m: SplitMetric) -> list[str]:
 
 def _sizes(report: SplitReport) -> Iterator[str]:
     """Units of each metric, what they could show, and how many the wanted difference takes."""
-    from tabulate import tabulate
-
     head = ["metric", "units a", "units b", "these can show", "any time", "wanted"]
     head += ["units needed", "any time"]
     rows = [
@@ -208,7 +205,7 @@ def _sizes(report: SplitReport) -> Iterator[str]:
         ]
         for m in report.metrics
     ]
-    yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 7)
+    yield grid(rows, head)
 
 
 def _notes(report: SplitReport) -> Iterator[str]:

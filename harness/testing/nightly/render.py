@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.scoring.grid import grid
 from harness.scoring.uncertainty import counted
 from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, OPEN_WORDS, ROSE, UNCHANGED
 
@@ -179,10 +180,8 @@ def _changes(found: Mapping[str, Any]) -> list[tuple[Run, str, dict[str, Any]]]:
 
 
 def _table(rows: Sequence[Sequence[Any]], head: Sequence[str], style: str) -> str:
-    from tabulate import tabulate
-
     kind = "pipe" if style == "markdown" else "simple"
-    return str(tabulate(rows, head, tablefmt=kind, disable_numparse=True))
+    return grid(rows, head, keys=2, style=kind)
 
 
 def _escaped(value: Any) -> Any:
