@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.one_run import check, known, run_one
 from harness.cli.options import (
     Verbs,
     add_matching,
     add_scoring,
     add_view,
-    matching,
-    parameters,
-    retriever_spec,
     scoring_choices,
     shown_first,
-    view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.cli.timed import in_time, seconds
+from harness.cli.timed import in_time
 from harness.errors import CodeError, TimedOutError, UsageError
 
 if TYPE_CHECKING:
     from harness.cli.suite import Done
-    from harness.retrievers.registry import RetrieverSpec
     from harness.testing.nightly.plan import Plan
 
 
@@ -112,7 +106,7 @@ def call(options: argparse.Namespace) -> int:
             "them into it, as [[datasets]] and [[retrievers]]"
         )
     if several:
-        refuse(options, "for a list: in a --config each [[retrievers]] table has a name", "name")
+        _refuse_for_a_list(options)
         return _list(options)
     options.dataset, options.retriever = (
         given[0] if given else None for given in (options.dataset, options.retriever)
@@ -124,22 +118,22 @@ def call(options: argparse.Namespace) -> int:
 
         options.config = str(config_file(options.config, options.quiet))
         fixed = {"call", "config", "param", "params", "json", "full", "resume", "again", "nightly"}
-        known = set(vars(options)) - fixed
+        keys = set(vars(options)) - fixed
         if is_suite(options.config):
-            refuse(options, "for a list: each [[retrievers]] table has a name", "name")
+            _refuse_for_a_list(options)
             plan = nightly(options, options.config)
             if plan is not None and options.again:
                 raise UsageError(
                     "--again: a list with a history is measured anew in any case, and keeps what "
                     "it needs of the last time; leave it out, or set history = false in [nightly]"
                 )
-            return _suite(options, expand(options, options.config, known), plan)
-        apply_config(options, options.config, known)
-    _check(options)
+            return _suite(options, expand(options, options.config, keys), plan)
+        apply_config(options, options.config, keys)
+    check(options)
 
     from harness.cli.tables import show
 
-    folder, summary, record = _run_one(options)
+    folder, summary, record = run_one(options)
     show(summary, record, folder, shown_first(scoring_choices(options)), options)
     failed = record["queries"]["failed"]
     if failed:
@@ -168,6 +162,11 @@ def _shipped_configs() -> int:
     return 2
 
 
+def _refuse_for_a_list(options: argparse.Namespace) -> None:
+    refuse(options, "for a list, in a --config of which each [[retrievers]] has a name", "name")
+    refuse(options, "for a list, which is shown a line a run", "full")
+
+
 def _list(options: argparse.Namespace) -> int:
     """Every pair of the datasets and retrievers that the command names."""
     runs: list[argparse.Namespace] = []
@@ -190,23 +189,24 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
     from harness.testing.nightly.summary import status as dropped
 
     for run in runs:
-        _check(run)
+        check(run)
     for run in runs:
         try:
             # Code that is imported can hang too; whether it does is then seen when it is run.
             with suppress(TimedOutError):
-                run.retriever, run.plugin = in_time(run, _known, 60.0)
+                run.retriever, run.plugin = in_time(run, known, 60.0)
         except CodeError as error:  # which fails its own runs only; an unknown name ends the list
             dataset, system = run.series
             print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
     found = None
     if plan is None:
-        done = run_all(runs, _run_one)
+        done = run_all(runs, run_one)
     else:
         done, found = _night(plan, runs, options)
     for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
         write_board(out, out / "leaderboard.json")
-        print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
+        if not options.quiet:
+            print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
         rows = [{**vars(one), "folder": one.folder and str(one.folder)} for one in done]
         print_json("run-list", {"runs": rows, "night": found})
@@ -232,99 +232,18 @@ def _night(
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history
     with open_night(plan, [run.series for run in runs], resume=options.resume) as night:
-        if night.said:
+        if night.said and not options.quiet:
             print(f"note: {night.said}", file=sys.stderr)
         try:
-            done = run_all(runs, _run_one, night)
+            done = run_all(runs, run_one, night)
         except KeyboardInterrupt:
             night.end(stopped=True)
             raise
         found = night.end()
+    if options.quiet:
+        return done, found
     print(
         f"summary in {plan.folder / 'summary.md'}, history in {plan.folder / 'history.jsonl'}",
         file=sys.stderr,
     )
     return done, found
-
-
-def _check(options: argparse.Namespace) -> None:
-    for name in ("dataset", "retriever"):
-        if not getattr(options, name):
-            raise UsageError(f"--{name} is missing; see `harness {name}s`")
-    if options.k is not None and options.k < 1:
-        raise UsageError(f"--k must be 1 or more, not {options.k}")
-    if options.timeout is not None:
-        seconds(options.timeout)
-
-
-def _known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
-    """The retriever and the plug-ins as the run names them.
-
-    Raises UsageError for a dataset, a view of it, or a retriever that there is not.
-    """
-    from harness.dataset.catalogue import find
-    from harness.dataset.prepare import choose_view
-
-    view = view_arguments(options)
-    _, variant, name = find(options.dataset)
-    choose_view(variant, view["granularity"], view["text"], view["split"], name)
-    if not options.isolate:  # whose code is imported in its sandbox alone
-        spec = _spec(options)
-        spec.check()
-        options.retriever, options.plugin = spec.name, [*spec.plugins]
-    scoring_choices(options)
-    return options.retriever, options.plugin
-
-
-def _spec(options: argparse.Namespace) -> RetrieverSpec:
-    params = {**options.params, **parameters(options.param)}
-    return retriever_spec(options, options.retriever, params)
-
-
-def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    """Run and score, within the timeout; gives the folder, scores.json and run.json."""
-    return in_time(options, _run_here)
-
-
-def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    from harness.dataset.prepare import open_dataset
-    from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.scored import score_run
-    from harness.runs.plan import Settings
-    from harness.runs.runner import run
-    from harness.scoring.protocols import fitting
-
-    if options.quiet or options.json:
-        os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
-    choices = scoring_choices(options)
-    spec = _spec(options)
-    if not options.isolate:  # whose code is imported in its sandbox alone
-        spec.check()  # a wrong name is said before a long preparation
-    settings = Settings(
-        k=options.k or 0,
-        limit=options.limit,
-        seed=options.seed or 0,
-        workers=1 if options.workers is None else options.workers,
-        batch_size=options.batch_size,
-        strict=options.strict,
-        by=options.by or "",
-        name=options.name or "",
-        matching=matching(options),
-        isolate=options.isolate,
-    )
-    start = perf_counter()
-    dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, options.protocol or ())
-    folder = run(
-        dataset,
-        spec,
-        settings,
-        out=Path(options.out or "results"),
-        resume=options.resume,
-        again=options.again or options.nightly,
-        keep=not options.nightly,
-        quiet=options.quiet or options.json,
-        prepare_seconds=perf_counter() - start,
-    )
-    scores = score_run(folder, dataset, choices)
-    return folder, scores.summary, RunFolder(folder).record

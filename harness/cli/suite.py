@@ -178,7 +178,8 @@ def run_all(
     for number, options in enumerate(runs, 1):
         dataset, system = options.series
         title = f"[{number}/{len(runs)}] {system} on {dataset}"
-        print(title, file=sys.stderr, flush=True)
+        if not options.quiet:
+            print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
             if night is not None:
