@@ -1,7 +1,8 @@
 # Everyday work. Make, since it needs no set-up of its own and every target is a line or two of shell.
 .DEFAULT_GOAL := help
-.PHONY: help setup quick test lint docs bench ci
+.PHONY: help setup quick test lint pages docs bench ci
 BIN := .venv/bin
+BIOME := npx --yes @biomejs/biome@2.6.8
 BENCHMARKS ?= startup overhead locomo
 
 help:  ## this list
@@ -24,11 +25,15 @@ quick: .venv/made  ## the tests of what is close to pure functions
 test: .venv/made  ## all tests but what takes minutes or more than the extra [test]: four minutes on two cores
 	$(BIN)/python -m pytest
 
-lint: .venv/made  ## style, types, and which room may import which
+lint: .venv/made  ## style, types, and which room may import which; pages only where npx is
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	! command -v npx > /dev/null || $(MAKE) --no-print-directory pages
+
+pages:  ## style and names of the pages' scripts, by biome, which npx brings
+	$(BIOME) check --error-on-warnings
 
 docs: .venv/made-docs  ## the site, into build/site; a broken link fails
 	$(BIN)/mkdocs build --strict
@@ -36,5 +41,5 @@ docs: .venv/made-docs  ## the site, into build/site; a broken link fails
 bench: .venv/made  ## benchmarks of a minute each; others: make bench BENCHMARKS="monitor matching"
 	for name in $(BENCHMARKS); do $(BIN)/python -m tests.benchmarks.$$name || exit; done
 
-ci:  ## what must pass on a clean checkout: the above, all that is slow, stores, torch, a browser
+ci:  ## what must pass on a clean checkout: the above, all that is slow, stores, torch, browsers
 	.ci/run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -13,6 +14,10 @@ from harness.errors import HarnessError, NotAtHandError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
+        from harness.cli.completion import complete
+
+        complete(parser())
     given = sys.argv[1:] if arguments is None else arguments
     if not given:
         parser().print_help()

@@ -12,6 +12,7 @@ from functools import cache as made_once
 from pathlib import Path
 from typing import Any
 
+import browsers
 import pytest
 from filelock import FileLock
 from places import DATA
@@ -29,6 +30,8 @@ from harness.runs.runner import run
 # processes, each of which would compile the harness for itself; so would every worker its tests.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Workers are told of a terminal of 80 columns, where there is none.
+os.environ.pop("COLUMNS", None)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -48,6 +51,19 @@ def data() -> Path:
     if not DATA.is_dir():
         pytest.skip(f"real data not found at {DATA}; set HARNESS_TEST_DATA to its folder")
     return DATA
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """What is marked `browser` runs in each: a page that works in one alone has failed."""
+    if metafunc.definition.get_closest_marker("browser"):
+        metafunc.fixturenames.append("in_browser")
+        metafunc.parametrize("in_browser", list(browsers.PROGRAMS), indirect=True)
+
+
+@pytest.fixture
+def in_browser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The browser that pages are opened in."""
+    monkeypatch.setattr(browsers, "CHOSEN", request.param)
 
 
 def pytest_collection_finish() -> None:

@@ -12,6 +12,7 @@ from harness.cli import (
     cache,
     check,
     compare,
+    completion,
     datasets,
     examples,
     explain,
@@ -22,6 +23,7 @@ from harness.cli import (
     report,
     retrievers,
     run,
+    runs,
     score,
     serve,
     sweep,
@@ -39,8 +41,19 @@ class _Parser(argparse.ArgumentParser):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate, abtest),
-        *(monitor, label, datasets, retrievers, examples, check, explain, cache),
+        *(run, runs, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate),
+        *(
+            abtest,
+            monitor,
+            label,
+            datasets,
+            retrievers,
+            examples,
+            check,
+            explain,
+            cache,
+            completion,
+        ),
     )
 }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from harness.cli.options import Verbs, load_plugins
+from harness.cli.options import Verbs, add_results, load_plugins, run_folder
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -20,7 +20,8 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("run", nargs="?", metavar="RUN", help="a run folder")
+    parser.add_argument("run", nargs="?", metavar="RUN", help="a run: its folder or name")
+    add_results(parser)
     parser.add_argument("--k", type=int, default=10, help="where evidence counts as missed (10)")
     parser.add_argument("--errata", metavar="FILE", help="corrections to show beside the key")
     parser.add_argument(
@@ -33,13 +34,16 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--rules", action="store_true", help="print the rules, and nothing else")
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers datasets")
     parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
-    parser.add_argument("--json", action="store_true", help="print everything, as JSON")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
 def call(options: argparse.Namespace) -> int:
     """Analyze and print."""
     if options.rules:
+        if options.run is not None:
+            raise UsageError("--rules prints the rules alone; leave the run out")
+        refuse(options, "with --rules", "errata", "semantic", "share", "json", "quiet", "source")
         import inspect
 
         from harness.verdicts.analyze import causes
@@ -53,8 +57,10 @@ def call(options: argparse.Namespace) -> int:
     from harness.verdicts.analyze.analyze import analyze
     from harness.verdicts.analyze.render import Texts, as_dict, render
 
+    if options.json:
+        refuse(options, "with --json, which holds everything", examples=3)
     load_plugins(options)
-    folder = Path(options.run)
+    folder = run_folder(options, options.run)
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such run folder; `harness score` makes one of a run file")
     dataset = dataset_of_run(folder, source=options.source)
@@ -66,9 +72,7 @@ def call(options: argparse.Namespace) -> int:
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
     texts = None if options.share else Texts(RunFolder(folder), dataset, found.depth)
     if options.json:
-        import orjson
-
-        print(orjson.dumps(as_dict(found, texts)).decode())
-    else:
+        print_json("analyze", as_dict(found, texts))
+    elif not options.quiet:
         print(render(found, texts, options.examples))
     return 0

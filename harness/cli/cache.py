@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness.cli.options import Verbs, add_output
+from harness.cli.options import Verbs
+from harness.cli.output import add_output, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -55,19 +56,16 @@ def _print(found: list[Any], as_json: bool, quiet: bool, nothing: str) -> None:
     if as_json:
         from dataclasses import asdict
 
-        import orjson
-
-        print(orjson.dumps([asdict(one) for one in found], default=str).decode())
+        print_json("cache", {"models": [asdict(one) for one in found]})
     elif quiet:
         return
     elif not found:
         print(nothing)
     else:
-        from tabulate import tabulate
-
         from harness.cli.lines import size
+        from harness.scoring.grid import grid
 
         rows = [[o.model, o.revision, o.vectors, o.dimension, size(o.bytes)] for o in found]
         headers = ["model", "revision", "vectors", "dimension", "size"]
-        print(tabulate(rows, headers=headers, disable_numparse=True))
+        print(grid(rows, headers, keys=2))
         print(f"\nin {found[0].path.parent}")

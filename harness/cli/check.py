@@ -7,6 +7,7 @@ import shlex
 from dataclasses import asdict
 
 from harness.cli.options import Verbs, parameters, retriever_spec
+from harness.cli.output import add_output, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -22,7 +23,7 @@ def add(verbs: Verbs) -> None:
         "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
     )
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -35,16 +36,12 @@ def call(options: argparse.Namespace) -> int:
     width = max(map(len, CHECKS))
     for outcome in check(spec):
         outcomes.append(outcome)
-        if not options.json:
+        if not (options.json or options.quiet) or (outcome.state == FAILED and options.quiet):
             print(f"{outcome.state:5} {outcome.name:{width}}  {outcome.said}", flush=True)
     counts = {s: sum(o.state == s for o in outcomes) for s in (PASSED, FAILED, NOTED)}
     if options.json:
-        import orjson
-
-        print(
-            orjson.dumps({"retriever": spec.name, "checks": [asdict(o) for o in outcomes]}).decode()
-        )
-    else:
+        print_json("check", {"retriever": spec.name, "checks": [asdict(o) for o in outcomes]})
+    elif not options.quiet:
         said = [f"{counts[PASSED]} passed", f"{counts[FAILED]} failed"]
         if counts[NOTED]:
             said.append(f"{counts[NOTED]} worth knowing")

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
@@ -24,7 +25,7 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("runs", nargs="+", metavar="RUN", help="run folders, two or more: OLD NEW")
+    parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, two or more: OLD NEW")
     parser.add_argument("--protocol", action="append", metavar="NAME", help="(those in common)")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
     parser.add_argument("--categories", action="store_true", help="by the dataset's own too")
@@ -58,8 +59,10 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--unpaired", action="store_true", help="for two runs on different queries (split traffic)"
     )
+    add_results(parser)
     parser.add_argument("--anyway", action="store_true", help="show them apart instead of refusing")
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -77,11 +80,19 @@ def call(options: argparse.Namespace) -> int:
     for name in options.protocol or ():
         protocol(name)
     metrics = tuple(map(str, parse_metrics(options.metrics))) if options.metrics else ()
-    folders = [Path(run) for run in options.runs]
+    folders = [run_folder(options, run) for run in options.runs]
     for folder in folders:
         require_run(folder)
+    if options.json:
+        if options.format not in ("terminal", "json"):
+            raise UsageError(f"--json and --format {options.format} exclude each other; name one")
+        options.format = "json"
     if options.queries and (len(folders) != 2 or options.format not in ("terminal", "json")):
         raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
+    if not options.queries:
+        refuse(options, "without --queries", "share", "source", top=10)
+    elif options.format == "json":
+        refuse(options, "with JSON, which holds ids alone", "share")
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise UsageError("one run stands there twice; a run does not compare with itself")
     if options.unpaired:
@@ -113,13 +124,12 @@ def call(options: argparse.Namespace) -> int:
         ),
     )
     if options.format == "json":
-        import orjson
-
         found = comparison.as_dict()
         if options.queries:
             found["queries"] = _queries(options, folders)
-        plain = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_DATACLASS
-        print(orjson.dumps(found, option=plain, default=sorted).decode())
+        print_json("compare", found, default=sorted)
+        return 0
+    if options.quiet:
         return 0
     print(render(comparison, options.format, metrics, unit))
     if options.queries:
@@ -136,13 +146,24 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
 
     if len(folders) != 2:
         raise UsageError("--unpaired compares two runs")
+    refuse(
+        options,
+        "with --unpaired, whose queries have no pairs",
+        *("categories", "tests", "equivalence", "queries", "anyway"),
+        over="auto",
+        average="queries",
+        correction="holm",
+        resamples=10_000,
+    )
+    if options.format not in ("terminal", "json"):
+        raise UsageError(f"--unpaired is printed for the terminal or as JSON, not {options.format}")
+    if len(options.protocol or ()) > 1:
+        raise UsageError("--unpaired compares under one --protocol; name one")
     protocol = (options.protocol or [""])[0]
     rows = compare_split((folders[0], folders[1]), metrics or SHOWN, protocol, options.seed)
     if options.format == "json":
-        import orjson
-
-        print(orjson.dumps({"why": WHY, "rows": [asdict(row) for row in rows]}).decode())
-    else:
+        print_json("compare-unpaired", {"why": WHY, "rows": [asdict(row) for row in rows]})
+    elif not options.quiet:
         for letter, folder in zip("AB", folders, strict=True):
             print(f"{letter}  {folder.resolve().name}")
         print(f"\n{render_split(rows)}")

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs, add_output, add_view, view_arguments
+from harness.cli.options import Verbs, add_view, view_arguments
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -37,14 +38,20 @@ def add(verbs: Verbs) -> None:
         if name == "export":
             one.add_argument("--format", choices=("beir", "trec", "jsonl"), required=True)
             one.add_argument("--out", metavar="FOLDER", required=True)
+        if name == "prepare":
+            one.add_argument(
+                "--name", dest="called", metavar="NAME", help="of your own files: labelled/NAME"
+            )
         one.set_defaults(call=call)
 
 
 def call_list(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
     from harness.dataset.catalogue import listing
-    from harness.dataset.prepare import prepared_folders
+    from harness.dataset.prepare import own_names, prepared_folders
 
+    listed = dict(listing())
+    listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
     rows: list[dict[str, Any]] = [
         {
             "name": name,
@@ -55,36 +62,24 @@ def call_list(options: argparse.Namespace) -> int:
             "splits": list(variant.splits),
             "prepared": [folder.name for folder in prepared_folders(name)],
         }
-        for name, variant in listing()
+        for name, variant in listed.items()
     ]
     if options.json:
-        import orjson
-
-        print(orjson.dumps(rows).decode())
+        print_json("datasets", {"datasets": rows})
+    if options.json or options.quiet:
         return 0
-    from tabulate import tabulate
-
     from harness.cli.lines import size
+    from harness.scoring.grid import grid
 
+    table = [
+        [row["name"], _here(row["prepared"]), size(row["bytes"]), row["licence"], row["about"]]
+        for row in rows
+    ]
+    headers = ["dataset", "here", "download", "licence", "what it is"]
+    print(grid(table, headers, most=[None, None, None, 22, 72]))
     print(
-        tabulate(
-            [
-                [
-                    row["name"],
-                    _here(row["prepared"]),
-                    size(row["bytes"]),
-                    row["licence"],
-                    row["about"],
-                ]
-                for row in rows
-            ],
-            headers=["dataset", "here", "download", "licence", "what it is"],
-            tablefmt="simple",
-            maxcolwidths=[None, None, None, 22, 72],
-            disable_numparse=True,
-        )
+        "\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled/NAME --source FOLDER"
     )
-    print("\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled --source FOLDER")
     return 0
 
 
@@ -99,14 +94,19 @@ def call_prepare(options: argparse.Namespace) -> int:
     """Prepare one view of a dataset."""
     from harness.dataset.prepare import open_dataset
 
-    dataset = open_dataset(options.name, **view_arguments(options))
-    if not options.quiet:
-        _print_info(dataset, options.json)
+    name = options.name
+    if options.called:
+        if name != "labelled":
+            raise UsageError(f"--name is for your own files: `labelled`; {name} has its name")
+        name = f"labelled/{options.called}"
+    _print_info(open_dataset(name, **view_arguments(options)), options)
     return 0
 
 
 def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
+    if not options.source:
+        refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset
 
@@ -117,7 +117,7 @@ def call_info(options: argparse.Namespace) -> int:
         open_dataset(options.name, **arguments) if options.source else _prepared(options, arguments)
     )
     if dataset is not None:
-        _print_info(dataset, options.json)
+        _print_info(dataset, options)
         return 0
     values = {
         "name": name,
@@ -132,7 +132,7 @@ def call_info(options: argparse.Namespace) -> int:
         ],
         "prepared": False,
     }
-    _print_values(values, options.json)
+    _print_values(values, options)
     return 0
 
 
@@ -159,6 +159,7 @@ def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
 
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
+    refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
     from harness.dataset.verify import verify
 
     dataset = _prepared(options, view_arguments(options))
@@ -169,9 +170,7 @@ def call_verify(options: argparse.Namespace) -> int:
         )
     findings = verify(dataset)
     if options.json:
-        import orjson
-
-        print(orjson.dumps(findings).decode())
+        print_json("datasets-verify", {"findings": findings})
     elif not options.quiet:
         for finding in findings:
             print(f"{'ok ' if finding['ok'] else 'BAD'} {finding['what']}: {finding['found']}")
@@ -186,22 +185,24 @@ def call_export(options: argparse.Namespace) -> int:
     out = Path(options.out)
     if out.is_file():
         raise UsageError(f"--out {out}: is a file; name a folder")
-    for path in export(open_dataset(options.name, **view_arguments(options)), out, options.format):
-        if not options.quiet:
-            print(path)
+    made = export(open_dataset(options.name, **view_arguments(options)), out, options.format)
+    files = [str(path) for path in made]
+    if options.json:
+        print_json("datasets-export", {"files": files})
+    elif not options.quiet:
+        print("\n".join(files))
     return 0
 
 
-def _print_info(dataset: Any, as_json: bool) -> None:
+def _print_info(dataset: Any, options: argparse.Namespace) -> None:
     values = {**asdict(dataset.manifest), "folder": str(dataset.folder)}
-    _print_values(values, as_json)
+    _print_values(values, options)
 
 
-def _print_values(values: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        import orjson
-
-        print(orjson.dumps(values).decode())
+def _print_values(values: dict[str, Any], options: argparse.Namespace) -> None:
+    if options.json:
+        print_json("datasets-info", {"dataset": values})
+    if options.json or options.quiet:
         return
     for key, value in values.items():
         if key == "repairs":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from harness.cli.options import Verbs
+from harness.cli.output import add_output, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -17,7 +18,7 @@ def add(verbs: Verbs) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="print the path of this one")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -33,13 +34,13 @@ def call(options: argparse.Namespace) -> int:
             raise UsageError(f"unknown example {options.name!r}{near(options.name, known)}")
         examples = {options.name: examples[options.name]}
     if options.json:
-        import orjson
-
         rows = [
             {"name": name, "about": about(path), "path": str(path)}
             for name, path in examples.items()
         ]
-        print(orjson.dumps(rows).decode())
+        print_json("examples", {"examples": rows})
+    elif options.quiet:
+        return 0
     elif options.name is not None:
         print(examples[options.name])
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from harness.cli.options import Verbs
+from harness.cli.output import add_output, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -16,7 +17,7 @@ def add(verbs: Verbs) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("signature", metavar="SIGNATURE", help="the whole string, in quotes")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -30,10 +31,9 @@ def call(options: argparse.Namespace) -> int:
     name = signature.protocol.partition("/")[0]
     protocol = PROTOCOLS.get(name)
     if options.json:
-        import orjson
-
         parts = {part: value for part, value, _ in signature.explain()}
-        print(orjson.dumps({**parts, "formula": formula, "rules": rules}).decode())
+        print_json("explain", {**parts, "formula": formula, "rules": rules})
+    if options.json or options.quiet:
         return 0
     for part, value, meaning in signature.explain():
         print(f"{part:9} {value}\n          {meaning}")

@@ -9,7 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.output import print_json
 
 if TYPE_CHECKING:
     from harness.verdicts.gate import Check
@@ -27,12 +28,14 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUN", help="a scored run folder")
+    parser.add_argument("run", metavar="RUN", help="a scored run: its folder or name")
     parser.add_argument("--config", metavar="FILE.toml", required=True, help="the thresholds")
     parser.add_argument("--baseline", metavar="RUN", help="the run that it must not fall below")
+    add_results(parser)
     parser.add_argument("--junit", metavar="FILE.xml", help="write JUnit XML for CI services")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--csv", action="store_true", help="print CSV instead of tables")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    form.add_argument("--csv", action="store_true", help="print CSV instead of tables")
     parser.add_argument("--quiet", action="store_true", help="print what fell or is open alone")
     parser.set_defaults(call=call)
 
@@ -41,16 +44,14 @@ def call(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
     from harness.verdicts.gate import Rules, gate, status, write_junit
 
-    folder = Path(options.run)
-    baseline = Path(options.baseline) if options.baseline else None
+    folder = run_folder(options, options.run)
+    baseline = run_folder(options, options.baseline) if options.baseline else None
     checks = gate(folder, Rules.read(Path(options.config)), baseline)
     if options.junit:
         write_junit(checks, folder.resolve().name, Path(options.junit))
     if options.json:
-        import orjson
-
         found = [{**asdict(check), "outcome": check.outcome} for check in checks]
-        print(orjson.dumps({"passed": not status(checks), "checks": found}).decode())
+        print_json("gate", {"passed": not status(checks), "checks": found})
     elif options.csv:
         import csv
 
@@ -64,7 +65,7 @@ def call(options: argparse.Namespace) -> int:
 
 def _show(run: str, checks: Sequence[Check], *, quiet: bool) -> None:
     """The table, what failed first."""
-    from tabulate import tabulate
+    from harness.scoring.grid import grid
 
     opened = [check for check in checks if check.outcome == "open"]
     shown = sorted(checks, key=lambda check: ("FAIL", "open", "pass").index(check.outcome))
@@ -72,7 +73,7 @@ def _show(run: str, checks: Sequence[Check], *, quiet: bool) -> None:
         shown = [check for check in shown if check.outcome != "pass"]
     if shown:
         rows = [[check.outcome, check.rule, check.said] for check in shown]
-        print(tabulate(rows, ["", "rule", "found"], disable_numparse=True))
+        print(grid(rows, ["", "rule", "found"], keys=2))
     for check in shown:
         if check.outcome == "FAIL" and check.signature:
             print(f"{check.rule}: {check.signature}")

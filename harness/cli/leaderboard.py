@@ -6,7 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.cli.options import Verbs, add_output
+from harness.cli.options import Verbs, add_results
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -24,7 +25,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
     parser.add_argument("path", nargs="?", metavar="PATH", help="its folder: rankings and run.json")
     parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
-    parser.add_argument("--results", metavar="FOLDER", default="results", help="the run folders")
+    add_results(parser)
     parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
     add_output(parser)
@@ -39,25 +40,33 @@ def call(options: argparse.Namespace) -> int:
     from harness.verdicts.board.table import table
 
     results = Path(options.results)
+    if options.verb is None:
+        refuse(options, "without `add PATH`", "source")
+    if options.json:
+        refuse(options, "with --json", format="terminal")
     if options.verb == "add":
         from harness.verdicts.board.submission import add as take_in
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")
         made = take_in(Path(options.path), results, options.source)
-        print(f"{options.path}: scored from its rankings and taken in as {made}", file=sys.stderr)
+        if not options.quiet:
+            print(
+                f"{options.path}: scored from its rankings and taken in as {made}", file=sys.stderr
+            )
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
     board = write_board(results, out)
-    if without := unscored(results):
+    without = unscored(results)
+    if without and not options.quiet:
         print(
             f"note: {counted(len(without), 'runs')} without scores left out: {', '.join(without)}; "
             "`harness score FOLDER` scores one",
             file=sys.stderr,
         )
     if options.json:
-        print(out.read_text(), end="")
+        print_json("leaderboard", {"leaderboard": board, "without_scores": without})
     elif not options.quiet:
         print(table(board, options.format))
         entries = counted(sum(len(one["entries"]) for one in board["boards"]), "runs")

@@ -10,7 +10,7 @@ Line = tuple[str, str]
 
 def below(summary: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     """Titles and texts of all that there is something to say of."""
-    of_scores = (_hits, _updates, _abstention, _tokens)
+    of_scores = (hits, _updates, _abstention, _tokens)
     of_run = (_times, _ingestion, _embeddings)
     found = [*(line(summary) for line in of_scores), *(line(record) for line in of_run)]
     return [line for line in found if line is not None]
@@ -122,7 +122,7 @@ def _embeddings(record: dict[str, Any]) -> Line | None:
     )
 
 
-def _hits(summary: dict[str, Any]) -> Line | None:
+def hits(summary: dict[str, Any]) -> Line | None:
     """By which way texts of the system's own became documents."""
     from harness.scoring.uncertainty import counted
 

@@ -36,6 +36,9 @@ def add_scoring(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--ks", metavar="K,K,...", help="cut-offs to add and show: 3,20")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to add and show: ndcg@20,map")
+    parser.add_argument(
+        "--full", action="store_true", help="print every ability, metric and protocol"
+    )
     parser.add_argument("--ties", help="order of equal scores: trec, trec64 or order")
     parser.add_argument(
         "--answers", action="store_true", help="score returned texts against reference answers too"
@@ -114,16 +117,27 @@ def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any
     return RetrieverSpec(taken, params, (*given, *more))
 
 
+def add_results(parser: argparse.ArgumentParser) -> None:
+    """Where runs are looked for by name."""
+    parser.add_argument(
+        "--results", metavar="FOLDER", default="results", help="where the runs are (results)"
+    )
+
+
+def run_folder(options: argparse.Namespace, given: str, what: str = "run folder") -> Path:
+    """The run folder that a path, a name or a unique beginning stands for.
+
+    Raises UsageError, which says that there is no such `what` either.
+    """
+    from harness.runs.folder.listing import find_run
+
+    return find_run(given, Path(options.results), what)
+
+
 def check_port(port: int | None) -> None:
     """Raises UsageError for a `--port` that cannot be; None, where none was named, can."""
     if port is not None and not 0 <= port < 1 << 16:
         raise UsageError(f"--port must be from 0 to 65535, not {port}")
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """What is printed."""
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--quiet", action="store_true", help="no progress bars, no tables")
 
 
 def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -152,6 +166,8 @@ def scoring_choices(options: argparse.Namespace) -> Any:
     from harness.scoring.protocols import Choices, protocol
     from harness.scoring.ranks import Ties
 
+    if getattr(options, "full", False) and (options.json or options.quiet):
+        raise UsageError("--full prints tables, and --json and --quiet do not; leave one out")
     for name in options.protocol or ():
         protocol(name)
     ties = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs, load_plugins
+from harness.cli.options import Verbs, add_results, load_plugins, run_folder
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -25,8 +26,9 @@ def add(verbs: Verbs) -> None:
         "runs",
         nargs="+",
         metavar="RUN",
-        help="a run folder, or two that compare; a history.jsonl, or the folder with it",
+        help="a run, or two that compare; a history.jsonl, or the folder with it",
     )
+    add_results(parser)
     parser.add_argument(
         "--out", metavar="FILE", help="(report.html in the first run's folder, or history.html)"
     )
@@ -43,13 +45,13 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
     )
-    parser.add_argument("--quiet", action="store_true", help="print nothing")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
 def call(options: argparse.Namespace) -> int:
     """Make and write."""
-    folders = [Path(run) for run in options.runs]
+    folders = [run_folder(options, run, "run folder or history") for run in options.runs]
     if (history := _history(folders)) is not None:
         return _write_history(options, history)
     if options.ranks < 1:
@@ -72,19 +74,22 @@ def call(options: argparse.Namespace) -> int:
     page = report_page(data)
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)
-    if not options.quiet:
+    if not (options.quiet or options.json):
         private = (
             "" if options.share else "; it holds texts of the dataset, --share leaves them out"
         )
         print(f"{out} ({size(len(page))}){private}")
+    written: list[Path] = []
     if options.plots:
         from harness.pages.plots import write_plots
 
         pictures = Path(options.plots)
         with disk_errors(pictures, "name another folder with --plots"):
             written = write_plots(data, pictures)
-        if not options.quiet:
+        if not (options.quiet or options.json):
             print(f"{len(written)} pictures in {pictures}: {', '.join(p.name for p in written)}")
+    if options.json:
+        print_json("report", {"page": str(out), "pictures": [str(path) for path in written]})
     return 0
 
 
@@ -110,11 +115,14 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
 
     if options.plots:
         raise UsageError("--plots draws runs; a history has its page alone")
+    refuse(options, "for a history", "source", "plugin", ranks=10)
     page = history_page(history)
     out = _file(options) or history.with_name("history.html")
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)
-    if not options.quiet:
+    if options.json:
+        print_json("report", {"page": str(out), "pictures": []})
+    elif not options.quiet:
         print(f"{out} ({size(len(page))})")
     return 0
 

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from harness.cli.options import Verbs, load_plugins
+from harness.cli.output import add_output, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -17,7 +18,7 @@ def add(verbs: Verbs) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -42,11 +43,10 @@ def call(options: argparse.Namespace) -> int:
         row = {"name": name, "about": about, "params": params, "required": required}
         rows.append({**row, "installed": not missing, "install": [*map(install, missing)][:1]})
     if options.json:
-        import orjson
-
-        print(orjson.dumps(rows, default=str).decode())
+        print_json("retrievers", {"retrievers": rows})
+    if options.json or options.quiet:
         return 0
-    from tabulate import tabulate
+    from harness.scoring.grid import grid
 
     table = [
         [
@@ -58,7 +58,7 @@ def call(options: argparse.Namespace) -> int:
         for r in rows
     ]
     headers = ["retriever", "installed", "parameters", "what it is"]
-    print(tabulate(table, headers=headers, maxcolwidths=[None, 24, 34, 50], disable_numparse=True))
+    print(grid(table, headers, most=[None, 24, 34, 50]))
     print(
         "\nyour own: mine (of a mine.py here), file.py:Class, package.module:Class, an entry point"
     )

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import (
     Verbs,
     add_matching,
-    add_output,
+    add_results,
     add_scoring,
     add_view,
     matching,
+    run_folder,
     scoring_choices,
     shown_first,
     view_arguments,
 )
+from harness.cli.output import add_output, print_json, refuse
 from harness.cli.semantic import add_semantic, score_expected, threshold
 from harness.errors import UsageError
 
@@ -42,7 +44,8 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUNFILE", help="a run file, or a run folder")
+    parser.add_argument("run", metavar="RUNFILE", help="a run file; a run folder, or a run's name")
+    add_results(parser)
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
     add_log(parser)
@@ -62,15 +65,17 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Score and print."""
-    path = Path(options.run)
-    if not path.exists():
-        raise UsageError(f"{path}: no such run file or run folder")
+    path = _found(options)
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
         raise UsageError("--qrels and --dataset exclude each other; name one")
     if not options.log and (options.log_config or options.repeats or options.lenient):
         raise UsageError("--log-config, --repeats and --lenient are for a log; say --log too")
+    if options.qrels:
+        refuse(options, "with --qrels, which are scored as they are", *_OF_A_DATASET)
+    elif path.is_dir() and not (options.log or options.expected):
+        refuse(options, "for a folder, which says it itself", "name", "k", "out", "strict")
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
     if options.log:
@@ -112,6 +117,22 @@ def call(options: argparse.Namespace) -> int:
             )
     _score(folder, dataset, choices, semantic, options)
     return 0
+
+
+def _found(options: argparse.Namespace) -> Path:
+    """What is to be scored: a file or a folder, or the run of that name."""
+    path = Path(options.run)
+    if path.exists() or options.qrels or options.expected or options.log:
+        if not path.exists():
+            raise UsageError(f"{path}: no such file")
+        return path
+    return run_folder(options, options.run, "run file or run folder")
+
+
+_OF_A_DATASET = (
+    *("plugin", "granularity", "text", "split", "source", "rebuild", "match_f1", "match_semantic"),
+    *("protocol", "ks", "answers", "name", "k", "out"),
+)
 
 
 def _score(
@@ -226,9 +247,7 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     for what in odd:
         print(f"warning: {path}: {what}", file=sys.stderr)
     if options.json:
-        import orjson
-
-        print(orjson.dumps({"n": result.n, "means": result.means}).decode())
+        print_json("score-qrels", {"n": result.n, "means": result.means})
     elif not options.quiet:
         how = "left out for want of" if options.missing == "skip" else "of them without"
         print(f"{result.n} queries, {result.missing_queries} {how} a ranking")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from harness.cli.output import print_json
 from harness.errors import UsageError
 
 _ROWS = {
@@ -87,9 +88,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
     for note in notes:
         print(f"warning: {path}: {note}", file=sys.stderr)
     if options.json:
-        import orjson
-
-        print(orjson.dumps({"semantic": found}).decode())
+        print_json("score-expected", {"semantic": found})
     elif not options.quiet:
         print(semantic_table(found))
         metrics = found["slices"]["all"]["metrics"]
@@ -100,7 +99,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
 
 def semantic_table(found: dict[str, Any]) -> str:
     """The section of scores.json for a person: one cut-off, over all queries."""
-    from tabulate import tabulate
+    from harness.scoring.grid import grid
 
     if "all" not in found["slices"]:
         return "semantic: no query has evidence with a text"
@@ -117,8 +116,7 @@ def semantic_table(found: dict[str, Any]) -> str:
     headers = [f"semantic, k = {k}", "value", "95%", "chance"]
     if beside:
         headers += ["by ids", "difference", "Pearson r", "Spearman rho"]
-    right = ["right"] * (len(headers) - 1)
-    table = tabulate(rows, headers, colalign=("left", *right), disable_numparse=True)
+    table = grid(rows, headers)
     return "\n".join([table, *_below(found, beside.get(f"semantic_recall@{k}"))])
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs, check_port, load_plugins
+from harness.cli.options import Verbs, add_results, check_port, load_plugins
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 
@@ -20,11 +21,12 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("--results", metavar="FOLDER", default="results", help="the run folders")
+    add_results(parser)
     parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
     parser.add_argument(
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
     )
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -44,9 +46,14 @@ def call(options: argparse.Namespace) -> int:
             f"--port {options.port}: cannot be listened on ({error.strerror}); name another"
         ) from None
     with serving:
-        print(f"http://127.0.0.1:{serving.server_port}/ (Ctrl-C ends it)", flush=True)
+        address = f"http://127.0.0.1:{serving.server_port}/"
+        if options.json:
+            print_json("serve", {"address": address})
+        elif not options.quiet:
+            print(f"{address} (Ctrl-C ends it)", flush=True)
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            print()  # the line after ^C
+            if not (options.json or options.quiet):
+                print()  # the line after ^C
     return 0

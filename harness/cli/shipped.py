@@ -63,9 +63,7 @@ def _near(given: Path, shipped: list[str]) -> str:
 
 def table(named: dict[str, Path], title: str) -> str:
     """Names, and what each file is."""
-    from tabulate import tabulate
+    from harness.scoring.grid import grid
 
     rows = [[name, about(path)] for name, path in named.items()]
-    return str(
-        tabulate(rows, [title, "what it is"], maxcolwidths=[None, 80], disable_numparse=True)
-    )
+    return grid(rows, [title, "what it is"], most=[None, 80])

@@ -66,6 +66,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
+    _refuse_unheard(file, values, datasets, retrievers)
     names = {str(table.get("dataset")) for table in datasets}
     called = [
         _called(file, tables, options, values, kind)
@@ -90,6 +91,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
                 own = {key: value for key, value in part.items() if key not in ("only", "name")}
                 apply_table(one, file, own, known)
             one.series = (first, second)
+            one.name = table.get("name")
             if one.series in taken:
                 raise UsageError(
                     f"--config {file}: {second} on {first} is in the list twice; give each a "
@@ -97,7 +99,40 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
                 )
             taken.add(one.series)
             runs.append(one)
+    if any(table.get("only") == [] for table in retrievers):
+        raise UsageError(
+            f"--config {file}: only = [] names no dataset; leave it, or the table, out"
+        )
     return runs
+
+
+def _refuse_unheard(
+    file: Path,
+    values: dict[str, Any],
+    datasets: list[dict[str, Any]],
+    retrievers: list[dict[str, Any]],
+) -> None:
+    """Raises UsageError for a key that would have no effect where it stands."""
+
+    def refuse(key: str, where: str, why: str) -> None:
+        raise UsageError(f"--config {file}: {key} {where} {why}")
+
+    for key in ("name", "only"):
+        if key in values:
+            refuse(key, "at the top", "is of one [[retrievers]] table; write it there")
+    for kind, mine, others in (
+        ("dataset", datasets, retrievers),
+        ("retriever", retrievers, datasets),
+    ):
+        if isinstance(values.get(kind), str) and all(kind in table for table in mine):
+            refuse(kind, "at the top", f"is used by none: every [[{kind}s]] table has its own")
+        if any(kind in table for table in others) and any(kind in table for table in mine):
+            other = "retrievers" if kind == "dataset" else "datasets"
+            refuse(kind, f"in [[{other}]]", f"would go over the [[{kind}s]]; write it there alone")
+    if any("only" in table for table in datasets):
+        refuse(
+            "only", "in [[datasets]]", "keeps a retriever to datasets; write it in [[retrievers]]"
+        )
 
 
 def _called(
@@ -130,11 +165,6 @@ def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def raised_by_code(error: UsageError) -> bool:
-    """Whether somebody's own code is there and failed when it was imported."""
-    return error.__cause__ is not None or isinstance(error.__context__, SyntaxError)
-
-
 def run_all(
     runs: list[argparse.Namespace],
     run_one: Callable[[argparse.Namespace], tuple[Path, dict[str, Any], dict[str, Any]]],
@@ -148,7 +178,8 @@ def run_all(
     for number, options in enumerate(runs, 1):
         dataset, system = options.series
         title = f"[{number}/{len(runs)}] {system} on {dataset}"
-        print(title, file=sys.stderr, flush=True)
+        if not options.quiet:
+            print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
             if night is not None:
@@ -189,8 +220,7 @@ def status(done: list[Done]) -> int:
 
 def table(done: list[Done]) -> str:
     """One line a run: its leading metrics over everything scored, and its times."""
-    from tabulate import tabulate
-
+    from harness.scoring.grid import grid
     from harness.scoring.scores import MAIN, all_cells, main_block, main_metrics
 
     blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
@@ -217,4 +247,4 @@ def table(done: list[Done]) -> str:
             ]
         )
     headers = ["dataset", "system", "unit", "n", *metrics, "index s", "p50 ms"]
-    return str(tabulate(lines, headers, disable_numparse=True))
+    return grid(lines, headers, keys=2)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Verbs, add_view, parameters, retriever_spec, view_arguments
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,8 +56,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the parts, sampling, handles (0)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
     parser.add_argument("--out", metavar="FOLDER", default="results/sweep", help="for its runs")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -107,17 +107,14 @@ def call(options: argparse.Namespace) -> int:
         out=Path(options.out),
     )
     if options.json:
-        import orjson
-
-        print(orjson.dumps(asdict(found), default=str).decode())
-    else:
+        print_json("sweep", asdict(found))
+    elif not options.quiet:
         print(_shown(found, options))
     return 0
 
 
 def _shown(found: Sweep, options: argparse.Namespace) -> str:
-    from tabulate import tabulate
-
+    from harness.scoring.grid import grid
     from harness.verdicts.sweep.settings import said
 
     best = {chosen.place for chosen in found.chosen}
@@ -135,7 +132,7 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
     head = ["", "setting", "metric", "development", "95%", "n"]
     lines = [
         f"{options.retriever} on {options.dataset}: {len(rows)} settings on {found.development}",
-        tabulate(rows, head, disable_numparse=True),
+        grid(rows, head, keys=2),
     ]
     if found.tuned_on_test:
         lines.append(

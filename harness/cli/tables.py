@@ -1,16 +1,21 @@
-"""What a person reads after a run: one table by ability, and where the rest is."""
+"""What a person reads after a run: the main numbers and what to do next; with --full, all of it."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.cli import lines
+from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.schema import Ability
-from harness.scoring.scores import main_block
+from harness.scoring.grid import grid, terminal_width
+from harness.scoring.scores import all_cells, main_block, main_metrics
+from harness.scoring.uncertainty import counted
 
 _COLUMNS = {
     "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
@@ -59,31 +64,116 @@ def show(
     columns: list[str],
     options: argparse.Namespace,
 ) -> None:
-    """Print what `--protocol`, `--json` and `--quiet` leave of a scored run."""
+    """Print what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run."""
     wanted = options.protocol
     blocks = [b for b in summary["protocols"] if not wanted or b["protocol"] in wanted]
     summary = {**summary, "protocols": blocks}
+    if not options.quiet:
+        for note in _without_effect(summary, record, options):
+            print(f"note: {note}", file=sys.stderr)
     if options.json:
-        print_json(summary, record, folder)
-    elif not options.quiet:
+        print_json("run", {"folder": str(folder), "run": record, "scores": summary})
+    elif options.full:
         print_scores(summary, record, folder, columns)
+    elif not options.quiet:
+        print_short(summary, record, folder, columns)
 
 
-def print_json(summary: dict[str, Any], record: dict[str, Any], folder: Path) -> None:
-    """The same for programs: run.json and scores.json in one object."""
-    import orjson
+def _without_effect(
+    summary: dict[str, Any], record: dict[str, Any], options: argparse.Namespace
+) -> Iterator[str]:
+    """Options of which only the run could tell that they change nothing."""
+    if (options.match_f1, options.match_semantic) != (None, None) and "hits" not in record:
+        yield "--match-f1 and --match-semantic changed nothing: documents were returned, not texts"
+    if options.answers and not any(b["protocol"] == "answers" for b in summary["protocols"]):
+        yield "--answers scored nothing: the dataset has no reference answers"
 
-    print(orjson.dumps({"run": record, "scores": summary, "folder": str(folder)}).decode())
+
+def print_short(
+    summary: dict[str, Any], record: dict[str, Any], folder: Path, columns: list[str]
+) -> None:
+    """The main numbers with their intervals and chance, the weakest ability, and what is next."""
+    print(_head(summary, record, params=False))
+    block = main_block(summary["protocols"])
+    cells = all_cells(block) if block else {}
+    if cells:
+        print(f"\n{_main_table(block, cells, columns)}")
+    else:
+        print("\nno query could be scored; see left_out.json")
+    if "semantic" in summary:
+        print(f"\n{semantic_table(summary['semantic'])}")
+    for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
+        print(" ".join(_line(answers).split()))
+    if (texts := lines.hits(summary)) is not None:
+        print(": ".join(texts))
+    for note in [*summary["warnings"], *lines.notes(record)]:
+        print(f"note: {note}")
+    print("\nnext:")
+    for line in _next(shlex.quote(record.get("name") or str(folder)), len(summary["protocols"])):
+        print(line)
+    print(f"in {folder}")
 
 
-def _head(summary: dict[str, Any], record: dict[str, Any]) -> str:
-    from harness.scoring.uncertainty import counted
+def _next(run: str, protocols: int) -> list[str]:
+    """Commands to type, and what for, where a line has the room."""
+    more = f", and {counted(protocols - 1, 'other protocols')}" if protocols > 1 else ""
+    steps = {
+        f"harness report {run}": "every question, as a page",
+        f"harness compare OTHER {run}": "is it better than another run? `harness runs` lists them",
+        f"harness score {run} --full": f"every ability and metric{more}",
+    }
+    longest = max(map(len, steps))
+    found = [f"  {command:{longest}}  {what}" for command, what in steps.items()]
+    width = terminal_width()
+    fits = width is None or max(map(len, found)) <= width
+    return found if fits else [f"  {command}" for command in steps]
 
+
+def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]) -> str:
+    """The main metrics over everything, and the first of them in the weakest ability."""
+    main = main_metrics(cells)
+    kinds = dict.fromkeys(name.partition("@")[0] for name in main)
+    asked = [name for one in columns for name in (_at(kinds, one) if one[0] == "@" else [one])]
+    shown = list(dict.fromkeys(name for name in (*asked, *main) if name in cells))
+    shown = shown[:8] or list(cells)[:4]
+    rows = [[m, "all", *_measured(cells[m])] for m in shown]
+    if (weakest := _weakest(block, shown[0])) is not None:
+        name, cell = weakest
+        rows.append([shown[0], f"weakest: {name}", *_measured(cell)])
+    text = grid(rows, ["metric", "over", "n", "value", "95%", "chance"], keys=2)
+    interval = cells[shown[0]].get("interval") or {}
+    rough = f"\nintervals are rough: {interval['rough']}" if "rough" in interval else ""
+    return text + rough + _tied(shown[0], cells[shown[0]], 0.01) + _left_out(block)
+
+
+def _at(kinds: Iterable[str], cut: str) -> list[str]:
+    return [kind + cut for kind in kinds]
+
+
+def _measured(cell: dict[str, Any]) -> list[Any]:
+    return [cell["n"], _number(cell), _range(cell.get("interval")), _number(cell, "chance")]
+
+
+def _weakest(block: dict[str, Any], metric: str) -> tuple[str, dict[str, Any]] | None:
+    """The ability with the lowest value of a metric; None where there are not two of them."""
+    found = {
+        name: part["metrics"][metric]
+        for name, part in block["slices"].items()
+        if name in set(Ability) and part["metrics"].get(metric, {}).get("value") is not None
+    }
+    if len(found) < 2:
+        return None
+    return min(found.items(), key=lambda item: item[1]["value"])
+
+
+def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = True) -> str:
     d, q = summary["dataset"], summary["queries"]
-    params = record["retriever"].get("params") or {}
-    shown = ", ".join(f"{k}={v}" for k, v in params.items())
+    given = record["retriever"].get("params") or {}
+    shown = ", ".join(f"{k}={v}" for k, v in given.items()) if params else ""
+    system = record["retriever"]["name"]
+    name = f"{record['name']} ({system})" if record.get("name") else system
     lines = [
-        f"{record['retriever']['name']}{f' ({shown})' if shown else ''} on {d['name']}, "
+        f"{name}{f' ({shown})' if shown else ''} on {d['name']}, "
         f"{d['granularity']}, {d['text']} text, {d['split']}",
         counted(q["asked"], "queries")
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
@@ -110,8 +200,6 @@ def _silent(n: int, missing: str, *, own_run: bool) -> str:
 
 
 def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
-    from tabulate import tabulate
-
     slices = block["slices"]
     if not slices:
         return "no query could be scored; see left_out.json"
@@ -139,27 +227,30 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
         name = "ceiling at most" if any("ceiling_is" in cells[m] for m in shown) else "ceiling"
         rows.append([name, "", *(_number(cells[m], "ceiling") for m in shown)])
-    text = str(
-        tabulate(
-            rows,
-            headers=[f"{block['protocol']}/{block['version']}", "n", *shown],
-            colalign=("left", *["right"] * (len(shown) + 1)),
-            disable_numparse=True,
-        )
-    )
+    text = grid(rows, [f"{block['protocol']}/{block['version']}", "n", *shown], keys=2)
     if said := _how(cells[shown[0]].get("interval")):
         text += f"\n{said}"
+    tied = next((m for m in shown if "ties" in cells[m]), None)
+    if tied is not None:
+        text += _tied(tied, cells[tied], 0.0005)  # less is invisible at the precision of the table
+    return text + _left_out(block)
+
+
+def _tied(metric: str, cell: dict[str, Any], least: float) -> str:
+    """How far another order of equal scores could move a number, where that is `least` or more."""
+    ties = cell.get("ties")
+    if ties is None or ties["best"] - ties["worst"] < least:
+        return ""
+    return (
+        f"\nties could move {metric} from {ties['worst']:.4f} to {ties['best']:.4f} "
+        f"(expected {ties['expected']:.4f})"
+    )
+
+
+def _left_out(block: dict[str, Any]) -> str:
     out = block["left_out"].items()
     left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
-    moved = {m: cells[m]["ties"] for m in shown if "ties" in cells[m]}
-    for metric, t in list(moved.items())[:1]:
-        if t["best"] - t["worst"] < 0.0005:  # invisible at the precision of the table
-            continue
-        text += (
-            f"\nties could move {metric} from {t['worst']:.4f} to {t['best']:.4f} "
-            f"(expected {t['expected']:.4f})"
-        )
-    return text + (f"\nnot in this table: {left}" if left else "")
+    return f"\nnot in this table: {left}" if left else ""
 
 
 def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]:
@@ -181,7 +272,7 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
 
 
 def _range(interval: dict[str, Any] | None) -> str:
-    """`.457-.599`: low and high, short enough for a column."""
+    """`.457-.599`: low and high, short enough for a column; more digits where they look alike."""
     if interval is None:
         return "-"
     low, high = (f"{interval[end]:.3f}".replace("0.", ".", 1) for end in ("low", "high"))
@@ -192,7 +283,6 @@ def _how(interval: dict[str, Any] | None) -> str:
     """How the intervals were made."""
     if interval is None:
         return ""
-    from harness.scoring.uncertainty import counted
     from harness.statistics.intervals import METHOD_NAMES
 
     method = METHOD_NAMES[interval["method"]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs, add_output, load_plugins
+from harness.cli.options import Verbs, add_results, load_plugins, run_folder
+from harness.cli.output import add_output, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -22,7 +23,10 @@ def add(verbs: Verbs) -> None:
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUN", help="a scored run folder, or a submission")
+    parser.add_argument(
+        "run", metavar="RUN", help="a scored run: its folder or name; or a submission"
+    )
+    add_results(parser)
     parser.add_argument(
         "--trec-eval", metavar="FILE", help="the program trec_eval (the one on PATH)"
     )
@@ -41,14 +45,12 @@ def call(options: argparse.Namespace) -> int:
 
     load_plugins(options)
     verdict = verify(
-        Path(options.run),
+        run_folder(options, options.run),
         source=options.source,
         program=Path(options.trec_eval) if options.trec_eval else None,
     )
     if options.json:
-        import orjson
-
-        print(orjson.dumps(as_json(verdict)).decode())
+        print_json("verify", as_json(verdict))
     elif found := lines(verdict, quiet=options.quiet):
         print("\n".join(found))
     return 0 if verdict.agrees else 1

@@ -6,15 +6,32 @@ import hashlib
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.dataset.download import downloads_folder
 from harness.errors import UsageError
 from harness.files import digest
 from harness.rankings.tables import Frame, as_table
 
 ROLES = ("documents", "queries", "judgements")
+
+
+@contextmanager
+def kept(frames: Mapping[str, Frame], name: str, home: Path) -> Iterator[Path]:
+    """The folder in the cache at `home` that holds the tables for the dataset `name`.
+
+    UsageErrors about its files come out as errors about the tables. Raises what `keep` raises.
+    """
+    if name.partition("/")[0] != "labelled":
+        raise UsageError(f"tables are read by the dataset 'labelled' alone, not by {name!r}")
+    folder = keep(frames, downloads_folder(home, name))
+    try:
+        yield folder
+    except UsageError as error:
+        raise _named(error, folder) from None
 
 
 def keep(frames: Mapping[str, Frame], folder: Path) -> Path:
@@ -63,7 +80,7 @@ def _is_empty(type_: Any) -> bool:
     return bool(pa.types.is_struct(type_) and type_.num_fields == 0)
 
 
-def named(error: UsageError, folder: Path) -> UsageError:
+def _named(error: UsageError, folder: Path) -> UsageError:
     """An error about the files in such a folder as one about the tables."""
     said = str(error)
     for name in ROLES:

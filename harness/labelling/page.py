@@ -18,13 +18,10 @@ from urllib.parse import parse_qsl
 
 from harness.errors import UsageError
 from harness.labelling.annotating import Annotating
-from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS
+from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, counts
 from harness.labelling.resolving import Resolving
 from harness.pages import html, local_server
 from harness.pages.local_server import Answer, Request, as_json, as_text
-
-_OWN = html.ASSETS / "label"
-_SHARED = html.ASSETS / "shared"
 
 Session = Annotating | Resolving
 
@@ -51,15 +48,8 @@ def server(session: Session, port: int) -> ThreadingHTTPServer:
 
 def label_page(about: Mapping[str, Any]) -> bytes:
     """The HTML; `about` is what does not change while it is open."""
-    styles = [_SHARED / "colours.css", _SHARED / "page.css", _OWN / "label.css"]
-    return html.page(
-        f"{'Resolve' if about['mode'] == 'resolve' else 'Label'} {about['name']}",
-        _OWN / "label.html",
-        about,
-        styles=styles,
-        scripts=[_SHARED / "page.js", _OWN / "draw.js", _OWN / "label.js"],
-        live=True,
-    )
+    verb = "Resolve" if about["mode"] == "resolve" else "Label"
+    return html.page(f"{verb} {about['name']}", "label", about, live=True)
 
 
 def _about(session: Session) -> dict[str, Any]:
@@ -67,6 +57,7 @@ def _about(session: Session) -> dict[str, Any]:
     return {
         "mode": session.mode,
         "name": folder.name,
+        "relevant_from": session.relevant_from,
         "folder": str(session.folder),
         "annotator": session.annotator,
         "whose": {
@@ -75,7 +66,12 @@ def _about(session: Session) -> dict[str, Any]:
             "mode": session.mode,
         },
         "grades": [
-            {"grade": grade, "name": name, "meaning": meaning}
+            {
+                "grade": grade,
+                "name": name,
+                "meaning": meaning,
+                "counts": counts(grade, session.relevant_from),
+            }
             for grade, (name, meaning) in MEANINGS.items()
         ],
         "abilities": [

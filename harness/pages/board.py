@@ -8,14 +8,12 @@ from typing import Any
 
 import harness
 from harness.files import disk_errors, write_bytes
-from harness.pages.html import ASSETS, page
+from harness.pages.html import page
 from harness.schema import Ability
 from harness.verdicts.board.entries import SLICES
 from harness.verdicts.board.leaderboard import as_json, build
 from harness.verdicts.board.table import title
 
-_OWN = ASSETS / "board"
-_SHARED = ASSETS / "shared"
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
 
@@ -33,18 +31,7 @@ def write_board(results: Path, out: Path) -> dict[str, Any]:
 
 def board_page(leaderboard: Mapping[str, Any], *, live: bool = False) -> bytes:
     """One self-contained file; `live` is for a server that it asks for news."""
-    scripts = [
-        _SHARED / "page.js",
-        *(_OWN / name for name in ("details.js", "rows.js", "board.js")),
-    ]
-    return page(
-        "Leaderboard",
-        _OWN / "board.html",
-        page_data(leaderboard),
-        styles=[_SHARED / "colours.css", _SHARED / "page.css", _OWN / "board.css"],
-        scripts=[*scripts, _OWN / "live.js"] if live else scripts,
-        live=live,
-    )
+    return page("Leaderboard", "board", page_data(leaderboard), live=live)
 
 
 def page_data(leaderboard: Mapping[str, Any]) -> dict[str, Any]:

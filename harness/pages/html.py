@@ -4,6 +4,9 @@ The data are JSON, packed with gzip and written in base64, which the page unpack
 (DecompressionStream: every browser since May 2023). So no text of a dataset stands in the markup,
 and none can break out of it. The content security policy names the page's own scripts by their
 hashes: no other one runs, and nothing is fetched.
+
+Scripts are ES modules that import each other by their files, so that a linter knows every name. A
+page holds them as one module: each once, after what it imports, with one scope for all of them.
 """
 
 from __future__ import annotations
@@ -11,42 +14,45 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Sequence
+import re
 from html import escape
 from pathlib import Path
 from typing import Any
 
-ASSETS = Path(__file__).with_name("assets")
-VENDOR = Path(__file__).with_name("vendor")
+ASSETS = Path(__file__).with_name("assets").resolve()
+_VENDOR = Path(__file__).with_name("vendor")
 
-PLOT = tuple(
-    (VENDOR / code, VENDOR / f"{name}-LICENSE.txt")
+_PLOT = tuple(
+    (_VENDOR / code, _VENDOR / f"{name}-LICENSE.txt")
     for code, name in (("d3-7.9.0.min.js", "d3"), ("plot-0.6.17.umd.min.js", "plot"))
 )
 """Observable Plot and its licence, for pages with charts: SVG takes the colours of the page."""
 
 _LEVEL = 9  # of gzip
 
+_IMPORT = re.compile(r'^import (?:[^;"]+ from )?"(?P<file>[^"]+)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=async |class |const |function |let )", re.MULTILINE)
+
 
 def page(
     title: str,
-    body: Path,
+    name: str,
     data: Any,
     *,
-    styles: Sequence[Path],
-    scripts: Sequence[Path],
-    libraries: Sequence[tuple[Path, Path]] = (),
+    charts: bool = False,
     live: bool = False,
 ) -> bytes:
     """The HTML of a page; the same arguments give the same bytes.
 
-    `scripts` are parts of one module, `libraries` are (file, licence). `live` allows it to ask the
-    server that it came from, and nobody else.
+    Its markup, styles and the module that draws it are in the folder of assets of that name.
+    `charts` puts Observable Plot in, `live` allows it to ask the server that it came from, and
+    nobody else.
     """
     import orjson
 
-    libs = [_library(code, licence) for code, licence in libraries]
-    module = "\n".join(script.read_text("utf-8") for script in scripts)
+    own = ASSETS / name
+    libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
+    module = "\n".join(_modules(own / f"{name}.js", {}).values())
     allowed = " ".join(_hash(script) for script in (*libs, module))
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}; "
@@ -55,7 +61,8 @@ def page(
     )
     raw = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
     packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
-    style = "\n".join(sheet.read_text("utf-8") for sheet in styles)
+    sheets = [*sorted((ASSETS / "shared").glob("*.css")), *sorted(own.glob("*.css"))]
+    style = "\n".join(sheet.read_text("utf-8") for sheet in sheets)
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -70,7 +77,7 @@ def page(
         f"<style>{style}</style>",
         "</head>",
         f'<body data-live="{"yes" if live else "no"}">',
-        body.read_text("utf-8"),
+        (own / f"{name}.html").read_text("utf-8"),
         f'<script type="application/gzip" id="data">{packed}</script>',
         *(f"<script>{lib}</script>" for lib in libs),
         f'<script type="module">{module}</script>',
@@ -79,6 +86,18 @@ def page(
         "",
     ]
     return "\n".join(parts).encode("utf-8")
+
+
+def _modules(script: Path, found: dict[Path, str]) -> dict[Path, str]:
+    """Adds a module to those found, behind all that it imports, without its imports and exports."""
+    text = script.read_text("utf-8")
+    found[script] = ""
+    for file in _IMPORT.findall(text):
+        if (imported := (script.parent / file).resolve()) not in found:
+            _modules(imported, found)
+    del found[script]  # to stand behind what it imports
+    found[script] = _EXPORT.sub("", _IMPORT.sub("", text))
+    return found
 
 
 def _library(code: Path, licence: Path) -> str:

@@ -13,7 +13,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.pages.curves import by_k, by_tokens, latency, risk
-from harness.pages.html import ASSETS, PLOT, page
+from harness.pages.html import page
 from harness.pages.material import Material
 from harness.pages.questions import questions
 from harness.schema import Ability
@@ -29,14 +29,6 @@ VERSION = 1
 
 SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""
-
-_STYLES = ("shared/colours.css", "shared/page.css", "report/report.css", "report/questions.css")
-
-_SCRIPTS = (
-    *("shared/page.js", "report/table.js", "shared/charts.js", "report/metric_charts.js"),
-    *("report/cost_charts.js", "report/abilities.js", "report/depth.js", "report/others.js"),
-    *("report/question.js", "report/questions.js", "report/report.js"),
-)
 
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
@@ -93,11 +85,9 @@ def report_page(data: dict[str, Any]) -> bytes:
     """One self-contained file; needs no network and opens from the disk."""
     return page(
         title(data),
-        ASSETS / "report" / "report.html",
+        "report",
         data,
-        styles=[ASSETS / name for name in _STYLES],
-        scripts=[ASSETS / name for name in _SCRIPTS],
-        libraries=PLOT,
+        charts=True,
     )
 
 

@@ -8,6 +8,7 @@ from harness import errors
 from harness.errors import UsageError
 
 EXTRAS = {
+    "argcomplete": "completion",
     "beir": "beir",
     "chromadb": "chroma",
     "duckdb": "duckdb",

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.runs.folder.run_folder import run_name
 from harness.runs.worker import Unit
 
 if TYPE_CHECKING:
@@ -24,9 +25,10 @@ QUERIES_A_UNIT = 512
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
-    `by`: who ran it, for a board. `matching`: how texts are resolved to documents where a system
-    returns such (see Matching). `isolate`: a process for each haystack, without the dataset's files
-    in reach (see isolated.py). Raises UsageError for a number that is too small.
+    `by`: who ran it, for a board. `name`: what the run is called in tables (see run_name).
+    `matching`: how texts are resolved to documents where a system returns such (see Matching).
+    `isolate`: a process for each haystack, without the dataset's files in reach (see isolated.py).
+    Raises UsageError for a number that is too small and a name that cannot be.
     """
 
     k: int = 0
@@ -36,10 +38,13 @@ class Settings:
     batch_size: int | None = None
     strict: bool = False
     by: str = ""
+    name: str = ""
     matching: Matching | None = None
     isolate: bool = False
 
     def __post_init__(self) -> None:
+        if self.name:
+            run_name(self.name)
         for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
             value = getattr(self, name)
             if value is not None and value < least:

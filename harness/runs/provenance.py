@@ -8,7 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,8 +109,17 @@ def named_files(spec: RetrieverSpec) -> list[str]:
 
 
 def _digests(spec: RetrieverSpec) -> dict[str, Any]:
-    paths = [Path(file).expanduser() for file in named_files(spec)]
-    return {"files": {path.name: digest(path) for path in paths}} if paths else {}
+    paths = dict.fromkeys(Path(file).expanduser().absolute() for file in named_files(spec))
+    return {"files": {_told_apart(path, paths): digest(path) for path in paths}} if paths else {}
+
+
+def _told_apart(path: Path, among: Collection[Path]) -> str:
+    """A file's name, with as many folders before it as tell it from others of that name."""
+    for n in range(1, len(path.parts) + 1):
+        end = path.parts[-n:]
+        if sum(other.parts[-n:] == end for other in among) == 1:
+            break
+    return Path(*end).as_posix()
 
 
 def repeat_command(
@@ -125,7 +134,7 @@ def repeat_command(
     m = dataset.manifest
     view = {"dataset": m.name, "granularity": m.granularity, "text": m.text, "split": m.split}
     words = ["harness", "run"]
-    if m.published is False or m.name == "labelled":
+    if m.published is False or m.own_files:
         view["source"] = "SOURCE"  # files of one's own: their fingerprint tells whether it is them
     for option, value in {**view, "retriever": retriever.name, "k": k}.items():
         words += [f"--{option}", str(value)]
@@ -133,6 +142,8 @@ def repeat_command(
         words += ["--param", f"{name}={value if isinstance(value, str) else _json(value)}"]
     for plugin in retriever.plugins:
         words += ["--plugin", plugin]
+    if settings.name:
+        words += ["--name", settings.name]
     if settings.limit is not None:
         words += ["--limit", str(settings.limit)]
     if settings.seed:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -99,7 +100,7 @@ def run(
                 "the old one beside it",
                 file=sys.stderr,
             )
-        _signed(folder, settings.by)
+        _noted(folder, by=settings.by, name=settings.name)
         return folder
     worker = Worker(
         dataset.folder,
@@ -115,6 +116,7 @@ def run(
     started = perf_counter()
     with disk_errors(out, "name another folder with --out"), _alone(partial):
         done = _resumed(partial, identity, quiet) if resume else _fresh(partial, identity)
+        write_json(partial / "begun.json", _begun(dataset, about["name"], settings))
         resumed = sum(len(outcome.answers) for outcome in done)
         known = {outcome.unit for outcome in done}
         rest = [unit for unit in planned if unit.number not in known]
@@ -151,6 +153,7 @@ def run(
                     "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
                 "by": settings.by or None,
+                **({"name": settings.name} if settings.name else {}),
                 "repeat": repeat_command(dataset, under_test, k, settings),
                 "resumed_queries": resumed,
             },
@@ -162,11 +165,12 @@ def run(
     return folder
 
 
-def _signed(folder: Path, by: str) -> None:
-    """Note in a finished run who runs it, where that is said now."""
+def _noted(folder: Path, **said: str) -> None:
+    """Note in a finished run who runs it and what it is called, where that is said now."""
     record = read_json(folder / "run.json")
-    if by and record["by"] != by:
-        write_json(folder / "run.json", {**record, "by": by})
+    new = {key: value for key, value in said.items() if value and record.get(key) != value}
+    if new:
+        write_json(folder / "run.json", {**record, **new})
 
 
 def _under_test(
@@ -207,7 +211,8 @@ def _alone(partial: Path) -> Iterator[None]:
 
     partial.mkdir(parents=True, exist_ok=True)
     try:
-        with FileLock(partial / "lock", timeout=0):
+        # Who only looks whether a run goes on holds the lock for a moment.
+        with FileLock(partial / "lock", timeout=0.5):
             yield
     except Timeout:
         raise UsageError(
@@ -234,6 +239,17 @@ def _resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outco
         raise UsageError(f"{partial}: belongs to a run with other settings; remove it")
     last = {outcome.unit: outcome for outcome in finished(partial / "journal.jsonl")}
     return [o for o in last.values() if all(answer.error is None for answer in o.answers)]
+
+
+def _begun(dataset: Dataset, system: str, settings: Settings) -> dict[str, Any]:
+    """What lists of runs say of one that is not finished."""
+    return {
+        "dataset": dataset.name,
+        "granularity": dataset.manifest.granularity,
+        "system": system,
+        "name": settings.name or None,
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
 
 def _progress(total: int, quiet: bool) -> Any:

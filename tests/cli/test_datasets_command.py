@@ -15,7 +15,7 @@ def test_datasets_lists_all_families_and_what_is_here(harness: Callable[..., Any
     harness("datasets", "prepare", "sample", "--quiet")
     said = harness("datasets")
     assert (said.status, said.err) == (0, "")
-    rows = orjson.loads(harness("datasets", "--json").out)
+    rows = orjson.loads(harness("datasets", "--json").out)["datasets"]
     names = {row["name"]: row for row in rows}
     assert {"sample", "locomo", "longmemeval/s", "longmemeval/m", "beir/scifact"} <= set(names)
     assert {"msmarco/dev", "msmarco/dl19", "msmarco/qa-v2.1", "labelled"} <= set(names)
@@ -32,7 +32,7 @@ def test_info_verify_and_export_work_on_the_sample(
     assert (said.status, said.err) == (0, "")
     assert "fingerprint: " in said.out
     said = harness("datasets", "info", "longmemeval/m", "--json")  # not here, and not fetched
-    assert orjson.loads(said.out)["prepared"] is False
+    assert orjson.loads(said.out)["dataset"]["prepared"] is False
     said = harness("datasets", "verify", "sample")
     assert said.status == 0
     assert "BAD" not in said.out
@@ -74,7 +74,7 @@ def test_wrong_use_of_datasets_is_one_line(
 def test_retrievers_are_listed_with_their_parameters(
     harness: Callable[..., Any], tmp_path: Path
 ) -> None:
-    rows = orjson.loads(harness("retrievers", "--json").out)
+    rows = orjson.loads(harness("retrievers", "--json").out)["retrievers"]
     named = {row["name"]: row["params"] for row in rows}
     assert {"bm25", "bm25-okapi", "recency", "random", "oracle"} <= set(named)
     assert named["bm25-okapi"] == {"k1": 1.5, "b": 0.75, "epsilon": 0.25, "tokens": "split"}
@@ -123,3 +123,36 @@ def test_other_files_are_a_loud_warning_and_recorded_in_every_result(
     assert "NOT the published files" in said.out
     rows = orjson.loads((tmp_path / "results" / "leaderboard.json").read_bytes())["boards"]
     assert {row["dataset"]["published_files"] for row in rows} == {False}
+
+
+def test_own_files_have_a_name_that_shows_and_stands_for_them(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    for folder, text in (("one", "the cat sleeps"), ("two", "a dog barks")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "documents.jsonl").write_text(f'{{"id": "d", "text": "{text}"}}\n')
+        (tmp_path / folder / "queries.jsonl").write_text('{"id": "q", "text": "cat"}\n')
+        (tmp_path / folder / "qrels.trec").write_text("q 0 d 1\n")
+    said = harness("datasets", "prepare", "labelled", "--source", "one", "--name", "pets")
+    assert (said.status, said.err) == (0, "")
+    assert "labelled/pets" in harness("datasets").out
+    run = ("run", "--retriever", "bm25", "--dataset", "labelled/pets")
+    assert "bm25 on labelled/pets, document" in harness(*run).out
+    assert "note: labelled/pets stands for" in harness(*run, "--source", "two").err
+    assert "dog" in _text(harness, tmp_path, "labelled/pets"), "the files that were given last"
+    assert harness(*run, "--source", "one").status == 0
+    assert "cat" in _text(harness, tmp_path, "labelled/pets"), "and so when they are given again"
+    (tmp_path / "one").rename(tmp_path / "gone")
+    assert harness(*run).status == 0, "what was prepared from them is still here"
+    said = harness("run", "--retriever", "bm25", "--dataset", "labelled/pest")
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert "add --source PATH once" in said.err
+    assert "did you mean pets?" in said.err
+    said = harness("datasets", "prepare", "sample", "--name", "mine")
+    assert (said.status, "sample has its name" in said.err) == (2, True)
+
+
+def _text(harness: Callable[..., Any], place: Path, name: str) -> str:
+    out = place / f"out{len(list(place.glob('out*')))}"
+    assert harness("datasets", "export", name, "--format", "beir", "--out", out).status == 0
+    return (out / "corpus.jsonl").read_text()

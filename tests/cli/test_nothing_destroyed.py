@@ -49,7 +49,7 @@ def test_the_same_command_again_shows_the_finished_run_and_leaves_every_file(
         f"note: results/{finished.name} is finished already, and kept; --again runs it anew, and "
         "keeps the old one beside it\n"
     )
-    assert said.out.startswith("bm25 (")
+    assert said.out.startswith("bm25 on ")
     assert _bytes(finished) == before
 
 

@@ -41,10 +41,10 @@ def _folders(results: Path) -> list[str]:
     return sorted(p.name for p in results.iterdir()) if results.is_dir() else []
 
 
-def test_a_run_prints_a_table_by_ability_and_where_the_files_are(
+def test_the_full_table_is_by_ability_and_says_where_the_files_are(
     harness: Callable[..., Any], tmp_path: Path
 ) -> None:
-    said = harness(*BM25, "--k", 50)
+    said = harness(*BM25, "--k", 50, "--full")
     assert (said.status, said.err) == (0, "")
     lines = said.out.splitlines()
     assert lines[0].startswith("bm25 (")
@@ -62,7 +62,7 @@ def test_a_run_prints_a_table_by_ability_and_where_the_files_are(
 def test_json_is_one_object_and_quiet_is_silence(harness: Callable[..., Any]) -> None:
     said = harness(*BM25, "--json", "--limit", 10)
     values = orjson.loads(said.out)
-    assert set(values) == {"run", "scores", "folder"}
+    assert set(values) == {"schema", "run", "scores", "folder"}
     assert values["run"]["settings"]["limit"] == 10
     assert values["scores"]["queries"]["asked"] == 10
     said = harness(*BM25, "--quiet")
@@ -73,7 +73,7 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     harness: Callable[..., Any], sample: Dataset, with_evidence: int, tmp_path: Path
 ) -> None:
     (tmp_path / "partly.py").write_text(PARTLY)
-    said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--k", 10)
+    said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--k", 10, "--full")
     assert said.status == 1
     (folder,) = _folders(tmp_path / "results")
     assert said.err.count("\n") == 1
@@ -111,7 +111,7 @@ def test_a_parameter_reaches_the_constructor_and_the_record(harness: Callable[..
 
 def test_metrics_and_cut_offs_that_are_asked_for_are_shown(harness: Callable[..., Any]) -> None:
     def header(*options: str) -> str:
-        said = harness(*BM25, "--protocol", "memory", *options)
+        said = harness(*BM25, "--protocol", "memory", "--full", *options)
         assert said.status == 0
         assert "trec/" not in said.out
         return str(next(line for line in said.out.splitlines() if line.startswith("memory/")))

@@ -102,7 +102,7 @@ def test_examples_are_listed_with_what_they_are(harness: Callable[..., Any]) -> 
     assert (said.status, said.err) == (0, "")
     assert [name for name in EXAMPLES if name not in said.out] == []
     assert str(TOP / "examples") in said.out
-    rows = orjson.loads(harness("examples", "--json").out)
+    rows = orjson.loads(harness("examples", "--json").out)["examples"]
     assert [row["name"] for row in rows] == EXAMPLES
     assert all(row["about"].endswith(".") and Path(row["path"]).is_file() for row in rows)
 

@@ -133,16 +133,10 @@ def serving() -> Iterator[Any]:
 @contextmanager
 def browser() -> Iterator[Any]:
     """A browser that may be refused by a server: that is what is tried here."""
-    import shutil
+    from browsers import launched
 
-    from playwright.sync_api import sync_playwright
-
-    program = os.environ.get("HARNESS_CHROMIUM") or shutil.which("chromium")
-    assert program, "no chromium: apt-get install chromium, or name one with HARNESS_CHROMIUM"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with launched() as running:
         yield running.new_context(viewport={"width": 1280, "height": 900})
-        running.close()
 
 
 def opened(context: Any, address: str) -> Page:
@@ -287,7 +281,7 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
         assert list(project.journal("ann").held.notes.values()) == ["3 is too much, 0 too little"]
 
         press(page, "n")
-        page.get_by_text("which counts as relevant").wait_for()
+        page.get_by_text("which counts as evidence").wait_for()
         press(page, "n")
         page.locator("#warning").wait_for(state="hidden")
         page.keyboard.press("?")
@@ -301,7 +295,7 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_has_everything_in_reach(project: Project, scheme: str) -> None:
-    from chromium import opened as watched
+    from browsers import opened as watched
 
     project.documents[0]["text"] = "\n\n".join(["The ferry leaves at seven. " * 40] * 20)
     project.documents[0]["title"] = "A<b>long</b>document" * 20

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import Page, opened
+from browsers import Page, opened
 
 from harness.__main__ import main
 from harness.files import read_json, write_json
@@ -140,11 +140,28 @@ def test_switches_change_the_numbers(board: Path, results: Path) -> None:
         choose(page, "Ranked by", "hit@5")
         row = page.locator("#table tbody tr", has_text="bm25")
         assert f"{cell(results, 'bm25', 'temporal', 'hit@5')['value']:.3f}" in row.inner_text()
-        choose(page, "Protocol", "1")
+        choose(page, "Protocol", "memory/1, turn>session")
         assert "turn>session" in page.locator("#table caption").text_content()
         choose(page, "Granularity", "session")
         assert systems(page) == ["bm25"]
         assert "sample, session" in page.locator("#lede").inner_text()
+
+
+@pytest.mark.browser
+def test_what_is_chosen_stands_in_the_address_and_back_takes_it_back(board: Path) -> None:
+    with opened(board) as page:
+        choose(page, "Granularity", "turn")
+        choose(page, "k", "5")
+        page.get_by_role("button", name="tfidf").click()
+        link = page.evaluate("location.href")
+        page.evaluate("history.back()")
+        page.locator("tr.details").wait_for(state="detached")
+        page.evaluate("history.back()")
+        page.wait_for_function("document.getElementById('k').value === '10'")
+        assert systems(page) == ["oracle", "bm25", "tfidf", "random"]
+        page.goto(link)
+        page.locator("tr.details").wait_for()
+        assert page.get_by_role("columnheader", name="recall@5").count() == 1
 
 
 @pytest.mark.browser

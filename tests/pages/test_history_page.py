@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from chromium import Page, opened
+from browsers import Page, opened
 from made_history import Line, failed, made_history, not_comparable
 
 from harness.__main__ import main
@@ -78,7 +78,7 @@ def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
         (["history.jsonl", "history.jsonl"], "a history stands alone"),
         (["history.jsonl", "--plots", "p"], "a history has its page alone"),
         (["history.jsonl", "--out", "."], "is a folder; name a file"),
-        (["none.jsonl"], "no such file"),
+        (["none.jsonl"], "no such run folder or history"),
         (["empty.jsonl"], "holds no run yet"),
         (["words.txt"], "is a file; a report takes run folders"),
     ],
@@ -143,6 +143,7 @@ def test_metric_ability_dataset_and_night_are_chosen_by_keyboard(told: Path) -> 
         assert "rose" in table.inner_text()
         assert HOSTILE in table.inner_text()
         assert page.locator("img").count() == 0
+        page.wait_for_function("location.search.includes('night=2026-01-09')")
         for _ in range(2):
             page.keyboard.press("ArrowLeft")
         assert f"not comparable: {REASON}" in table.inner_text()
@@ -154,6 +155,10 @@ def test_metric_ability_dataset_and_night_are_chosen_by_keyboard(told: Path) -> 
         rows = page.locator("#numbers-table tbody tr")
         rows.first.wait_for()
         assert (rows.count(), rows.nth(6).locator("td").nth(1).inner_text()) == (10, "failed")
+        for _ in range(3):  # the slider's movement is no step, what was chosen before it is
+            page.evaluate("history.back()")
+        page.wait_for_function("!location.search")
+        assert "recall@10" in table.inner_text()
 
 
 @pytest.mark.browser

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from chromium import Page, opened
+from browsers import Page, opened
 
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
@@ -131,10 +131,79 @@ def test_a_question_opens_by_keyboard_with_evidence_ranking_and_what_was_missed(
         assert asked in [sample.query(i).text for i in range(sample.n_queries)]
         assert "missed" in panel.inner_text()
         assert panel.locator("ol li").count() == 10
-        assert page.evaluate("document.activeElement.id") == "question"
+        assert focused(page) == asked
         page.keyboard.press("Escape")
         assert not panel.is_visible()
-        assert page.evaluate("document.activeElement.textContent") == asked
+        assert focused(page) == asked
+
+
+@pytest.mark.parametrize("way", ["click", "Enter", "from the panel"])
+def test_arrow_keys_go_on_to_the_next_question_however_one_was_opened(
+    page_of_one: Path, way: str
+) -> None:
+    with opened(page_of_one) as page:
+        buttons = page.locator(".rows button.open")
+        first, second = buttons.all_inner_texts()[:2]
+        buttons.first.focus()
+        if way == "Enter":
+            page.keyboard.press("Enter")
+        else:
+            buttons.first.click()
+        title = page.locator("#question h3")
+        assert title.inner_text() == first
+        if way == "from the panel":
+            page.locator("#question").click(position={"x": 20, "y": 200})
+        page.keyboard.press("ArrowDown")
+        assert (title.inner_text(), focused(page)) == (second, second)
+        page.keyboard.press("ArrowUp")
+        assert (title.inner_text(), focused(page)) == (first, first)
+
+
+def focused(page: Page) -> str:
+    """The text of what has the focus."""
+    text: str = page.evaluate("document.activeElement.textContent")
+    return text
+
+
+def test_what_is_chosen_stands_in_the_address_and_back_takes_it_back(page_of_two: Path) -> None:
+    with opened(page_of_two) as page:
+        choice(page, "Metric").select_option("hit@5")
+        choice(page, "Ability").select_option("temporal")
+        page.get_by_role("columnheader", name="B − A").get_by_role("button").click()
+        page.get_by_label("Search").fill("when")
+        page.locator(".rows button.open").first.click()
+        asked, n, order = page.locator("#question h3").inner_text(), said(page), rows(page)
+        link = page.evaluate("location.href")
+        assert "metric=hit@5" in link
+        page.evaluate("history.back()")
+        page.locator("#question").wait_for(state="hidden")
+        assert said(page) == n
+        for _ in range(2):  # the search is no step of its own
+            page.evaluate("history.back()")
+        page.wait_for_function("document.getElementById('ability').value === 'all'")
+        assert (choice(page, "Metric").input_value(), said(page)) == ("hit@5", 321)
+        page.goto(link)
+        page.locator("#question h3").wait_for()
+        assert page.locator("#question h3").inner_text() == asked
+        assert (said(page), rows(page)) == (n, order)
+        assert choice(page, "Metric").input_value() == "hit@5"
+        assert page.get_by_label("Search").input_value() == "when"
+
+
+def test_an_address_of_another_report_shows_what_there_is(page_of_one: Path) -> None:
+    with opened(f"{page_of_one.as_uri()}?metric=nonsense&k=99999&ability=x&sort=-x&open=q") as page:
+        assert choice(page, "Metric").input_value() == "recall@10"
+        assert (said(page), choice(page, "Ability").input_value()) == (321, "all")
+
+
+def test_a_search_that_finds_nothing_says_so_and_can_be_cleared(page_of_one: Path) -> None:
+    with opened(page_of_one) as page:
+        choice(page, "Ability").select_option("temporal")
+        page.get_by_label("Search").fill("zebra crossing")
+        words = page.locator("#questions-count").inner_text()
+        assert "No question with ability temporal contains “zebra crossing”." in words
+        page.get_by_role("button", name="Show all questions").click()
+        assert (said(page), page.get_by_label("Search").input_value()) == (321, "")
 
 
 def test_two_runs_are_side_by_side_with_won_lost_and_tied(page_of_two: Path) -> None:

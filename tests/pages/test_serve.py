@@ -138,7 +138,7 @@ def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
 
 @pytest.mark.browser
 def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> None:
-    from chromium import opened
+    from browsers import opened
 
     with opened(f"http://127.0.0.1:{port}/") as page:
         folder = unfinished(results, "mine", 8, [None, None])
@@ -158,7 +158,7 @@ def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> N
 
 @pytest.mark.browser
 def test_a_folder_without_runs_waits_for_the_first(tmp_path: Path, bm25: Path) -> None:
-    from chromium import opened
+    from browsers import opened
 
     with server(tmp_path, 0) as serving:
         Thread(target=serving.serve_forever, args=(0.01,), daemon=True).start()

@@ -44,7 +44,7 @@ def test_the_history_of_the_folder_is_served(port: int, tmp_path: Path) -> None:
 
 @pytest.mark.browser
 def test_the_board_links_to_it(port: int, tmp_path: Path) -> None:
-    from chromium import opened
+    from browsers import opened
 
     made_history(tmp_path / "history.jsonl", 3, 2)
     with opened(f"http://127.0.0.1:{port}/") as page:

@@ -81,7 +81,7 @@ def test_a_damaged_file_is_said_in_one_line_and_cleared(
     assert str(path) in str(caught.value)
     assert "harness cache clear" in str(caught.value)
     assert "\n" not in str(caught.value)
-    assert _json(harness("cache", "list", "--json"))[0]["revision"] == "damaged"
+    assert _json(harness("cache", "list", "--json"))["models"][0]["revision"] == "damaged"
     _json(harness("cache", "clear", "--json"))
     Embedder(Counting(log))(TEXTS)
     assert len(embedded(log)) == 2 * len(TEXTS)
@@ -94,18 +94,19 @@ def test_the_command_lists_and_clears_one_model_or_all(
     Embedder(Counting(log))(TEXTS)
     Store("another/model", "abc").create(2)
     Store("another/model", "abc").add([b"k"], Embedder(Counting(log))(["x"])[:, :2])
-    listed = _json(harness("cache", "list", "--json"))
+    listed = _json(harness("cache", "list", "--json"))["models"]
     assert [(one["model"], one["vectors"], one["dimension"]) for one in listed] == [
         ("another/model", 1, 2),
         ("counting", len(TEXTS) + 1, 4),
     ]
     assert all(one["bytes"] == Path(one["path"]).stat().st_size for one in listed)
     _json(harness("cache", "clear", "--model", "counting", "--json"))
-    assert [one["model"] for one in _json(harness("cache", "--json"))] == ["another/model"]
+    left = _json(harness("cache", "--json"))["models"]
+    assert [one["model"] for one in left] == ["another/model"]
     Embedder(Counting(log))(TEXTS[:3])
     assert embedded(log)[-3:] == TEXTS[:3]
     _json(harness("cache", "clear", "--json"))
-    assert _json(harness("cache", "--json")) == []
+    assert _json(harness("cache", "--json"))["models"] == []
 
 
 def test_a_folder_that_cannot_be_written_is_said_in_one_line(home: Path, tmp_path: Path) -> None:

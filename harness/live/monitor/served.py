@@ -12,13 +12,11 @@ from harness.live.monitor.monitor import Monitor
 from harness.live.monitor.rules import RATES
 from harness.live.monitor.state import SECONDS
 from harness.pages import local_server
-from harness.pages.html import ASSETS, PLOT, page
+from harness.pages.html import page
 from harness.pages.local_server import HTML, Answer, Request, as_json
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _MISSING = f"Prometheus metrics need a library; {install('monitor')}"
-_OWN = ASSETS / "monitor"
-_SHARED = ASSETS / "shared"
 
 
 def server(
@@ -54,17 +52,7 @@ def server(
 
 def monitor_page(data: dict[str, Any], *, live: bool = True) -> bytes:
     """One self-contained file; `live`: it asks the server that it came from for news."""
-    scripts = [_SHARED / "page.js", _SHARED / "charts.js"]
-    scripts += [_OWN / name for name in ("window.js", "over_time.js", "monitor.js")]
-    return page(
-        f"{data['name']}: recalls",
-        _OWN / "monitor.html",
-        data,
-        styles=[_SHARED / "colours.css", _SHARED / "page.css", _OWN / "monitor.css"],
-        scripts=scripts,
-        libraries=PLOT,
-        live=live,
-    )
+    return page(f"{data['name']}: recalls", "monitor", data, charts=True, live=live)
 
 
 # -- Numbers for Prometheus ------------------------------------------------------------------------

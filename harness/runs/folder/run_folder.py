@@ -97,6 +97,22 @@ def require_run(folder: Path) -> None:
     )
 
 
+def run_name(text: str) -> str:
+    """What a run may be called: a line that no path and no option looks like. Raises UsageError."""
+    plain = text.isprintable() and text == text.strip() and 0 < len(text) <= 80
+    if not plain or text[0] in "-." or "/" in text or "\\" in text:
+        raise UsageError(
+            f"--name {text!r}: a name has up to 80 characters, no / and no \\, and begins with "
+            "neither - nor ."
+        )
+    return text
+
+
+def called(record: dict[str, Any]) -> str:
+    """What a run is called in tables and pages: its name, else its system's."""
+    return str(record.get("name") or record["retriever"]["name"])
+
+
 def earlier_place(folder: Path) -> Path:
     """Where a finished run is kept when it is made anew: NAME.earlier/TIME beside it, not there
     yet. What lists run folders does not look in there."""

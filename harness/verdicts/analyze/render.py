@@ -10,6 +10,7 @@ from typing import Any
 from harness.dataset.reader import Dataset
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
+from harness.scoring.grid import grid
 from harness.scoring.matching.hits import by_query, expand, read_hits
 from harness.verdicts.analyze.analysis import Above, Analysis, MissedPiece, QueryMisses
 from harness.verdicts.analyze.causes import Cause, Place
@@ -122,8 +123,6 @@ def _head(analysis: Analysis) -> str:
 
 def _causes(analysis: Analysis) -> str:
     """Causes by ability, those that occur; the rest in a line below."""
-    from tabulate import tabulate
-
     by_ability, missed = analysis.causes, len(analysis.missed)
     abilities = list(by_ability)
     totals = Counter(piece.cause for piece in analysis.missed)
@@ -145,12 +144,7 @@ def _causes(analysis: Analysis) -> str:
     if len(abilities) == 1:  # the same column twice
         rows = [[row[0], *row[2:]] for row in rows]
         del headers[1]
-    table = tabulate(
-        rows,
-        headers=headers,
-        colalign=("left", *["right"] * (len(headers) - 1)),
-        disable_numparse=True,
-    )
+    table = grid(rows, headers)
     asked = [c for c in Cause if _could_be(c, analysis) and not totals[c]]
     none = _folded(f"none: {', '.join(asked)}") + "\n" if asked else ""
     return f"{table}\n{none}the rules: harness analyze --rules"
@@ -192,8 +186,6 @@ def _places(analysis: Analysis) -> str:
 
 def _both_keys(both: BothKeys, k: int) -> str:
     """Numbers by the answer key as it is and as the errata correct it, side by side."""
-    from tabulate import tabulate
-
     metrics = (f"recall@{k}", f"hit@{k}")
     kinds = ", ".join(f"{n} {kind}" for kind, n in both.kinds.items())
     said = f"errata {both.file} (#{both.sha256[:8]}) name {both.named} of these queries: {kinds}"
@@ -217,12 +209,7 @@ def _both_keys(both: BothKeys, k: int) -> str:
         rows[-1] += ["", *(_interval(key.get("all", {}).get(metric, {})) for metric in metrics)]
     headers = ["answer key:", "as it is\nn", *(f"\n{m}" for m in metrics)]
     headers += ["corrected\nn", *(f"\n{m}" for m in metrics)]
-    table = tabulate(
-        rows,
-        headers=headers,
-        colalign=("left", *["right"] * (len(headers) - 1)),
-        disable_numparse=True,
-    )
+    table = grid(rows, headers)
     return f"{_folded(said)}\n{_folded(what)}\n\n{table}"
 
 
@@ -233,8 +220,6 @@ def _interval(cell: dict[str, Any]) -> str:
 
 def _worst(analysis: Analysis) -> str:
     """The queries that missed most."""
-    from tabulate import tabulate
-
     rows = [
         [
             query.query,
@@ -248,8 +233,7 @@ def _worst(analysis: Analysis) -> str:
         for query in analysis.queries[:WORST]
     ]
     headers = ["worst queries", "ability", "missed", f"recall@{analysis.k}", "causes"]
-    align = ("left", "left", "right", "right", "left")
-    return str(tabulate(rows, headers=headers, colalign=align, disable_numparse=True))
+    return grid(rows, headers, keys=1)
 
 
 def chosen(analysis: Analysis, n: int) -> list[tuple[QueryMisses, MissedPiece]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,40 @@ def embedders(reported: Any) -> list[dict[str, Any]]:
     return [found for one in reported for found in embedders(one)]
 
 
+def labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What each entry of a board is called where people read it: its name, else its system's.
+
+    Entries that would look alike (no name, the same parameters: two versions of one's own code) are
+    told apart by the commit that they were run in, else by the time, else by the end of the
+    folder's name.
+    """
+    plain = [str(entry.get("name") or entry["system"]) for entry in entries]
+    looks = [(name, str(entry["params"])) for name, entry in zip(plain, entries, strict=True)]
+    made = list(plain)
+    for look in {one for one in looks if looks.count(one) > 1}:
+        alike = [at for at, one in enumerate(looks) if one == look]
+        for said in (_commit, _time, _id):
+            told = [said(entries[at]) for at in alike]
+            if all(told) and len(set(told)) == len(told):
+                break
+        for at, more in zip(alike, told, strict=True):
+            made[at] = f"{plain[at]} ({more})"
+    return made
+
+
+def _commit(entry: Mapping[str, Any]) -> str:
+    git = entry["provenance"].get("git") or {}
+    return f"{git['commit'][:7]}{'+' if git.get('changed') else ''}" if git.get("commit") else ""
+
+
+def _time(entry: Mapping[str, Any]) -> str:
+    return str(entry["provenance"]["finished"])[:16].replace("T", " ")
+
+
+def _id(entry: Mapping[str, Any]) -> str:
+    return str(entry["run"]).rpartition("-")[2]
+
+
 def _head(run: ScoredRun) -> dict[str, Any]:
     """Everything that must be the same for numbers to stand in one table."""
     return {
@@ -63,6 +98,7 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
     retriever, measured = record["retriever"], record.get("measured") or {}
     return {
         "run": run.folder.name,
+        **({"name": record["name"]} if record.get("name") else {}),
         "system": retriever["name"],
         "version": retriever.get("version"),
         "revision": retriever.get("revision"),

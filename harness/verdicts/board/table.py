@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.scoring.grid import grid
 from harness.scoring.scores import main_metrics
 from harness.scoring.uncertainty import counted
+from harness.verdicts.board.entries import labels
 
 _LEADING = {
     "memory": ("recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
@@ -22,39 +24,40 @@ def table(boards: dict[str, Any], style: str = "terminal") -> str:
 
 
 def _board(board: dict[str, Any], style: str) -> str:
-    from tabulate import tabulate
-
-    cells = [(entry, _leading(entry)) for entry in board["entries"]]
-    metrics = list(dict.fromkeys(metric for _, found in cells for metric in found))
+    entries = board["entries"]
+    cells = [
+        (entry, label, _leading(entry))
+        for entry, label in zip(entries, labels(entries), strict=True)
+    ]
+    metrics = list(dict.fromkeys(metric for *_, found in cells for metric in found))
     first = metrics[0] if metrics else ""
     cells.sort(
-        key=lambda pair: (
-            "rank" not in pair[1].get(first, {}) and not pair[0]["sees_answer_key"],
-            -(pair[1].get(first, {}).get("value") or 0),
+        key=lambda row: (
+            "rank" not in row[2].get(first, {}) and not row[0]["sees_answer_key"],
+            -(row[2].get(first, {}).get("value") or 0),
         )
     )
     lines = [
         [
             _ranks(found.get(first, {}).get("rank")),
-            entry["system"],
+            label,
             ", ".join(f"{k}={v}" for k, v in entry["params"].items()) or "-",
             found.get(first, {}).get("n", "-"),
             *(_plain(found.get(metric, {}).get("value")) for metric in metrics),
             _range(found.get(first, {}).get("interval")),
             _lost(entry["queries"]),
         ]
-        for entry, found in cells
+        for entry, label, found in cells
     ]
     headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "not measured"]
-    leading = [(entry["system"], found.get(first, {})) for entry, found in cells]
+    leading = [(label, found.get(first, {})) for _, label, found in cells]
     foot = "\n".join(_foot(leading, first))
     if style == "markdown":  # for pages, where parameters would take all the room
         headers.pop(2)
         lines = [[*line[:2], *line[3:]] for line in lines]
-        grid = tabulate(lines, headers, tablefmt="pipe", disable_numparse=True)
-        return f"## {title(board)}\n\n{grid}\n\n{foot}".rstrip()
-    grid = tabulate(lines, headers, maxcolwidths=[None, None, 40], disable_numparse=True)
-    return f"{title(board)}\n{grid}\n{foot}".rstrip()
+        return f"## {title(board)}\n\n{grid(lines, headers, style='pipe')}\n\n{foot}".rstrip()
+    drawn = grid(lines, headers, keys=2, most=[None, None, 40])
+    return f"{title(board)}\n{drawn}\n{foot}".rstrip()
 
 
 def title(board: dict[str, Any]) -> str:

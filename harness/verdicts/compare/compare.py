@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
+from harness.runs.folder.run_folder import RunFolder, called
+from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import named
 from harness.statistics.corrections import CORRECTIONS, holm
@@ -115,7 +117,7 @@ def _group(
     depths = dict.fromkeys(str(run.scores["depth"]) for run in runs)
     return Group(
         runs=tuple(labels),
-        systems=tuple(run.record["retriever"]["name"] for run in runs),
+        systems=tuple(called(run.record) for run in runs),
         failed=tuple(run.scores["queries"]["failed"] for run in runs),
         essentials=essentials(runs[0], blocks) | {"k": " / ".join(depths)},
         settings=tuple(differing([settings(run) for run in runs])),
@@ -124,8 +126,12 @@ def _group(
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """What to call each run: its folder's name, or the whole path where two are the same."""
-    names = [folder.resolve().name for folder in folders]
+    """What to call each run: the name that it was given, else its folder's, and the whole path
+    where two are the same."""
+    given = [RunFolder(folder).record.get("name") for folder in folders]
+    names = [
+        str(name or folder.resolve().name) for name, folder in zip(given, folders, strict=True)
+    ]
     if len(set(names)) < len(names):
         return [str(folder) for folder in folders]
     return names
@@ -256,8 +262,6 @@ def compare_split(
 
 def render_split(rows: Sequence[Row]) -> str:
     """As a person reads it."""
-    from tabulate import tabulate
-
     lines = [
         [
             row.slice,
@@ -280,7 +284,7 @@ def render_split(rows: Sequence[Row]) -> str:
     notes = "; ".join(dict.fromkeys(rough))
     text = [
         f"unpaired: {WHY}. Weaker than a paired comparison of as many.",
-        tabulate(lines, head, disable_numparse=True),
+        grid(lines, head, keys=2),
         f"intervals: {methods}{f'; rough: {notes}' if notes else ''}; p: permutation test over "
         f"{over}; d: Cohen's",
     ]

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Sequence
 
+from harness.scoring.grid import grid
 from harness.scoring.uncertainty import counted, named
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence
@@ -63,8 +64,6 @@ def _head(group: Group) -> str:
 
 
 def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> str:
-    from tabulate import tabulate
-
     cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
     left_out = "".join(
         f"\nleft out: {metric}: {why}"
@@ -90,7 +89,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             means = [_mean(cell, at) if first else "" for at in range(len(group.runs))]
             name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
-    grid = tabulate(rows, header, tablefmt=FORMATS[style], disable_numparse=True)
+    drawn = grid(rows, header, keys=2, style=FORMATS[style])
     title = f"{table.protocol}, {table.unit}; independent: {counted(table.units, table.over)}"
     if table.average == "haystacks":
         title += "; means over haystacks, each counted once (n: haystacks)"
@@ -103,7 +102,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
                 f"\n{counted(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
                 "no value there: everything is over the queries in common"
             )
-    return f"{title}\n\n{grid}\n\n{below}"
+    return f"{title}\n\n{drawn}\n\n{below}"
 
 
 def _pair(pair: Pair) -> list[str]:

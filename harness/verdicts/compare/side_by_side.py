@@ -13,6 +13,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
+from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells
 from harness.statistics.paired import outcomes
 from harness.verdicts.compare.scored import Block, ScoredRun, require_depth
@@ -161,8 +162,6 @@ def render_queries(
 
 
 def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, width: int) -> str:
-    from tabulate import tabulate
-
     d = one.difference
     head = f"{d.query} ({d.category or d.ability}): {d.a:.4f} and {d.b:.4f}, {d.b - d.a:+.4f}"
     lines = [head]
@@ -190,7 +189,7 @@ def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, wid
         ]
         for rank in range(depth)
     ]
-    table = tabulate(rows, ["rank", *names], disable_numparse=True)
+    table = grid(rows, ["rank", *names])
     return "\n".join([*lines, *(f"  {line}" for line in table.splitlines())])
 
 

@@ -6,8 +6,7 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from tabulate import tabulate
-
+from harness.scoring.grid import grid
 from harness.verdicts.verify.hearing import PLAIN, Difference, Pair, distance
 from harness.verdicts.verify.verify import Verdict
 
@@ -68,14 +67,14 @@ def _table(verdict: Verdict) -> str:
         for line in verdict.lines
     ]
     names = ["protocol", "unit", "number", "by", "metrics", "slices", "values", "off by", "digits"]
-    table = tabulate(rows, names, disable_numparse=True, colalign=["left"] * 4 + ["right"] * 5)
+    table = grid(rows, names, keys=2)
     levels = dict.fromkeys(kind for line in verdict.lines for kind in line.levels)
-    return f"{table}\nlevels: {', '.join(levels)}" if levels else str(table)
+    return f"{table}\nlevels: {', '.join(levels)}" if levels else table
 
 
 def _checks(verdict: Verdict) -> list[str]:
     rows = [["ok" if c.ok else "FAIL", c.what, c.found] for c in verdict.checks]
-    return str(tabulate(rows, tablefmt="plain", disable_numparse=True)).splitlines()
+    return grid(rows, style="plain").splitlines()
 
 
 def _differences(verdict: Verdict) -> list[str]:

@@ -105,7 +105,7 @@ def test_no_text_of_a_query_leaves_it(port: int) -> None:
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [390, 1280])
 def test_the_page_shows_the_window_and_follows_it(port: int, monitor: Monitor, width: int) -> None:
-    from chromium import opened
+    from browsers import opened
 
     with opened(f"http://127.0.0.1:{port}/", width=width) as page:
         assert "Alarm: recall@10 < 0.9" in page.locator("#alarms").inner_text()

@@ -187,4 +187,4 @@ def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
     assert head.split("parameters")[1].split() == (
         ["n", "ndcg@5", "mrr@5", "recall@5", "map@5", "95%", "of", "ndcg@5", "not", "measured"]
     )
-    assert "1-2     bm25" in table({"boards": [made]})
+    assert "1-2  bm25" in table({"boards": [made]})

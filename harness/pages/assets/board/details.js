@@ -1,8 +1,12 @@
 // What is known of one entry of a board beside its numbers.
 
-/** Everything about an entry, in parts; `view` is what the board shows now. */
-function entryDetails(entry, cells, view, live) {
-  const { cost, provenance } = entry;
+import { besideChance, count, duration, NONE, parameters, plain, span } from "../shared/numbers.js";
+import { el, facts, live } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+
+/** Everything about an entry, in parts; `cells` are its own by slice. */
+export function entryDetails(entry, cells, metric) {
+  const { provenance } = entry;
   const part = (name, content, whole = false) =>
     content?.hasChildNodes()
       ? el("div", { class: whole ? "whole" : null }, el("h3", {}, name), content)
@@ -42,7 +46,7 @@ function entryDetails(entry, cells, view, live) {
           ],
         ]),
       ),
-      part(`By ability: ${view.metric}`, abilityTable(cells, view.metric)),
+      part(`By ability: ${metric}`, abilityTable(cells, metric)),
       part("Cost and time", facts(costs(entry))),
       part("Without an answer, and updated facts", facts(sections(entry))),
       part(
@@ -76,40 +80,21 @@ const flat = (values) =>
     .join(", ");
 
 function abilityTable(cells, metric) {
-  const rows = Object.entries(cells).filter(([, metrics]) => metrics[metric]);
+  const rows = Object.entries(cells)
+    .filter(([, metrics]) => metrics[metric])
+    .map(([name, metrics]) => ({ name, ...metrics[metric] }));
   if (!rows.length) return null;
-  return el(
-    "table",
-    {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        ["Slice", "n", "Value", "95% interval"].map((name, at) =>
-          el("th", { scope: "col", class: at ? "number" : null }, name),
-        ),
+  const number = (head, cell) => ({ head, number: true, cell });
+  return table(
+    [
+      { head: "Slice", cell: ({ name }) => name },
+      number("n", ({ n }) => count(n)),
+      number("Value", ({ value }) => plain(value)),
+      number("95% interval", ({ interval }) =>
+        interval ? span(interval.low, interval.high) : NONE,
       ),
-    ),
-    el(
-      "tbody",
-      {},
-      rows.map(([name, { [metric]: cell }]) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, name),
-          el("td", { class: "number" }, count(cell.n)),
-          el("td", { class: "number" }, plain(cell.value)),
-          el(
-            "td",
-            { class: "number" },
-            cell.interval ? span(cell.interval.low, cell.interval.high) : NONE,
-          ),
-        ),
-      ),
-    ),
+    ],
+    rows,
   );
 }
 

@@ -1,119 +1,106 @@
 // Puts the history together from the data; every number on it stands there.
 
-const data = await load();
-const view = {
-  dataset: data.datasets[0].name,
-  slice: "all",
-  metric: "",
-  from: 0,
-  night: data.nights.length - 1,
-  chosen: new Set(),
-};
-const PERIODS = [30, 90, 365];
-const linesNow = () => data.series.filter((one) => one.dataset === view.dataset);
+import { choices } from "../shared/address.js";
+import { chart } from "../shared/charts.js";
+import { count, many, moment } from "../shared/numbers.js";
+import { el, find, load, replace, reveal, select } from "../shared/page.js";
+import { BANDS, drawnOf, historyChart } from "./history_chart.js";
+import {
+  EVENTS,
+  eventsOf,
+  eventsTable,
+  nightTable,
+  numbersTable,
+  stroke,
+} from "./history_tables.js";
 
-/** Keep what was chosen where the dataset has it, else take the first. */
-function settle() {
-  const dataset = data.datasets.find(({ name }) => name === view.dataset);
-  if (!dataset.slices.includes(view.slice)) view.slice = dataset.slices[0] ?? "all";
-  if (!dataset.metrics.includes(view.metric)) view.metric = dataset.metrics[0] ?? "";
-  const systems = new Set(linesNow().map((one) => one.system));
-  for (const name of view.chosen) if (!systems.has(name)) view.chosen.delete(name);
-  return dataset;
+const data = await load();
+const { nights, datasets } = data;
+const PERIODS = [30, 90, 365];
+const chosen = choices({
+  dataset: datasets[0].name,
+  metric: "",
+  ability: "all",
+  last: 0, // nights; 0 for all
+  night: "", // when it ended; "" for the last
+  system: [],
+});
+
+/** What is chosen, as far as there is such a thing. */
+function view() {
+  const dataset = datasets.find(({ name }) => name === chosen.dataset) ?? datasets[0];
+  const known = (wanted, all) => (all.includes(wanted) ? wanted : (all[0] ?? ""));
+  const lines = data.series.filter((one) => one.dataset === dataset.name);
+  const named = nights.findIndex(({ at }) => moment(at, "second") === chosen.night);
+  return {
+    dataset,
+    lines,
+    metric: known(chosen.metric, dataset.metrics),
+    slice: known(chosen.ability, dataset.slices) || "all",
+    from: chosen.last ? Math.max(0, nights.length - chosen.last) : 0,
+    night: named < 0 ? nights.length - 1 : named,
+    chosen: new Set(
+      lines.map(({ system }) => system).filter((name) => chosen.system.includes(name)),
+    ),
+  };
 }
 
 function head() {
-  const first = data.nights[0],
-    last = data.nights.at(-1);
+  const [from, to] = [nights[0], nights.at(-1)].map(({ at }) => moment(at, "day"));
   find("eyebrow").textContent = `Retrieval over time · harness ${data.harness}`;
-  find("theme-place").append(themeSwitch());
-  const many = data.nights.length > 1;
-  const days = `${dateText(first.at).slice(0, 10)}${last.at - first.at >= 86400_000 ? ` to ${dateText(last.at).slice(0, 10)}` : ""}`;
   find("lede").textContent =
-    `${count(data.nights.length)} night${many ? "s" : ""}, ${days}; ${count(data.datasets.length)} dataset${data.datasets.length > 1 ? "s" : ""}, ${count(data.series.length)} line${data.series.length > 1 ? "s" : ""}.`;
+    `${many(nights.length, "night")}, ${from === to ? from : `${from} to ${to}`}; ${many(datasets.length, "dataset")}, ${many(data.series.length, "line")}.`;
   find("footer").textContent =
     `Made by harness ${data.harness} from history.jsonl, which holds ids and numbers alone.${data.torn ? " Its last line was cut off and is left out." : ""} Numbers are computed there; this page draws them and loads nothing from a network.`;
 }
 
-function choices() {
-  const dataset = settle();
-  const change = (key, id, made = (value) => value) => (value) => {
-    view[key] = made(value);
-    update(id);
-  };
-  const periods = PERIODS.filter((nights) => nights < data.nights.length).map((nights) => [
-    data.nights.length - nights,
-    `last ${nights} nights`,
-  ]);
-  find("choices").replaceChildren(
-    ...[
-      data.datasets.length > 1 &&
-        select(
-          "Dataset",
-          data.datasets.map(({ name }) => [name, name]),
-          view.dataset,
-          change("dataset", "dataset"),
-          { id: "dataset" },
-        ),
-      select(
-        "Metric",
-        dataset.metrics.map((name) => [name, name]),
-        view.metric,
-        change("metric", "metric"),
-        { id: "metric" },
+function controls() {
+  const { dataset, metric, slice } = view();
+  const one = (label, name, id, options, value, as = String) =>
+    select(label, options, value, (next) => chosen.set({ [name]: as(next) }), { id });
+  const names = datasets.map(({ name }) => name);
+  const slices = dataset.slices.map((name) => [name, name === "all" ? "all questions" : name]);
+  const periods = PERIODS.filter((n) => n < nights.length).map((n) => [n, `last ${n} nights`]);
+  replace(
+    find("choices"),
+    names.length > 1 && one("Dataset", "dataset", "dataset", names, dataset.name),
+    one("Metric", "metric", "metric", dataset.metrics, metric),
+    one("Ability", "ability", "slice", slices, slice),
+    periods.length > 0 &&
+      one(
+        "Period",
+        "last",
+        "period",
+        [[0, "all nights"], ...periods.reverse()],
+        chosen.last,
+        Number,
       ),
-      select(
-        "Ability",
-        dataset.slices.map((name) => [name, name === "all" ? "all questions" : name]),
-        view.slice,
-        change("slice", "slice"),
-        { id: "slice" },
-      ),
-      periods.length > 0 &&
-        select(
-          "Period",
-          [[0, "all nights"], ...periods.reverse()],
-          view.from,
-          change("from", "period", Number),
-          { id: "period" },
-        ),
-    ].filter(Boolean),
   );
 }
 
 /** The buttons of the systems, which are the legend too. */
 function systems() {
-  const lines = linesNow();
-  find("systems").replaceChildren(
-    ...lines.map((one, place) =>
-      el(
-        "button",
-        {
-          type: "button",
-          id: `system-${place}`,
-          "aria-pressed": String(view.chosen.has(one.system)),
-          on: {
-            click: () => {
-              if (!view.chosen.delete(one.system)) view.chosen.add(one.system);
-              update(`system-${place}`);
-            },
-          },
-        },
-        stroke(place),
-        one.system,
-      ),
-    ),
-  );
+  const { lines, chosen: pressed } = view();
+  const button = ({ system }, place) => {
+    const click = () => {
+      const others = [...pressed].filter((name) => name !== system);
+      chosen.set({ system: pressed.has(system) ? others : [...others, system] });
+    };
+    const about = { id: `system-${place}`, "aria-pressed": String(pressed.has(system)) };
+    return el("button", { type: "button", ...about, on: { click } }, stroke(place), system);
+  };
+  replace(find("systems"), lines.map(button));
 }
 
 function drawing() {
-  const lines = linesNow();
+  const now = view();
+  const { lines, slice, metric } = now;
   chart(
     find("lines-figure"),
-    `${view.metric} of ${lines.length} systems on ${view.dataset} over time; the tables below hold the numbers`,
-    (width) => historyChart(width, lines, { ...view, nights: data.nights }),
+    `${metric} of ${many(lines.length, "system")} on ${now.dataset.name} over time; the tables below hold the numbers`,
+    (width) => historyChart(width, lines, { ...now, nights }),
   );
-  const banded = drawnOf(lines, view.slice, view.metric, view.chosen) <= BANDS;
+  const banded = drawnOf(lines, slice, metric, now.chosen) <= BANDS;
   find("marks").textContent =
     `${banded ? "Bands and bars: 95% intervals." : "Choose up to three systems for their 95% intervals."} A gap with ×: failed. ≠: numbers do not compare with those before. Diamond: other settings or version. Tick at the foot: another commit. Upright line: the night below.`;
   const about = [...new Set(lines.map((one) => one.about).filter(Boolean))];
@@ -123,70 +110,63 @@ function drawing() {
 
 /** The table behind the drawing is made when it is opened: it may have thousands of cells. */
 function numbers() {
-  find("numbers-table").replaceChildren(
-    ...(find("numbers").open
-      ? [numbersTable(data, linesNow(), view.slice, view.metric, view.from)]
-      : []),
+  const { lines, slice, metric, from } = view();
+  replace(
+    find("numbers-table"),
+    find("numbers").open && numbersTable(data, lines, slice, metric, from),
   );
 }
 
 function night() {
-  const found = data.nights[view.night];
-  const last = view.night === data.nights.length - 1;
-  find("night-title").textContent = last
-    ? "The last night"
-    : `The night of ${dateText(found.at)} UTC`;
+  const { night: place, slice, metric } = view();
+  const found = nights[place];
+  const when = `${moment(found.at)} UTC`;
+  const last = place === nights.length - 1;
+  slider.value = place;
+  slider.setAttribute("aria-valuetext", when);
+  find("night-title").textContent = last ? "The last night" : `The night of ${when}`;
   const short = found.ok + found.failed < found.of ? `; ${count(found.of)} were to be run` : "";
-  const tests = found.tested.all + found.tested["by ability"];
   find("night-said").textContent =
-    `${dateText(found.at)} UTC: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${tests ? "" : " (nothing differed, or nothing compares)"}.`;
-  find("night-table").replaceChildren(nightTable(data, view.night, view.slice, view.metric));
+    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${found.told && `; ${found.told}`}.`;
+  find("night-table").replaceChildren(nightTable(data, place, slice, metric));
 }
 
 /** The slider stays where it is while it is moved, so it is made once. */
-function nightChoice() {
-  if (data.nights.length < 2) return;
-  const slider = el("input", {
-    type: "range",
-    id: "night-slider",
-    min: 0,
-    max: data.nights.length - 1,
-    value: view.night,
-    on: {
-      input: () => {
-        view.night = Number(slider.value);
-        say();
-        drawing();
-        night();
-      },
+const slider = el("input", {
+  type: "range",
+  id: "night-slider",
+  min: 0,
+  max: nights.length - 1,
+  on: {
+    input: () => {
+      const at = Number(slider.value);
+      chosen.move({ night: at === nights.length - 1 ? "" : moment(nights[at].at, "second") });
     },
-  });
-  const say = () =>
-    slider.setAttribute("aria-valuetext", `${dateText(data.nights[view.night].at)} UTC`);
-  say();
-  find("night-choice").append(el("label", { class: "field night" }, "Night", slider));
-}
+  },
+});
 
 function events() {
-  const found = eventsOf(data, linesNow(), view.slice, view.metric);
+  const { dataset, lines, slice, metric } = view();
+  const found = eventsOf(data, lines, slice, metric);
   const left = found.length - EVENTS;
   find("events-how").textContent = found.length
-    ? `On ${view.dataset}: failures, breaks, new settings, and changes of ${view.metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
-    : `Nothing on ${view.dataset}: no failure, no break, no new settings, no change shown.`;
-  find("events-table").replaceChildren(...(found.length ? [eventsTable(found, linesNow())] : []));
+    ? `On ${dataset.name}: failures, breaks, new settings, and changes of ${metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
+    : `Nothing on ${dataset.name}: no failure, no break, no new settings, no change shown.`;
+  replace(find("events-table"), found.length > 0 && eventsTable(found, lines));
 }
 
-function update(focus) {
-  choices();
-  systems();
+function draw(names) {
   drawing();
   night();
+  if (names?.size === 1 && names.has("night")) return;
+  controls();
+  systems();
   events();
-  if (focus) find(focus)?.focus();
 }
 
 head();
-find("main").hidden = false;
-nightChoice();
+if (nights.length > 1)
+  find("night-choice").append(el("label", { class: "field night" }, "Night", slider));
 find("numbers").addEventListener("toggle", numbers);
-update();
+chosen.watch(draw);
+reveal(draw);

@@ -1,21 +1,23 @@
 // The drawing of a history: a line a system, broken where numbers do not follow on each other.
 
+import { ends, plot, upright } from "../shared/charts.js";
+import { moment, plain, span } from "../shared/numbers.js";
+
 const DASHES = [null, "7 4", "2 4"];
 const FEW = 70; // points of a line from which on it is drawn without a dot for each
 const LABELS = 10; // lines that have their names at their ends
 
-const BANDS = 3; // lines that have their intervals drawn
+export const BANDS = 3; // lines that have their intervals drawn
 
 /** How many lines stand out and have a value in a cell. */
-const drawnOf = (lines, slice, metric, chosen) =>
-  lines.filter(
-    (one) => one.cells[slice]?.[metric] && (chosen.size === 0 || chosen.has(one.system)),
-  ).length;
+export const drawnOf = (lines, slice, metric, chosen) =>
+  lines.filter((one) => one.cells[slice]?.[metric] && (chosen.size === 0 || chosen.has(one.system)))
+    .length;
 
 /** A value of a column, which is one value where all are the same. */
-const col = (column, at) => (Array.isArray(column) ? column[at] : column);
-const colourOf = (place) => `var(--s${place % 8})`;
-const dashOf = (place) => DASHES[Math.floor(place / 8) % 3];
+export const col = (column, at) => (Array.isArray(column) ? column[at] : column);
+export const colourOf = (place) => `var(--s${place % 8})`;
+export const dashOf = (place) => DASHES[Math.floor(place / 8) % 3];
 
 /** The points of one line in one cell, from night `from` on; those without a value are left out. */
 function pointsOf(one, place, slice, metric, from, nights) {
@@ -57,22 +59,20 @@ function byNight(lines, from, nights, what) {
   return [...found.values()];
 }
 
-const dateText = (ms) => new Date(ms).toISOString().slice(0, 16).replace("T", " ");
-
 /** What is said of a point when it is pointed at. */
 function pointSaid(p, metric) {
   const span_ = p.low === null ? "" : ` (${span(p.low, p.high)})`;
   const changed = p.changed
     ? `\nnew: ${p.changed.map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ")}`
     : "";
-  return `${p.one.system}\n${dateText(p.one.at[p.at])} UTC\n${metric} ${plain(p.value)}${span_}${changed}`;
+  return `${p.one.system}\n${moment(p.one.at[p.at])} UTC\n${metric} ${plain(p.value)}${span_}${changed}`;
 }
 
 /**
  * Lines of `lines` in one slice and metric. `chosen` is the set of systems that stand out (empty:
  * all), `night` the place of the night that the table shows.
  */
-function historyChart(width, lines, { slice, metric, from, chosen, night, nights }) {
+export function historyChart(width, lines, { slice, metric, from, chosen, night, nights }) {
   const small = width < 560;
   const all = lines.flatMap((one, place) => pointsOf(one, place, slice, metric, from, nights));
   const outstanding = (p) => chosen.size === 0 || chosen.has(p.one.system);
@@ -121,13 +121,15 @@ function historyChart(width, lines, { slice, metric, from, chosen, night, nights
         .map(({ before, now }) => `commit ${before} → ${now}`)[0],
   );
   const named = drawn <= LABELS && !small;
-  const ends = named
+  const labels = named
     ? [...d3.group(front, (p) => p.place).values()].map((points) => {
         const end = points.at(-1);
-        return { x: end.x, y: end.value, place: end.place, text: end.one.system };
+        const name = end.one.system;
+        const text = name.length > 22 ? `${name.slice(0, 21)}…` : name;
+        return { x: end.x, y: end.value, colour: colourOf(end.place), text };
       })
     : [];
-  const widest = Math.max(0, ...ends.map(({ text }) => Math.min(text.length, 22)));
+  const widest = Math.max(0, ...labels.map(({ text }) => text.length));
   const height = small ? 320 : 400;
   const rail = 26; // below the lines: what failed, and commits
   const marks = [
@@ -248,20 +250,9 @@ function historyChart(width, lines, { slice, metric, from, chosen, night, nights
         className: "chosen",
       }),
     );
-  for (const end of apart(ends, ((top - bottom) * 17) / (height - 90)))
-    marks.push(
-      Plot.text([end], {
-        x: "x",
-        y: "at",
-        text: ({ text }) => (text.length > 22 ? `${text.slice(0, 21)}…` : text),
-        dx: 10 + aside(lines.length - 1),
-        textAnchor: "start",
-        fill: colourOf(end.place),
-        fontWeight: 600,
-        fontSize: 13,
-        className: "end",
-      }),
-    );
+  marks.push(
+    ends(labels, ((top - bottom) * 17) / (height - 90), { dx: 10 + aside(lines.length - 1) }),
+  );
   marks.push(
     Plot.tip(
       front,
@@ -274,31 +265,14 @@ function historyChart(width, lines, { slice, metric, from, chosen, night, nights
       }),
     ),
   );
-  return Plot.plot({
-    width,
+  return plot(width, {
     height: height + rail,
-    style: STYLE,
     marginLeft: 48,
     marginRight: named ? 20 + widest * 7.6 : 20,
     marginTop: 28,
     marginBottom: 40 + rail,
-    x: {
-      type: "utc",
-      domain: [new Date(first - edge), new Date(last + edge)],
-      label: "UTC",
-      labelAnchor: "center",
-      labelArrow: "none",
-      ticks: small ? 4 : Math.min(9, Math.max(2, shownNights.length)),
-      axis: null,
-    },
-    y: {
-      domain: [bottom, top],
-      label: null,
-      grid: true,
-      ticks: 5,
-      tickSize: 0,
-      tickFormat: (t) => plain(t, top - bottom < 0.05 ? 3 : 2),
-    },
+    x: { type: "utc", domain: [new Date(first - edge), new Date(last + edge)], axis: null },
+    y: upright({ domain: [bottom, top] }),
     marks: [
       Plot.axisX({ anchor: "bottom", dy: rail, ticks: small ? 4 : 8, tickSize: 0, label: null }),
       ...marks,

@@ -1,143 +1,126 @@
 // What stands beside the lines, as tables: the chosen night, all nights, and what happened.
 
-const heading = (name, attributes = {}) => el("th", { scope: "col", ...attributes }, name);
-/** A number, and its interval below it. */
-const withInterval = (value, low, high, show) =>
-  numeral(show(value), low === null ? "" : el("div", { class: "note" }, span(low, high, show)));
-const numeral = (...words) => el("td", { class: "number" }, ...words);
+import { count, duration, moment, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
+import { el, svg } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { col, colourOf, dashOf } from "./history_chart.js";
 
 /** A short stroke in the colour and dashes of a system. */
-function stroke(place) {
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const set = (node, values) =>
-    Object.entries(values).forEach(([name, value]) => value && node.setAttribute(name, value));
-  set(svg, { width: "22", height: "10", "aria-hidden": "true" });
-  set(line, { x1: "1", x2: "21", y1: "5", y2: "5", "stroke-width": "3" });
-  set(line, { "stroke-dasharray": dashOf(place) });
-  line.style.stroke = colourOf(place);
-  svg.append(line);
-  return svg;
+export function stroke(place) {
+  const drawing = svg("svg", { width: 22, height: 10, "aria-hidden": "true" });
+  const line = {
+    x1: 1,
+    x2: 21,
+    y1: 5,
+    y2: 5,
+    "stroke-width": 3,
+    "stroke-dasharray": dashOf(place),
+  };
+  drawing.append(svg("line", { ...line, style: `stroke: ${colourOf(place)}` }));
+  return drawing;
 }
 
 /** Settings that changed, in words. */
 const changedSaid = (changed) =>
   (changed ?? []).map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ");
 
-/** One row of the chosen night; `at` is the place in the line, -1 where it was not run. */
-function nightRow(one, at, slice, metric, words) {
-  const name = el("th", { scope: "row" }, one.system);
-  if (at < 0) return el("tr", {}, name, el("td", { colspan: 7 }, "not run"));
-  const error = col(one.error, at);
-  if (error)
+/** Every system of every dataset in one night. */
+export function nightTable({ series, said }, night, slice, metric) {
+  const rows = series.map((one) => {
+    const at = one.night.indexOf(night);
+    return { one, at, error: at < 0 ? null : col(one.error, at) };
+  });
+  /** Of a row that ran, else nothing: what stands for it is as wide as what it lacks. */
+  const ran = (cell) => (row) => (row.at < 0 || row.error ? false : cell(row));
+  const get = ({ one, at }, key) => {
+    const cells = one.cells[slice]?.[metric];
+    return cells ? col(cells[key], at) : null;
+  };
+  const withInterval = (value, low, high, show) => [
+    show(value),
+    low === null ? "" : el("div", { class: "note" }, span(low, high, show)),
+  ];
+  const state = ({ one, at, error }) => {
+    if (at < 0) return el("td", { colspan: 7 }, "not run");
+    if (error) return el("td", { class: "word-failed" }, "failed");
+    const failed = col(one.failed, at);
+    return failed ? `${count(failed)} of ${count(col(one.asked, at))} failed` : "ok";
+  };
+  const shown = (row) => {
+    const { one, at } = row;
+    const breaks = col(one.breaks, at);
+    const place = get(row, "said");
+    const word = place === null ? "" : said[place];
+    const p = get(row, "p");
     return el(
-      "tr",
-      {},
-      name,
-      el("td", { class: "word-failed" }, "failed"),
-      el("td", { colspan: 6 }, error),
-    );
-  const failed = col(one.failed, at);
-  const cells = one.cells[slice]?.[metric];
-  const get = (key) => (cells ? col(cells[key], at) : null);
-  const said = get("said"),
-    p = get("p");
-  const word = said === null ? "" : words[said];
-  const breaks = col(one.breaks, at);
-  return el(
-    "tr",
-    {},
-    name,
-    el("td", {}, failed ? `${count(failed)} of ${count(col(one.asked, at))} failed` : "ok"),
-    withInterval(get("value"), get("low"), get("high"), plain),
-    numeral(count(get("n"))),
-    withInterval(get("difference"), get("from"), get("to"), signed),
-    el(
       "td",
       { class: `words${["rose", "fell"].includes(word) ? ` word-${word}` : ""}` },
       breaks
         ? `not comparable: ${breaks.join("; ")}`
         : word || (col(one.since, at) ? NONE : "first time"),
-      p === null
-        ? ""
-        : el("div", { class: "note" }, `p ${p < 0.0001 ? "<0.0001" : p.toFixed(4)}`),
-    ),
-    numeral(
-      `${duration(col(one.index, at))} / ${duration(col(one.search, at))}`,
-    ),
-    el("td", { class: "words" }, changedSaid(col(one.changed, at))),
-  );
-}
-
-/** Every system of every dataset in one night. */
-function nightTable(data, night, slice, metric) {
-  const names = ["System", "State", metric, "n", "Change", "What is shown"];
-  const head = el(
-    "thead",
-    {},
-    el(
-      "tr",
-      {},
-      [...names, "Index / search", "New settings"].map((name, at) =>
-        heading(name, { class: [2, 3, 4, 6].includes(at) ? "number" : null }),
-      ),
-    ),
-  );
-  const bodies = data.datasets.map(({ name }) => {
-    const lines = data.series.filter((one) => one.dataset === name);
-    return el(
-      "tbody",
-      {},
-      el("tr", { class: "group" }, el("th", { scope: "rowgroup", colspan: 8 }, name)),
-      lines.map((one) => nightRow(one, one.night.indexOf(night), slice, metric, data.said)),
+      p !== null && el("div", { class: "note" }, `p ${pValue(p)}`),
     );
-  });
-  return el("table", {}, head, bodies);
+  };
+  const columns = [
+    { head: "System", cell: ({ one }) => one.system },
+    { head: "State", cell: state },
+    {
+      head: metric,
+      number: true,
+      cell: (row) =>
+        row.error
+          ? el("td", { colspan: 6 }, row.error)
+          : ran(() => withInterval(get(row, "value"), get(row, "low"), get(row, "high"), plain))(
+              row,
+            ),
+    },
+    { head: "n", number: true, cell: ran((row) => count(get(row, "n"))) },
+    {
+      head: "Change",
+      title: "against the last time, over the same queries, with its 95% interval",
+      number: true,
+      cell: ran((row) =>
+        withInterval(get(row, "difference"), get(row, "from"), get(row, "to"), signed),
+      ),
+    },
+    { head: "What is shown", cell: ran(shown) },
+    {
+      head: "Index / search",
+      title: "how long it took to take the documents in, and to answer all queries",
+      number: true,
+      cell: ran(
+        ({ one, at }) => `${duration(col(one.index, at))} / ${duration(col(one.search, at))}`,
+      ),
+    },
+    {
+      head: "New settings",
+      kind: "words",
+      cell: ran(({ one, at }) => changedSaid(col(one.changed, at))),
+    },
+  ];
+  return table(columns, rows, { group: ({ one }) => one.dataset });
 }
 
 /** The numbers of the lines: a row a night, newest first, a column a system. */
-function numbersTable(data, lines, slice, metric, from) {
-  const places = lines.map((one) => new Map(one.night.map((night, at) => [night, at])));
-  const rows = data.nights
-    .map((night, place) => ({ night, place }))
-    .filter(({ place }) => place >= from)
-    .reverse();
-  return el(
-    "table",
-    {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        heading("Night (UTC)"),
-        lines.map((one) => heading(one.system, { class: "number" })),
-      ),
-    ),
-    el(
-      "tbody",
-      {},
-      rows.map(({ night, place }) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, dateText(night.at)),
-          lines.map((one, at) => {
-            const found = places[at].get(place);
-            if (found === undefined) return numeral(NONE);
-            if (col(one.error, found)) return numeral("failed");
-            const cells = one.cells[slice]?.[metric];
-            return numeral(plain(cells ? col(cells.value, found) : null));
-          }),
-        ),
-      ),
-    ),
+export function numbersTable({ nights }, lines, slice, metric, from) {
+  const ofLine = (one) => {
+    const places = new Map(one.night.map((night, at) => [night, at]));
+    const value = (place) => {
+      const at = places.get(place);
+      if (at === undefined) return NONE;
+      const cells = one.cells[slice]?.[metric];
+      return col(one.error, at) ? "failed" : plain(cells ? col(cells.value, at) : null);
+    };
+    return { head: one.system, number: true, cell: value };
+  };
+  return table(
+    [{ head: "Night (UTC)", cell: (place) => moment(nights[place].at) }, ...lines.map(ofLine)],
+    [...nights.keys()].slice(from).reverse(),
   );
 }
 
 /** Everything but unchanged numbers, newest first; what befell several systems at once is one. */
-function eventsOf(data, lines, slice, metric) {
+export function eventsOf(data, lines, slice, metric) {
   const found = new Map();
   for (const one of lines)
     one.night.forEach((night, at) => {
@@ -163,31 +146,23 @@ function eventsOf(data, lines, slice, metric) {
   return [...found.values()].sort((a, b) => b.at - a.at);
 }
 
-const EVENTS = 200; // rows from which on the oldest are left out, and said so
+export const EVENTS = 200; // rows from which on the oldest are left out, and said so
 
-function eventsTable(events, lines) {
-  return el(
-    "table",
-    {},
-    el("thead", {}, el("tr", {}, ["When (UTC)", "System", "What"].map((name) => heading(name)))),
-    el(
-      "tbody",
-      {},
-      events
-        .slice(0, EVENTS)
-        .map(({ at, systems, what, kind }) =>
-          el(
-            "tr",
-            {},
-            el("td", { class: "number" }, dateText(at)),
-            el(
-              "td",
-              { class: "systems-named" },
-              systems.length === lines.length && systems.length > 1 ? "all" : systems.join(", "),
-            ),
-            el("td", { class: `words ${kind}` }, what),
-          ),
-        ),
-    ),
+export function eventsTable(events, lines) {
+  const all = ({ systems }) => systems.length === lines.length && systems.length > 1;
+  return table(
+    [
+      { head: "When (UTC)", cell: ({ at }) => el("td", { class: "number" }, moment(at)) },
+      {
+        head: "System",
+        kind: "systems-named",
+        cell: (event) => (all(event) ? "all" : event.systems.join(", ")),
+      },
+      {
+        head: "What",
+        cell: ({ what, kind }) => el("td", { class: `words ${kind}` }, what),
+      },
+    ],
+    events.slice(0, EVENTS),
   );
 }

@@ -1,12 +1,15 @@
 // Shows one place and sends every key press; moves on when the server says that it is on the disk.
 
-const about = await load();
-const resolving = about.mode === "resolve";
+import { el, find, load, themeSwitch } from "../shared/page.js";
+import { draw, drawHelp } from "./draw.js";
+
+export const about = await load();
+export const resolving = about.mode === "resolve";
 const kept = `label:${about.whose.project}:${about.whose.annotator}:${about.mode}`;
-const state = { view: null, busy: false, waiting: null, lost: false };
+export const state = { view: null, busy: false, waiting: null, lost: false };
 
 const grade = (value) => about.grades.find((one) => one.grade === value);
-const said = (value) =>
+export const said = (value) =>
   typeof value === "number"
     ? `${value} ${grade(value).name}`
     : value === true
@@ -14,8 +17,9 @@ const said = (value) =>
       : value === false
         ? "can be answered"
         : value;
-const can = (choice) => state.view.choices?.includes(choice);
-const ids = ({ kind, query, document }) => (kind ? { kind, query, document } : { query, document });
+export const can = (choice) => state.view.choices?.includes(choice);
+export const ids = ({ kind, query, document }) =>
+  kind ? { kind, query, document } : { query, document };
 
 // -- talking to the server ------------------------------------------------------------------------
 
@@ -112,7 +116,7 @@ function found() {
   find("alert").hidden = true;
 }
 
-function tell(words, reload, more, command) {
+export function tell(words, reload, more, command) {
   const box = find("alert");
   box.className = "";
   box.replaceChildren(
@@ -136,11 +140,11 @@ function judge(value, words, go) {
   send({ place, line, go }, words);
 }
 
-function giveGrade(value) {
+export function giveGrade(value) {
   if (can("grade")) judge({ grade: value }, said(value), "on");
 }
 
-function giveAbility(name) {
+export function giveAbility(name) {
   if (!can("ability")) return;
   const same = !resolving && state.view.ability === name;
   const words = same ? `no longer ${name}` : name;
@@ -148,7 +152,7 @@ function giveAbility(name) {
 }
 
 /** n and y; the same key takes an annotator's own mark back. */
-function giveUnanswerable(value) {
+export function giveUnanswerable(value) {
   if (!can("unanswerable")) return;
   if (!value && !resolving && state.view.document && state.view.unanswerable === null) return;
   const same = !resolving && state.view.unanswerable === value;
@@ -159,7 +163,7 @@ function giveUnanswerable(value) {
   );
 }
 
-async function goTo(place) {
+export async function goTo(place) {
   if (state.busy || state.waiting) return;
   closeNote();
   const view = await ask(place);
@@ -170,12 +174,12 @@ async function goTo(place) {
   }
 }
 
-function undo() {
+export function undo() {
   if (!state.busy && !state.waiting && state.view.undoable)
     send({ place: ids(state.view), undo: true }, "taken back");
 }
 
-function openNote() {
+export function openNote() {
   if (!can("note")) return;
   find("note-place").hidden = false;
   find("note").value = state.view.note;
@@ -222,7 +226,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 /** A button for a key; a click leaves no focus behind, so that the space bar scrolls. */
-function press(key, words, act, attributes = {}) {
+export function press(key, words, act, attributes = {}) {
   const click = (event) => {
     if (event.detail) event.currentTarget.blur();
     act();

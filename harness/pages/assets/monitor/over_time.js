@@ -1,8 +1,15 @@
 // One number by hour or day.
 
-let shown = null;
+import { choices } from "../shared/address.js";
+import { COLOURS, chart, floor, plot, upright } from "../shared/charts.js";
+import { count, plain } from "../shared/numbers.js";
+import { find, replace, select } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { milliseconds, when } from "./window.js";
 
-function choices(data) {
+const chosen = choices({ show: "" });
+
+function offered(data) {
   return [
     ...(data.labels ? data.metrics.map((m) => [m, m]) : []),
     ["no_result", "no result"],
@@ -16,11 +23,8 @@ function choices(data) {
   ];
 }
 
-const OVER = {
-  no_result: "known",
-  click_rate: "watched",
-  rating: "rated",
-};
+const OVER = { no_result: "known", click_rate: "watched", rating: "rated" };
+const TIMES = ["p50", "p95"];
 
 function series(data, name) {
   const metric = data.metrics.includes(name);
@@ -32,87 +36,70 @@ function series(data, name) {
 }
 
 const said = (name, value) =>
-  name === "n" ? count(value) : name[0] === "p" && name.length === 3 ? milliseconds(value) : plain(value);
+  name === "n" ? count(value) : TIMES.includes(name) ? milliseconds(value) : plain(value);
 
-function overTime(data) {
-  const own = choices(data);
-  if (!own.some(([name]) => name === shown)) shown = own[0][0];
-  const later = data.over_time;
+export function overTime(data) {
+  const own = offered(data);
+  const [name, label] = own.find(([value]) => value === chosen.show) ?? own[0];
+  const rows = series(data, name);
+  const { bucket, ...later } = data.over_time;
   const left = [
-    later.dropped ? `${count(later.dropped)} older ones were dropped` : "",
-    later.late ? `${count(later.late)} recalls came too late for theirs` : "",
-    later.without_time ? `${count(later.without_time)} recalls have no time` : "",
-    later.in_the_future ? `${count(later.in_the_future)} recalls are dated more than a day ahead` : "",
+    later.dropped && `${count(later.dropped)} older ones were dropped`,
+    later.late && `${count(later.late)} recalls came too late for theirs`,
+    later.without_time && `${count(later.without_time)} recalls have no time`,
+    later.in_the_future && `${count(later.in_the_future)} recalls are dated more than a day ahead`,
   ].filter(Boolean);
   find("time-how").textContent =
-    `By ${later.bucket} of the recalls' own time (UTC). Small points are over few recalls.` +
-    (left.length ? ` Not in here: ${left.join("; ")}.` : "");
-  find("time-choices").replaceChildren(
-    select("Show", own, shown, (value) => {
-      shown = value;
-      draw(data);
-    }, { id: "time-select" }),
+    `By ${bucket} of the recalls' own time (UTC). Small points are over few recalls.${left.length ? ` Not in here: ${left.join("; ")}.` : ""}`;
+  replace(
+    find("time-choices"),
+    select("Show", own, name, (show) => chosen.set({ show }), { id: "time-select" }),
   );
-  draw(data);
-}
-
-function draw(data) {
-  const name = shown;
-  const rows = series(data, name);
-  const there = rows.filter((row) => row.value !== null && row.n > 0);
-  const label = choices(data).find(([value]) => value === name)[1];
-  chart(find("time-figure"), `${label} over time`, (width) => lineChart(width, there, name, label));
-  find("time-table").replaceChildren(
+  chart(find("time-figure"), `${label} over time`, (width) => lineChart(width, rows, name, label));
+  replace(
+    find("time-table"),
     table(
       [
-        ["from", "", (row) => moment(row.at / 1000)],
-        [label, "number", (row) => said(name, row.value)],
-        ["n", "number", (row) => count(row.n)],
+        { head: "from", cell: ({ at }) => when(at / 1000) },
+        { head: label, number: true, cell: ({ value }) => said(name, value) },
+        { head: "n", number: true, cell: ({ n }) => count(n) },
       ],
       rows.toReversed(),
     ),
   );
+  chosen.watch(() => overTime(data));
 }
 
-function lineChart(width, rows, name, label) {
-  if (!rows.length) {
-    const empty = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    empty.setAttribute("width", width);
-    empty.setAttribute("height", 40);
-    const text = document.createElementNS("http://www.w3.org/2000/svg", "text");
-    text.setAttribute("y", 24);
-    text.setAttribute("fill", "var(--muted)");
-    text.textContent = "Nothing measured yet.";
-    empty.append(text);
-    return empty;
-  }
-  const scaled = ["p50", "p95"].includes(name)
-    ? rows.map((row) => ({ ...row, value: row.value * 1000 }))
-    : rows;
-  const top = ["p50", "p95", "rating", "n"].includes(name) ? null : [0, 1];
-  const unit = ["p50", "p95"].includes(name) ? `${label}, ms` : label;
-  const only = rows.length === 1;
-  return Plot.plot({
-    width,
+function lineChart(width, all, name, label) {
+  const rows = all.filter((row) => row.value !== null && row.n > 0);
+  if (!rows.length) return null;
+  const time = TIMES.includes(name);
+  const free = time || name === "rating" || name === "n";
+  const hour = 36e5;
+  const only = rows.length === 1 && { domain: [-hour, hour].map((d) => new Date(+rows[0].at + d)) };
+  const y = { x: "at", y: ({ value }) => (time ? value * 1000 : value) };
+  return plot(width, {
     height: Math.max(220, Math.min(340, width * 0.4)),
-    style: STYLE,
     marginLeft: 56,
     marginTop: 32,
     marginRight: 24,
     marginBottom: 40,
-    x: {
-      type: "utc",
-      label: null,
-      ...(only
-        ? { domain: [new Date(+rows[0].at - 36e5), new Date(+rows[0].at + 36e5)] }
-        : {}),
-    },
-    y: { label: unit, grid: true, ticks: 5, tickSize: 0, labelArrow: "none", ...(top ? { domain: top } : { zero: true }) },
+    x: { type: "utc", label: null, ...only },
+    y: upright({
+      label: time ? `${label}, ms` : label,
+      labelArrow: "none",
+      ...(free ? { zero: true } : { domain: [0, 1] }),
+    }),
     r: { range: [2, 6] },
     marks: [
-      Plot.ruleY([0], { stroke: "var(--line)" }),
-      Plot.lineY(scaled, { x: "at", y: "value", stroke: COLOURS[0], strokeWidth: 2 }),
-      Plot.dot(scaled, { x: "at", y: "value", r: "n", fill: COLOURS[0], title: (row) => `${moment(row.at / 1000)}: ${said(name, ["p50", "p95"].includes(name) ? row.value / 1000 : row.value)} (n ${count(row.n)})` }),
+      floor(),
+      Plot.lineY(rows, { ...y, stroke: COLOURS[0], strokeWidth: 2 }),
+      Plot.dot(rows, {
+        ...y,
+        r: "n",
+        fill: COLOURS[0],
+        title: ({ at, value, n }) => `${when(at / 1000)}: ${said(name, value)} (n ${count(n)})`,
+      }),
     ],
   });
 }

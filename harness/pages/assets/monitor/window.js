@@ -1,5 +1,9 @@
 // The window of this moment: numbers by ability, drift, feedback, tests.
 
+import { count, duration, moment, NONE, percent, plain } from "../shared/numbers.js";
+import { el, facts } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+
 const RATES = [
   ["no_result", "no result"],
   ["abstained", "abstained"],
@@ -7,14 +11,12 @@ const RATES = [
   ["false_evidence", "false evidence"],
 ];
 
-function moment(time) {
-  const date = new Date((time ?? NaN) * 1000);
-  if (Number.isNaN(+date)) return NONE; // nobody knows, or no calendar has it
-  return date.toISOString().slice(0, 19).replace("T", " ") + " UTC";
-}
-const share = (value) =>
-  value === null || value === undefined ? NONE : `${(value * 100).toFixed(1)}%`;
-const milliseconds = (seconds) => duration(seconds === null ? null : seconds * 1000);
+/** Seconds since 1970 as people say them. */
+export const when = (time) =>
+  moment(time === null ? null : time * 1000, "second").replace(/\d$/, "$& UTC");
+const share = (value) => percent(value, 1);
+export const milliseconds = (seconds) => duration(seconds === null ? null : seconds * 1000);
+const number = (head, cell) => ({ head, number: true, cell });
 
 function tile(what, value, n) {
   return el(
@@ -26,7 +28,7 @@ function tile(what, value, n) {
   );
 }
 
-function tiles(data) {
+export function tiles(data) {
   const all = data.slices.all;
   const scored = `n ${count(all.scored)} labelled`;
   return [
@@ -37,33 +39,7 @@ function tiles(data) {
   ];
 }
 
-/** A table; `columns` are [head, class, cell of a row]. */
-function table(columns, rows, attributes = () => ({})) {
-  const cells = (row) =>
-    columns.map(([, kind, cell], at) =>
-      el(at ? "td" : "th", at ? { class: kind } : { scope: "row" }, cell(row)),
-    );
-  return el(
-    "table",
-    {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        columns.map(([head, kind]) => el("th", { scope: "col", class: kind }, head)),
-      ),
-    ),
-    el(
-      "tbody",
-      {},
-      rows.map((row) => el("tr", attributes(row), cells(row))),
-    ),
-  );
-}
-
-function abilities(data) {
+export function abilities(data) {
   const names = Object.keys(data.slices).sort((a, b) =>
     a === "all" ? 1 : b === "all" ? -1 : a.localeCompare(b),
   );
@@ -72,23 +48,19 @@ function abilities(data) {
   const rates = RATES.filter(([rate]) => cell("all")[rate].n);
   return table(
     [
-      ["ability", "", (name) => name],
-      ["recalls", "number", (name) => count(cell(name).n)],
-      ...(metrics.length ? [["scored", "number", (name) => count(cell(name).scored)]] : []),
-      ...metrics.map((m) => [m, "number", (name) => plain(cell(name).metrics[m])]),
-      ...rates.map(([rate, said]) => [said, "number", (name) => share(cell(name)[rate].value)]),
-      ...["p50", "p95", "p99"].map((p) => [
-        p,
-        "number",
-        (name) => milliseconds(cell(name).seconds[p]),
-      ]),
+      { head: "ability", cell: (name) => name },
+      number("recalls", (name) => count(cell(name).n)),
+      ...(metrics.length ? [number("scored", (name) => count(cell(name).scored))] : []),
+      ...metrics.map((m) => number(m, (name) => plain(cell(name).metrics[m]))),
+      ...rates.map(([rate, said]) => number(said, (name) => share(cell(name)[rate].value))),
+      ...["p50", "p95", "p99"].map((p) => number(p, (name) => milliseconds(cell(name).seconds[p]))),
     ],
     names,
-    (name) => ({ class: name === "all" ? "all" : null }),
+    { about: (name) => ({ class: name === "all" ? "all" : null }) },
   );
 }
 
-function drift(data) {
+export function drift(data) {
   const found = data.drift;
   if (!found)
     return [
@@ -102,7 +74,7 @@ function drift(data) {
     ];
   const of = `Of ${count(found.recalls)} recalls, ${count(found.n)} are of queries that are not labelled. `;
   if (found.divergence === null)
-    return [el("p", {}, of + "That is too few to compare their words with the labelled ones.")];
+    return [el("p", {}, `${of}That is too few to compare their words with the labelled ones.`)];
   return [
     el(
       "p",
@@ -122,7 +94,7 @@ function drift(data) {
   ];
 }
 
-function feedback(data) {
+export function feedback(data) {
   const found = data.feedback;
   if (!found) return [el("p", { class: "note" }, "Neither clicks nor ratings were logged.")];
   const said = (cell, show) => (cell.n ? `${show(cell.value)} (n ${count(cell.n)})` : null);
@@ -145,7 +117,7 @@ const leftOut = (test) =>
     .map(([why, n]) => `${count(n)} ${why}`)
     .join(", ") || NONE;
 
-function tests(data) {
+export function tests(data) {
   if (!data.tests.length) return el("p", { class: "note" }, "None was asked for.");
   const state = (test) =>
     test.learning
@@ -157,15 +129,18 @@ function tests(data) {
           : "no change shown";
   return table(
     [
-      ["looks for", "", (test) => test.test],
-      ["reference", "number", (test) => plain(test.reference)],
-      ["its n", "number", (test) => (test.reference_n === null ? "set" : count(test.reference_n))],
-      ["at worst", "number", (test) => plain(test.reference_bound)],
-      ["tested", "number", (test) => `${count(test.tested)} ${test.unit}`],
-      ["left out", "", (test) => leftOut(test)],
-      ["evidence", "number", (test) => share(test.evidence)],
-      ["chance of a false alarm, ever", "", (test) => `at most ${test.alpha} ${test.condition}`],
-      ["state", "", state],
+      { head: "looks for", cell: ({ test }) => test },
+      number("reference", ({ reference }) => plain(reference)),
+      number("its n", ({ reference_n: n }) => (n === null ? "set" : count(n))),
+      number("at worst", ({ reference_bound: bound }) => plain(bound)),
+      number("tested", ({ tested, unit }) => `${count(tested)} ${unit}`),
+      { head: "left out", cell: leftOut },
+      number("evidence", ({ evidence }) => share(evidence)),
+      {
+        head: "chance of a false alarm, ever",
+        cell: ({ alpha, condition }) => `at most ${alpha} ${condition}`,
+      },
+      { head: "state", cell: state },
     ],
     data.tests,
   );

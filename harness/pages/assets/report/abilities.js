@@ -1,8 +1,13 @@
 // Means by ability, drawn and as a table.
 
-function abilities() {
-  const block = data.blocks[view.block],
-    metric = view.metric;
+import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
+import { count, NONE, plain, pValue, short, signed, span } from "../shared/numbers.js";
+import { find } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { data, of, several, view } from "./data.js";
+
+export function abilities() {
+  const { block, metric } = view();
   find("abilities").hidden = !block.slices.length;
   if (!block.slices.length) return;
   chart(
@@ -10,67 +15,130 @@ function abilities() {
     `${metric} by ability with 95% intervals; the table below has the numbers`,
     (width) => abilityChart(width, block.slices, block.cells, metric),
   );
-  const number = (value) => el("td", { class: "number" }, value);
-  const titles = [
-    "Slice",
-    "n",
-    ...data.runs.flatMap((_, run) => [
-      `${several ? `${LETTERS[run]} ` : ""}${metric}`,
-      "95% interval",
-    ]),
-    ...(several ? ["B − A", "95% interval", "p", "detectable", "won / lost / tied"] : []),
-    "chance",
-    "ceiling",
+  const ofRun = (run) => [
+    { head: of(run, metric), number: true, cell: ({ name }) => plain(at(run, name).value) },
+    {
+      head: "95% interval",
+      number: true,
+      cell: ({ name }) => {
+        const { interval } = at(run, name);
+        return interval ? span(interval.low, interval.high) : NONE;
+      },
+    },
   ];
+  const at = (run, name) => block.cells[run][name][metric];
+  const pair = (head, said) => ({
+    head,
+    number: true,
+    cell: ({ name }) => {
+      const found = block.pairs[name]?.[metric];
+      return found ? said(found) : NONE;
+    },
+  });
   find("abilities-table").replaceChildren(
     table(
-      titles,
-      block.slices.map(({ name, n }) => {
-        const cells = block.cells.map((cells) => cells[name][metric]),
-          pair = block.pairs[name]?.[metric];
-        return [
-          el("th", { scope: "row" }, name),
-          number(count(n)),
-          ...cells.flatMap((cell) => [
-            number(plain(cell.value)),
-            number(cell.interval ? span(cell.interval.low, cell.interval.high) : NONE),
-          ]),
-          ...(several
-            ? pair
-              ? [
-                  number(signed(pair.difference)),
-                  number(span(pair.low, pair.high, signed)),
-                  number(`${plain(pair.p, 4)}${pair.shown ? " *" : ""}`),
-                  number(plain(pair.detectable)),
-                  number(`${pair.won} / ${pair.lost} / ${pair.tied}`),
-                ]
-              : Array.from({ length: 5 }, () => number(NONE))
-            : []),
-          number(plain(cells[0].chance)),
-          number(`${cells[0].ceiling_is ? "≤ " : ""}${plain(cells[0].ceiling)}`),
-        ];
-      }),
+      [
+        { head: "Slice", cell: ({ name }) => name },
+        { head: "n", number: true, cell: ({ n }) => count(n) },
+        ...data.runs.flatMap((_, run) => ofRun(run)),
+        ...(several
+          ? [
+              pair("B − A", ({ difference }) => signed(difference)),
+              pair("95% interval", ({ low, high }) => span(low, high, signed)),
+              pair("p", ({ p, shown }) => `${pValue(p)}${shown ? " *" : ""}`),
+              pair("detectable", ({ detectable }) => plain(detectable)),
+              pair("won / lost / tied", ({ won, lost, tied }) => `${won} / ${lost} / ${tied}`),
+            ]
+          : []),
+        { head: "chance", number: true, cell: ({ name }) => plain(at(0, name).chance) },
+        {
+          head: "ceiling",
+          number: true,
+          cell: ({ name }) => (at(0, name).ceiling_is ? "≤ " : "") + plain(at(0, name).ceiling),
+        },
+      ],
+      block.slices,
     ),
   );
 }
 
-function table(titles, rows) {
-  return el(
-    "table",
-    {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        titles.map((title, at) => el("th", { scope: "col", class: at ? "number" : null }, title)),
+/** Means by slice with their intervals, beside chance and ceiling. */
+function abilityChart(width, names, cells, metric) {
+  const small = width < 560;
+  const runs = cells.length;
+  const rowsOf = (one, run) =>
+    names.map(({ name }) => {
+      const { value, interval, chance, ceiling } = one[name][metric];
+      return { name, run, value, low: interval?.low, high: interval?.high, chance, ceiling };
+    });
+  const tick = (rows, x, more = {}) =>
+    Plot.tickX(
+      rows.filter((row) => row[x] != null),
+      { x, y: "name", stroke: QUIET, strokeWidth: 2, ...more },
+    );
+  const first = rowsOf(cells[0], 0);
+  const ofRun = (one, run) => {
+    const rows = rowsOf(one, run).filter((row) => row.value != null);
+    const dy = runs === 1 ? 0 : run === 0 ? -9 : 9;
+    const place = { y: "name", dy };
+    const words = (dx, more) => ({
+      ...place,
+      x: 1,
+      dx,
+      textAnchor: "start",
+      fontSize: 13,
+      ...more,
+    });
+    return [
+      Plot.ruleY(
+        rows.filter((row) => row.low != null),
+        {
+          ...place,
+          x1: "low",
+          x2: "high",
+          stroke: COLOURS[run],
+          strokeWidth: 4,
+          strokeOpacity: 0.45,
+          strokeLinecap: "round",
+        },
       ),
-    ),
-    el(
-      "tbody",
-      {},
-      rows.map((row) => el("tr", {}, row)),
-    ),
-  );
+      Plot.dot(rows, {
+        ...place,
+        x: "value",
+        r: 6,
+        fill: COLOURS[run],
+        stroke: "var(--raised)",
+        strokeWidth: 1.5,
+      }),
+      Plot.text(
+        rows,
+        words(14, { fill: COLOURS[run], fontWeight: 650, text: (row) => plain(row.value) }),
+      ),
+      Plot.text(
+        small ? [] : rows.filter((row) => row.low != null),
+        words(72, { fill: QUIET, text: (row) => span(row.low, row.high) }),
+      ),
+    ];
+  };
+  return plot(width, {
+    height: names.length * (runs === 1 ? 44 : 56) + 54,
+    marginLeft: small ? 118 : 136,
+    marginRight: small ? 62 : 190,
+    marginTop: 6,
+    x: {
+      domain: [0, 1],
+      label: metric,
+      grid: true,
+      ticks: 5,
+      tickFormat: short,
+      labelAnchor: "center",
+      labelArrow: "none",
+    },
+    y: { domain: names.map(({ name }) => name), label: null, tickSize: 0, padding: 0.3 },
+    marks: [
+      tick(first, "ceiling"),
+      tick(first, "chance", { strokeDasharray: "3 2" }),
+      cells.map(ofRun),
+    ],
+  });
 }

@@ -1,149 +1,244 @@
-// The parts of a report on how much to take: by documents and by tokens.
+// How much to take: by documents and by tokens.
 
-/** Controls of the two charts that are about what is taken from a ranking. */
-function depthControls() {
-  find("depth").hidden = !data.by_k.length;
-  if (!data.by_k.length) return;
-  const { ks, slices } = data.by_k[0];
-  view.k = ks.includes(view.k) ? view.k : ks.at(-1);
-  view.slice = onlySlice(Object.keys(slices));
-  const names = Object.keys(slices).length > 2 ? Object.keys(slices) : [view.slice];
-  const out = el("output", { class: "number", for: "k" });
-  const slider = el("input", {
-    type: "range",
-    id: "k",
-    min: 0,
-    max: ks.length - 1,
-    step: 1,
-    value: ks.indexOf(view.k),
-    on: {
-      input: () => {
-        view.k = ks[Number(slider.value)];
-        depth();
-      },
-    },
-  });
-  find("depth-choices").replaceChildren(
+import {
+  across,
+  COLOURS,
+  chart,
+  ends,
+  floor,
+  line,
+  plot,
+  points,
+  QUIET,
+  shares,
+} from "../shared/charts.js";
+import { count, NONE, percent, plain, span } from "../shared/numbers.js";
+import { el, find, replace, select } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { chosen, data, FAMILY, LETTERS, of, onlySlice, runDot, several } from "./data.js";
+
+const MARKED = [1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 200, 500, 1000];
+const ks = data.by_k[0]?.ks ?? [];
+const known = (slices) =>
+  slices[chosen.questions] ? chosen.questions : onlySlice(Object.keys(slices));
+const slider = el("input", {
+  type: "range",
+  id: "k",
+  min: 0,
+  max: ks.length - 1,
+  step: 1,
+  on: { input: () => chosen.move({ k: ks[Number(slider.value)] }) },
+});
+const out = el("output", { class: "number", for: "k" });
+const sliderField = el("label", { class: "field" }, el("span", {}, "k: ", out), slider);
+
+export function depth() {
+  find("depth").hidden = !ks.length;
+  if (!ks.length) return;
+  const { slices, tokens } = data.by_k[0];
+  const slice = known(slices);
+  const other = chosen.beside in FAMILY ? chosen.beside : "precision";
+  const k = ks.includes(chosen.k) ? chosen.k : ks.at(-1);
+  const at = ks.indexOf(k);
+  controls(slices, slice, other);
+  slider.value = at;
+  slider.setAttribute("aria-valuetext", `k ${k}`);
+  out.textContent = k;
+  find("depth-how").textContent =
+    `${data.by_k_of}: the more documents are taken, the more evidence is among them, and the more of what is taken is something else. Solid: recall. Dashed: the other metric. Bands: 95% intervals. Dotted: chance. Thin: the highest that the dashed line could reach.`;
+  chart(find("depth-figure"), `recall and ${FAMILY[other]} against k, for ${slice}`, (width) =>
+    depthChart(width, data.by_k, slice, other, k),
+  );
+  find("depth-reading").replaceChildren(
+    ...data.by_k.map((one, run) =>
+      el("div", {}, several && [runDot(run), el("strong", {}, `${LETTERS[run]} `)], reading(one)),
+    ),
+  );
+  const value = (run, family) => (place) =>
+    plain(data.by_k[run].slices[slice].families[family].value[place]);
+  find("depth-table").replaceChildren(
+    table(
+      [
+        { head: "k", number: true, cell: (place) => ks[place] },
+        ...data.runs.flatMap((_, run) =>
+          Object.entries(FAMILY).map(([family, name]) => ({
+            head: of(run, name),
+            number: true,
+            cell: value(run, family),
+          })),
+        ),
+        { head: "tokens", number: true, cell: (place) => count(Math.round(tokens[place])) },
+      ],
+      [...ks.keys()].filter((place) => ks[place] === k || MARKED.includes(ks[place])),
+    ),
+  );
+
+  function reading(one) {
+    const { families, best_f1: best } = one.slices[slice];
+    const said = (family, { value, low, high } = families[family]) =>
+      `${FAMILY[family]} ${plain(value[at])}${low ? ` (${span(low[at], high[at])})` : ""}`;
+    return `At k = ${k}: ${said("recall")}, ${said("precision")}, F1 ${plain(families.f1.value[at])}, ${count(Math.round(one.tokens[at]))} tokens a question. F1 is largest at k = ${best}.`;
+  }
+}
+
+function controls(slices, slice, other) {
+  const names = Object.keys(slices).length > 2 ? Object.keys(slices) : [slice];
+  const place = find("depth-choices");
+  const selects = [
     select(
       "Questions",
       names.map((name) => [name, `${name} (${count(slices[name].n)})`]),
-      view.slice,
-      (value) => {
-        view.slice = value;
-        depth();
-        prompt();
-      },
+      slice,
+      (value) => chosen.set({ questions: value }),
       { id: "slice" },
     ),
     select(
       "Beside recall",
-      Object.keys(FAMILY)
-        .slice(1)
-        .map((name) => [name, FAMILY[name]]),
-      view.other,
-      (value) => {
-        view.other = value;
-        depth();
-      },
+      Object.entries(FAMILY).slice(1),
+      other,
+      (value) => chosen.set({ beside: value }),
       { id: "other" },
     ),
-    el("label", { class: "field" }, el("span", {}, "k: ", out), slider),
-  );
-  find("depth-how").textContent =
-    `${data.by_k_of}: the more documents are taken, the more evidence is among them, and the more of what is taken is something else. Solid: recall. Dashed: the other metric. Bands: 95% intervals. Dotted: chance. Thin: the highest that the dashed line could reach.`;
+  ];
+  // A slider that is put in again while it is moved would stop.
+  if (!place.contains(slider)) place.replaceChildren(el("div", { class: "controls" }), sliderField);
+  replace(place.firstChild, selects);
 }
 
-function depth() {
-  if (!data.by_k.length) return;
-  const { ks, tokens } = data.by_k[0],
-    at = ks.indexOf(view.k);
-  find("k").setAttribute("aria-valuetext", `k ${view.k}`);
-  find("depth-choices").querySelector("output").textContent = view.k;
-  chart(
-    find("depth-figure"),
-    `recall and ${FAMILY[view.other]} against k, for ${view.slice}`,
-    (width) => depthChart(width, data.by_k, view.slice, view.other, view.k),
-  );
-  const said = data.by_k.map((one, run) => {
-    const { families, best_f1: best } = one.slices[view.slice];
-    const band = (series) => (series.low ? ` (${span(series.low[at], series.high[at])})` : "");
-    const text = `At k = ${view.k}: recall ${plain(families.recall.value[at])}${band(families.recall)}, precision ${plain(families.precision.value[at])}${band(families.precision)}, F1 ${plain(families.f1.value[at])}, ${count(Math.round(one.tokens[at]))} tokens a question. F1 is largest at k = ${best}.`;
-    return el(
-      "div",
-      {},
-      several ? [runDot(run), el("strong", {}, `${LETTERS[run]} `)] : null,
-      text,
-    );
-  });
-  find("depth-reading").replaceChildren(...said);
-  const marked = ks
-    .map((k, place) => [k, place])
-    .filter(([k]) =>
-      [1, 2, 3, 5, 10, 15, 20, 25, 30, 40, 50, 75, 100, 200, 500, 1000, view.k].includes(k),
-    );
-  const columns = data.runs.flatMap((_, run) =>
-    ["recall", "precision", "f1", "hit", "recall_all", "ndcg"].map((family) => ({ run, family })),
-  );
-  find("depth-table").replaceChildren(
-    table(
-      [
-        "k",
-        ...columns.map(
-          ({ run, family }) => `${several ? `${LETTERS[run]} ` : ""}${FAMILY[family]}`,
-        ),
-        "tokens",
-      ],
-      marked.map(([k, place]) => [
-        el("th", { scope: "row", class: "number" }, k),
-        ...columns.map(({ run, family }) =>
-          el(
-            "td",
-            { class: "number" },
-            plain(data.by_k[run].slices[view.slice].families[family].value[place]),
-          ),
-        ),
-        el("td", { class: "number" }, count(Math.round(tokens[place]))),
-      ]),
-    ),
-  );
-}
-
-function prompt() {
-  const all = data.by_tokens,
-    names = Object.keys(all[0].slices);
-  find("prompt").hidden = !names.length;
-  if (!names.length) return;
-  const slice = names.includes(view.slice) ? view.slice : names[0];
+export function prompt() {
+  const all = data.by_tokens;
+  find("prompt").hidden = !Object.keys(all[0].slices).length;
+  if (find("prompt").hidden) return;
+  const slice = known(all[0].slices);
   find("prompt-how").textContent =
     `Recall of as much of a ranking as fits, ${slice} (n ${count(all[0].slices[slice].n)}). Tokens: ${data.tokenizer}. Band: 95% interval.`;
   chart(find("prompt-figure"), `recall against tokens, for ${slice}`, (width) =>
     tokenChart(width, all, slice),
   );
+  const ofRun = (one, run) => {
+    const { recall, ended } = one.slices[slice];
+    const column = (head, said) => ({
+      head,
+      number: true,
+      cell: (tokens) => {
+        const place = one.budgets.indexOf(tokens);
+        return place < 0 ? NONE : said(place);
+      },
+    });
+    return [
+      column(of(run, "recall"), (place) => plain(recall.value[place])),
+      column("95% interval", (place) =>
+        recall.low ? span(recall.low[place], recall.high[place]) : NONE,
+      ),
+      column("rankings that ended", (place) => percent(ended[place])),
+    ];
+  };
   find("prompt-table").replaceChildren(
-    table(
-      [
-        "tokens",
-        ...data.runs.flatMap((_, run) => [
-          `${several ? `${LETTERS[run]} ` : ""}recall`,
-          "95% interval",
-          "rankings that ended",
-        ]),
-      ],
-      all[0].budgets.map((tokens, at) => [
-        el("th", { scope: "row", class: "number" }, count(tokens)),
-        ...all.flatMap((one) => {
-          const place = one.budgets.indexOf(tokens),
-            { recall, ended } = one.slices[slice];
-          const cell = (words) => el("td", { class: "number" }, words);
-          return place < 0
-            ? [cell(NONE), cell(NONE), cell(NONE)]
-            : [
-                cell(plain(recall.value[place])),
-                cell(recall.low ? span(recall.low[place], recall.high[place]) : NONE),
-                cell(`${plain(100 * ended[place], 0)}%`),
-              ];
-        }),
-      ]),
-    ),
+    table([{ head: "tokens", number: true, cell: count }, ...all.flatMap(ofRun)], all[0].budgets),
   );
+}
+
+/** Recall and one other metric against k, for every run, with the chosen k marked. */
+function depthChart(width, runs, slice, other, k) {
+  const last = ks.at(-1);
+  const deep = last > 100;
+  const right = k > (deep ? Math.sqrt(last) : last / 2);
+  const labels = [];
+  const ofFamily = (one, run, family, at) => {
+    const found = points(one.ks, one.slices[slice].families[family]);
+    const level = (y, more) =>
+      Plot.lineY(
+        found.filter((p) => p[y] != null),
+        { x: "x", y, stroke: QUIET, ...more },
+      );
+    const end = { x: last, y: found.at(-1).value, colour: COLOURS[run] };
+    labels.push({ ...end, text: FAMILY[family] + (several ? ` ${LETTERS[run]}` : "") });
+    if (run === 0 && family === "recall" && found.at(-1).chance != null)
+      labels.push({ x: last, y: found.at(-1).chance, colour: QUIET, text: "chance" });
+    return [
+      run === 0
+        ? level("chance", { strokeDasharray: "1 4", strokeLinecap: "round", strokeWidth: 2 })
+        : null,
+      run === 0 && at === 1 ? level("ceiling", { strokeWidth: 1 }) : null,
+      line(found, COLOURS[run], { strokeDasharray: at ? "6 4" : null }),
+      Plot.dot(
+        found.filter((p) => p.x === k),
+        {
+          x: "x",
+          y: "value",
+          r: 5,
+          fill: COLOURS[run],
+          stroke: "var(--raised)",
+          strokeWidth: 1.5,
+        },
+      ),
+    ];
+  };
+  const lines = runs.map((one, run) =>
+    ["recall", other].map((family, at) => ofFamily(one, run, family, at)),
+  );
+  const tens =
+    width < 560 ? [1, 20, 40, 60, 80, 100] : [1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100];
+  const few = last <= 10 ? [1, 2, 3, 4, 5, 6, 7, 8, 9, 10] : tens;
+  const ticks = (deep ? [1, 3, 10, 30, 100, 300, 1000] : few).filter((t) => t <= last);
+  return plot(width, {
+    height: Math.max(300, Math.min(420, width * 0.5)),
+    marginRight: 96,
+    x: { type: deep ? "log" : "linear", domain: [1, last], axis: null },
+    y: shares(),
+    marks: [
+      floor(),
+      Plot.ruleX([k], { stroke: "var(--ink)", strokeWidth: 1.5 }),
+      lines,
+      across(ticks, count, "k: documents taken from the ranking"),
+      Plot.text([[k, 1]], {
+        text: () => `k = ${k}`,
+        dx: right ? -8 : 8,
+        dy: -2,
+        textAnchor: right ? "end" : "start",
+        fontWeight: 600,
+        fontSize: 13,
+        fill: "var(--ink)",
+        stroke: "var(--raised)",
+        strokeWidth: 5,
+      }),
+      ends(labels, 0.055),
+    ],
+  });
+}
+
+/** Recall within a budget of tokens. */
+function tokenChart(width, runs, slice) {
+  const last = runs[0].budgets.at(-1);
+  const labels = [];
+  const lines = runs.map((one, run) => {
+    const found = points(one.budgets, one.slices[slice].recall);
+    if (several)
+      labels.push({ x: last, y: found.at(-1).value, text: LETTERS[run], colour: COLOURS[run] });
+    const dots = {
+      x: "x",
+      y: "value",
+      r: 3.5,
+      fill: COLOURS[run],
+      tip: true,
+      title: (p) => `${count(p.x)} tokens\nrecall ${plain(p.value)}`,
+    };
+    return [line(found, COLOURS[run]), Plot.dot(found, dots)];
+  });
+  const ticks = width < 400 ? [50, 200, 1000, 5000] : [50, 100, 200, 500, 1000, 2000, 5000];
+  return plot(width, {
+    marginRight: 28,
+    x: { type: "log", axis: null },
+    y: shares(),
+    marks: [
+      floor(),
+      lines,
+      across(
+        ticks.filter((t) => t <= last),
+        count,
+        "tokens of retrieved text",
+      ),
+      ends(labels, 0.07, { dx: 10 }),
+    ],
+  });
 }

@@ -1,59 +1,65 @@
-// The parts of a report on confidence, time, and questions without an answer.
+// Confidence, time, and questions without an answer.
 
-function others() {
-  const risks = data.risk.filter(Boolean);
-  find("risk").hidden = !risks.length;
-  if (risks.length) {
-    const area = data.risk
-      .map((one, run) =>
-        one
-          ? `${several ? `${LETTERS[run]}: ` : ""}AURC ${plain(one.aurc)}, by ${one.confidence_is}`
-          : null,
-      )
-      .filter(Boolean)
-      .join("; ");
-    find("risk-how").textContent =
-      `Share of wrong answers (${risks[0].wrong_is}) when only the surest are given. ${area}; n ${count(risks[0].n)}. Lower is better. Thin: the best order; dotted: a guess.`;
-    chart(find("risk-figure"), "risk against coverage", (width) => riskChart(width, data.risk));
-  }
+import { across, COLOURS, chart, floor, plot, QUIET, shares, upright } from "../shared/charts.js";
+import { besideChance, count, duration, percent, plain } from "../shared/numbers.js";
+import { el, facts, find } from "../shared/page.js";
+import { data, LETTERS, runDot, several, who } from "./data.js";
+
+export function others() {
+  risk();
+  latency();
+  silence();
+}
+
+function risk() {
+  const some = data.risk.find(Boolean);
+  find("risk").hidden = !some;
+  if (!some) return;
+  const areas = data.risk
+    .map((one, run) => one && `${who(run)}AURC ${plain(one.aurc)}, by ${one.confidence_is}`)
+    .filter(Boolean);
+  find("risk-how").textContent =
+    `Share of wrong answers (${some.wrong_is}) when only the surest are given. ${areas.join("; ")}; n ${count(some.n)}. Lower is better. Thin: the best order; dotted: a guess.`;
+  chart(find("risk-figure"), "risk against coverage", (width) => riskChart(width, data.risk));
+}
+
+function latency() {
   find("latency").hidden = !data.latency;
-  if (data.latency) {
-    find("latency-how").textContent =
-      data.latency.runs
-        .map((one, run) =>
-          one
-            ? `${several ? `${LETTERS[run]}: ` : ""}half within ${duration(one.p50)}, 95% within ${duration(one.p95)}, 99% within ${duration(one.p99)}; n ${count(one.n)}`
-            : `${LETTERS[run]}: not measured`,
-        )
-        .join(". ")
-        .replace(/^h/, "H") + ". Measured where it ran; machines differ.";
-    chart(find("latency-figure"), "distribution of the time of a query", (width) =>
-      latencyChart(width, data.latency),
-    );
-  }
-  const rows = (run) => {
-    const pairs = [];
-    if (run.abstention) {
-      const { confidence } = run.abstention;
-      pairs.push(
-        ["Questions without an answer", count(run.abstention.n_unanswerable)],
-        ["False evidence", plain(run.abstention.false_evidence_rate)],
-      );
-      if (confidence)
-        pairs.push(
-          ["AUROC", plain(confidence.auroc)],
-          ["F1 of abstaining, cross-validated", plain(confidence.at_threshold.f1)],
-        );
-    }
-    for (const [name, value] of Object.entries(run.knowledge_update ?? {})) {
-      if (name !== "signatures" && name !== "chance")
-        pairs.push([
-          name === "n" ? "Questions on updated facts" : name.replaceAll("_", " "),
-          name === "n" ? count(value) : besideChance(value, run.knowledge_update.chance?.[name]),
-        ]);
-    }
-    return pairs;
-  };
+  if (!data.latency) return;
+  const said = (one) =>
+    one
+      ? `half within ${duration(one.p50)}, 95% within ${duration(one.p95)}, 99% within ${duration(one.p99)}; n ${count(one.n)}`
+      : "not measured";
+  const words = data.latency.runs.map((one, run) => who(run) + said(one)).join(". ");
+  find("latency-how").textContent =
+    `${words[0].toUpperCase()}${words.slice(1)}. Measured where it ran; machines differ.`;
+  chart(find("latency-figure"), "distribution of the time of a query", (width) =>
+    latencyChart(width, data.latency),
+  );
+}
+
+function silence() {
+  const rows = ({ abstention, knowledge_update: updates }) => [
+    ...(abstention
+      ? [
+          ["Questions without an answer", count(abstention.n_unanswerable)],
+          ["False evidence", plain(abstention.false_evidence_rate)],
+        ]
+      : []),
+    ...(abstention?.confidence
+      ? [
+          ["AUROC", plain(abstention.confidence.auroc)],
+          ["F1 of abstaining, cross-validated", plain(abstention.confidence.at_threshold.f1)],
+        ]
+      : []),
+    ...Object.entries(updates ?? {})
+      .filter(([name]) => name !== "signatures" && name !== "chance")
+      .map(([name, value]) =>
+        name === "n"
+          ? ["Questions on updated facts", count(value)]
+          : [name.replaceAll("_", " "), besideChance(value, updates.chance?.[name])],
+      ),
+  ];
   const blocks = data.runs.map(rows);
   find("silence").hidden = !blocks.some((pairs) => pairs.length);
   find("silence-facts").replaceChildren(
@@ -61,9 +67,130 @@ function others() {
       el(
         "div",
         { class: "card" },
-        several ? el("h3", {}, runDot(run), LETTERS[run]) : null,
+        several && el("h3", {}, runDot(run), LETTERS[run]),
         facts(pairs),
       ),
     ),
   );
+}
+
+/** Share of wrong answers among the surest, from the surest to all. */
+function riskChart(width, runs) {
+  const words = (x, y, text, more) =>
+    Plot.text([[x, y]], {
+      text: () => text,
+      fill: QUIET,
+      stroke: "var(--raised)",
+      strokeWidth: 5,
+      ...more,
+    });
+  const first = runs.findIndex(Boolean);
+  const ofRun = (one, run) => {
+    if (!one) return null;
+    const path = (ys) => one.coverage.map((x, at) => [x, ys[at]]);
+    const colour = COLOURS[run];
+    const most = one.best[Math.floor(one.best.length * 0.8)];
+    return [
+      run === first ? Plot.line(path(one.best), { stroke: QUIET, strokeWidth: 1 }) : null,
+      run === first && most > 0.1 ? words(0.8, most, "best order", { dy: 14 }) : null,
+      Plot.line(
+        [
+          [0, one.overall],
+          [1, one.overall],
+        ],
+        {
+          stroke: several ? colour : QUIET,
+          strokeDasharray: "1 4",
+          strokeLinecap: "round",
+          strokeWidth: 2,
+        },
+      ),
+      Plot.line(path(one.risk), { stroke: colour, strokeWidth: 2.5 }),
+      words(1, one.overall, several ? LETTERS[run] : plain(one.overall, 2), {
+        dx: 8,
+        dy: several ? (run === 0 ? -7 : 7) : 0,
+        textAnchor: "start",
+        fill: colour,
+        fontWeight: 600,
+      }),
+      several ? null : words(0.02, one.overall, "a guess", { dy: -10, textAnchor: "start" }),
+    ];
+  };
+  return plot(width, {
+    marginRight: 44,
+    x: {
+      domain: [0, 1],
+      label:
+        width < 400
+          ? "coverage, the surest first"
+          : "coverage: share of questions answered, the surest first",
+      labelAnchor: "center",
+      labelArrow: "none",
+      ticks: 5,
+      tickFormat: (t) => percent(t),
+    },
+    y: shares(),
+    marks: [floor(), runs.map(ofRun)],
+  });
+}
+
+/** How long queries took: shares by bins of equal width on a log scale. */
+function latencyChart(width, { edges_ms: edges, runs }) {
+  const far = edges[Math.floor(edges.length * 0.72)];
+  const top = Math.max(...runs.filter(Boolean).flatMap((one) => one.share));
+  // Each label stands on a line of its own, so that near percentiles do not hide each other.
+  const heights = (run) =>
+    several ? { p50: run === 0 ? 1.24 : 1.08 } : { p50: 1.32, p95: 1.2, p99: 1.08 };
+  const ofRun = (one, run) => {
+    if (!one) return null;
+    const bins = one.share.map((share, at) => ({ x1: edges[at], x2: edges[at + 1], share }));
+    const percentile = ([name, high]) => [
+      Plot.ruleX([one[name]], { stroke: COLOURS[run], strokeWidth: 1.5, y1: 0, y2: top * high }),
+      Plot.text([[one[name], top * high]], {
+        text: () => `${several ? `${LETTERS[run]} ` : ""}${name} ${duration(one[name])}`,
+        dx: one[name] > far ? -6 : 6,
+        textAnchor: one[name] > far ? "end" : "start",
+        fill: COLOURS[run],
+        fontWeight: 600,
+        stroke: "var(--raised)",
+        strokeWidth: 4,
+      }),
+    ];
+    return [
+      Plot.rect(
+        bins.filter((bin) => bin.share),
+        {
+          x1: "x1",
+          x2: "x2",
+          y1: 0,
+          y2: "share",
+          fill: COLOURS[run],
+          fillOpacity: several ? 0.45 : 0.6,
+          inset: 0.5,
+        },
+      ),
+      Object.entries(heights(run)).map(percentile),
+    ];
+  };
+  return plot(width, {
+    marginRight: 28,
+    x: { type: "log", domain: [edges[0], edges.at(-1)], axis: null },
+    y: upright({ domain: [0, top * 1.38], ticks: 4, tickFormat: (t) => percent(t) }),
+    marks: [
+      runs.map(ofRun),
+      Plot.ruleY([0], { stroke: "var(--strong-line)" }),
+      across(decades(edges[0], edges.at(-1)), duration, "time of one query, log scale"),
+    ],
+  });
+}
+
+/** 1, 2 and 5 of each power of ten that lie between; only the 1s where there are many. */
+function decades(low, high) {
+  const powers = [];
+  for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) powers.push(power);
+  const ticks = (steps) =>
+    powers
+      .flatMap((power) => steps.map((step) => step * 10 ** power))
+      .filter((tick) => tick >= low && tick <= high);
+  return ticks([1, 2, 5]).length > 7 ? ticks([1]) : ticks([1, 2, 5]);
 }

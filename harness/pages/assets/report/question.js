@@ -1,12 +1,16 @@
 // One question: what was asked, where its evidence is, what each run returned.
 
+import { plain, signed } from "../shared/numbers.js";
+import { el } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { data, of, runDot, several, who } from "./data.js";
+
 /** The panel of a question; `at` is its place in the columns, `view` what the page shows now. */
-function questionPanel(data, at, view, close) {
+export function questionPanel(at, view, close) {
   const { columns, evidence, documents, texts, runs, rankings } = data.queries;
   const text = (number) => (number >= 0 ? texts[number] : null);
-  const several = runs.length > 1;
-  const name = (run) =>
-    several ? `${LETTERS[run]}: ${data.runs[run].system}` : data.runs[run].system;
+  const tagged = (run, kind, tag, words) =>
+    el("p", {}, el("span", { class: kind }, tag), ` ${who(run)}${words}`);
 
   const about = (document) =>
     [
@@ -43,40 +47,17 @@ function questionPanel(data, at, view, close) {
       el("p", { class: "said" }, answers.join(" / ")),
     );
 
-  const block = data.queries.blocks[view.block];
+  const block = data.queries.blocks[view.at];
   runs.forEach((run, place) => {
     const reason = block.left_out[place][at];
-    if (reason >= 0)
-      parts.push(
-        el(
-          "p",
-          {},
-          el("span", { class: "tag" }, "not scored"),
-          ` ${several ? `${LETTERS[place]}: ` : ""}${block.reasons[place][reason]}`,
-        ),
-      );
+    if (reason >= 0) parts.push(tagged(place, "tag", "not scored", block.reasons[place][reason]));
     const trace = run.failed[at] ? text(run.errors[at] ?? -1) : null;
-    if (run.failed[at])
-      parts.push(
-        el(
-          "p",
-          {},
-          el("span", { class: "tag bad" }, "failed"),
-          ` ${several ? LETTERS[place] : ""}`,
-        ),
-        trace ? el("pre", { class: "trace" }, trace) : null,
-      );
+    if (run.failed[at]) parts.push(tagged(place, "tag bad", "failed", ""));
+    if (trace) parts.push(el("pre", { class: "trace" }, trace));
     if (run.abstained[at])
-      parts.push(
-        el(
-          "p",
-          {},
-          el("span", { class: "tag" }, "abstained"),
-          ` ${several ? LETTERS[place] : "the system said that there is no answer"}`,
-        ),
-      );
+      parts.push(tagged(place, "tag", "abstained", "the system said that there is no answer"));
   });
-  parts.push(el("h4", {}, "Values"), valuesOf(data, at, view));
+  parts.push(el("h4", {}, "Values"), valuesOf(at, view));
   parts.push(el("h4", {}, "Evidence, and where it was ranked"), evidenceList());
   rankings.forEach((ranking, run) => {
     const from = ranking.start[at],
@@ -85,8 +66,8 @@ function questionPanel(data, at, view, close) {
       el(
         "h4",
         {},
-        several ? el("span", { class: `dot run-${"ab"[run]}` }) : null,
-        `Ranking of ${name(run)}: ${from === to ? "nothing was returned" : `the first ${to - from} of ${runs[run].returned[at]}`}`,
+        several && runDot(run),
+        `Ranking of ${who(run)}${data.runs[run].system}: ${from === to ? "nothing was returned" : `the first ${to - from} of ${runs[run].returned[at]}`}`,
       ),
     );
     parts.push(
@@ -119,7 +100,11 @@ function questionPanel(data, at, view, close) {
           el(
             "div",
             {},
-            el("div", {}, said.map((part, place) => (place ? [" · ", part] : [part])).flat()),
+            el(
+              "div",
+              {},
+              said.flatMap((part, place) => (place ? [" · ", part] : [part])),
+            ),
             el("div", { class: "about" }, about(document)),
             said_(body(document)),
           ),
@@ -132,17 +117,16 @@ function questionPanel(data, at, view, close) {
   }
 
   function rankSaid(rank, run) {
-    const who = several ? `${LETTERS[run]}: ` : "";
     if (!rank)
       return el(
         "span",
         { class: "missed" },
-        `${who}missed, not among ${runs[run].returned[at]} returned`,
+        `${who(run)}missed, not among ${runs[run].returned[at]} returned`,
       );
     const k = view.k;
     return k && rank > k
-      ? el("span", { class: "missed" }, `${who}missed at ${k}: rank ${rank}`)
-      : el("span", {}, `${who}rank ${rank}`);
+      ? el("span", { class: "missed" }, `${who(run)}missed at ${k}: rank ${rank}`)
+      : el("span", {}, `${who(run)}rank ${rank}`);
   }
 
   function rankedItem(ranking, row, place) {
@@ -191,36 +175,25 @@ function questionPanel(data, at, view, close) {
 }
 
 /** The values of a question under the chosen protocol, at the chosen cut-off and without one. */
-function valuesOf(data, at, view) {
-  const block = data.queries.blocks[view.block],
-    several = data.runs.length > 1;
-  const cut = view.metric.includes("@") ? `@${view.metric.split("@")[1]}` : "";
-  const names = data.blocks[view.block].metrics.filter(
-    (name) => name === view.metric || (cut ? name.endsWith(cut) : !name.includes("@")),
+function valuesOf(at, { at: place, metric, k, block }) {
+  const { values, difference } = data.queries.blocks[place];
+  const cut = k === null ? "" : `@${k}`;
+  const names = block.metrics.filter(
+    (name) => name === metric || (cut ? name.endsWith(cut) : !name.includes("@")),
   );
-  return el(
-    "table",
+  return table(
+    [
+      { head: "Metric", cell: (name) => name },
+      ...values.map((ofRun, run) => ({
+        head: of(run, "value"),
+        number: true,
+        cell: (name) => plain(ofRun[name][at]),
+      })),
+      ...(several
+        ? [{ head: "B − A", number: true, cell: (name) => signed(difference[name][at]) }]
+        : []),
+    ],
+    names,
     { class: "values" },
-    el(
-      "tbody",
-      {},
-      names.map((name) =>
-        el(
-          "tr",
-          {},
-          el("th", { scope: "row" }, name),
-          block.values.map((values, run) =>
-            el(
-              "td",
-              { class: "number" },
-              `${several ? `${LETTERS[run]} ` : ""}${plain(values[name][at])}`,
-            ),
-          ),
-          several
-            ? el("td", { class: "number" }, `B − A ${signed(block.difference[name][at])}`)
-            : null,
-        ),
-      ),
-    ),
   );
 }

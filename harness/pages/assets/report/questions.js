@@ -1,12 +1,21 @@
 // The table of questions: search, filters, sorting, and the panel beside it.
 
-const OUTCOMES = {
+import { LongTable } from "../shared/long_table.js";
+import { count, duration, NONE, plain, signed } from "../shared/numbers.js";
+import { el, find, replace, select } from "../shared/page.js";
+import { ordered } from "../shared/tables.js";
+import { chosen, data, of, several, view } from "./data.js";
+import { questionPanel } from "./question.js";
+
+const { columns, texts, documents, evidence, runs, blocks } = data.queries;
+const ABILITIES = ["lookup", "multi-hop", "temporal", "knowledge-update", "abstention"];
+const RESULTS = {
   any: ["every result", () => true],
   zero: ["nothing found (0)", (value) => value === 0],
   part: ["found in part", (value) => value !== null && value > 0 && value < 1],
   full: ["everything found (1)", (value) => value === 1],
   out: ["not scored", (value) => value === null],
-  failed: ["failed", (value, failed) => failed],
+  failed: ["failed", (_, failed) => failed],
 };
 const AGAINST = {
   any: ["any", () => true],
@@ -14,230 +23,194 @@ const AGAINST = {
   lost: ["B lost", (d) => d < 0],
   tied: ["tied", (d) => d === 0],
 };
+const CLEAR = { search: "", ability: "all", result: "any", against: "any" };
 
-class Questions {
-  constructor(data) {
-    this.data = data;
-    this.state = {
-      search: "",
-      ability: "all",
-      outcome: "any",
-      against: "any",
-      sort: "order",
-      direction: 1,
-    };
-    const { columns, texts, documents } = data.queries;
-    const text = (number) => (number >= 0 ? texts[number] : "");
-    this.names = columns.id.map((id, at) => text(columns.text?.[at] ?? -1) || id);
-    this.searched = columns.id.map((id, at) =>
-      `${id} ${text(columns.text?.[at] ?? -1)} ${(columns.answers?.[at] ?? []).map(text).join(" ")} ${columns.category[at]} ${columns.haystack[at]} ${this.evidenceIds(at, documents)}`.toLowerCase(),
-    );
-    this.table = new VirtualTable(
-      "Questions",
-      (at) => this.cells(at),
-      (at) => this.open(at),
-    );
-    document.querySelector(".master").classList.toggle("two", data.runs.length > 1);
-    find("questions-table").replaceChildren(this.table.box);
-    this.panel = find("question");
-    this.panel.addEventListener("keydown", (event) => {
-      if (event.key === "Escape") this.close();
-    });
-    this.controls();
-  }
+const text = (number) => (number >= 0 ? texts[number] : "");
+const asked = (at) => text(columns.text?.[at] ?? -1);
+const names = columns.id.map((id, at) => asked(at) || id);
+const searched = columns.id.map((id, at) =>
+  [
+    id,
+    asked(at),
+    ...(columns.answers?.[at] ?? []).map(text),
+    columns.category[at],
+    columns.haystack[at],
+    ...evidence.document
+      .slice(evidence.start[at], evidence.start[at + 1])
+      .map((d) => documents.id[d]),
+  ]
+    .join(" ")
+    .toLowerCase(),
+);
 
-  evidenceIds(at, documents) {
-    const { start, document } = this.data.queries.evidence;
-    return document
-      .slice(start[at], start[at + 1])
-      .map((one) => documents.id[one])
-      .join(" ");
-  }
+const open = (at) => chosen.set({ open: columns.id[at] });
+const list = new LongTable("Questions", open, (at) => {
+  if (chosen.open) chosen.move({ open: columns.id[at] });
+});
+const master = document.querySelector(".master");
+const panel = find("question");
+const search = el("input", {
+  type: "search",
+  id: "search",
+  autocomplete: "off",
+  placeholder: data.share
+    ? "id of a question, or of its evidence"
+    : "words of a question, its answer, an id",
+  on: { input: () => chosen.move({ search: search.value }) },
+});
 
-  controls() {
-    const { columns } = this.data.queries;
-    const present = new Set(columns.ability);
-    const abilities = ["lookup", "multi-hop", "temporal", "knowledge-update", "abstention"].filter(
-      (name) => present.has(name),
-    );
-    const set = (name) => (value) => {
-      this.state[name] = value;
-      this.update();
-    };
-    const search = el("input", {
-      type: "search",
-      id: "search",
-      autocomplete: "off",
-      placeholder: this.data.share
-        ? "id of a question, or of its evidence"
-        : "words of a question, its answer, an id",
-      on: { input: () => set("search")(search.value) },
-    });
-    find("questions-choices").replaceChildren(
-      el("label", { class: "field search" }, "Search", search),
-      select(
-        "Ability",
-        [["all", "every ability"], ...abilities.map((name) => [name, name])],
-        "all",
-        set("ability"),
-        { id: "ability" },
-      ),
-      select(
-        "Result",
-        Object.entries(OUTCOMES).map(([name, [words]]) => [name, words]),
-        "any",
-        set("outcome"),
-        { id: "outcome" },
-      ),
-      ...(this.data.runs.length > 1
-        ? [
-            select(
-              "B against A",
-              Object.entries(AGAINST).map(([name, [words]]) => [name, words]),
-              "any",
-              set("against"),
-              { id: "against" },
-            ),
-          ]
-        : []),
-    );
-  }
+/** Put the list into the page, once. */
+export function prepare() {
+  master.classList.toggle("two", several);
+  find("questions-table").replaceChildren(list.box);
+  const filters = el("div", { class: "controls" });
+  find("questions-choices").replaceChildren(
+    el("label", { class: "field search" }, "Search", search),
+    filters,
+  );
+  // In the panel too the arrow keys move along the list; the rest of its keys scroll it.
+  panel.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown" || event.key === "ArrowUp") list.key(event);
+  });
+  master.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && chosen.open) close();
+  });
+  find("questions-how").textContent =
+    `Every question with its evidence, the first ${data.shown} places of its ranking, what was missed, and why it was not scored. Choose one for its details; the arrow keys go on to the next and the one before, Escape closes it.`;
+}
 
-  /** Show what a protocol and a metric say. */
-  view(view) {
-    this.now = view;
-    this.update();
-    if (this.shown !== undefined) this.open(this.shown, false);
-  }
+/** What a protocol and a metric say of each question, through the filters. */
+export function questions() {
+  const now = view();
+  const values = blocks[now.at].values.map((ofRun) => ofRun[now.metric]);
+  const difference = blocks[now.at].difference?.[now.metric];
+  const { ability, result, against, sort } = filters();
+  const words = chosen.search.toLowerCase().split(/\s+/).filter(Boolean);
+  const wanted = (at) =>
+    (ability === "all" || columns.ability[at] === ability) &&
+    RESULTS[result][1](values[0]?.[at] ?? null, runs[0].failed[at]) &&
+    (against === "any" || (difference[at] !== null && AGAINST[against][1](difference[at]))) &&
+    words.every((word) => searched[at].includes(word));
+  const shape = columnsOf(now.metric, values, difference);
+  const rows = ordered([...columns.id.keys()].filter(wanted), shape, sort);
+  if (search.value !== chosen.search) search.value = chosen.search;
+  list.show(shape, rows, sort, (next) => chosen.set({ sort: next }));
+  said(rows.length, ability, result, against);
+}
 
-  values(run) {
-    return this.data.queries.blocks[this.now.block].values[run][this.now.metric];
-  }
+/** What is chosen, as far as there is such a thing; and the controls for it. */
+function filters() {
+  const present = ABILITIES.filter((name) => columns.ability.includes(name));
+  const ability = present.includes(chosen.ability) ? chosen.ability : "all";
+  const result = chosen.result in RESULTS ? chosen.result : "any";
+  const against = several && chosen.against in AGAINST ? chosen.against : "any";
+  const one = (label, name, options, value) =>
+    select(label, options, value, (next) => chosen.set({ [name]: next }), { id: name });
+  const worded = (table) => Object.entries(table).map(([name, [words]]) => [name, words]);
+  replace(
+    find("questions-choices").lastChild,
+    one("Ability", "ability", [["all", "every ability"], ...present], ability),
+    one("Result", "result", worded(RESULTS), result),
+    several && one("B against A", "against", worded(AGAINST), against),
+  );
+  return { ability, result, against, sort: chosen.sort };
+}
 
-  difference() {
-    return this.data.queries.blocks[this.now.block].difference?.[this.now.metric];
-  }
+function said(n, ability, result, against) {
+  const place = find("questions-count");
+  place.textContent = `${count(n)} of ${count(columns.id.length)} questions`;
+  if (n) return;
+  const asFiltered = [
+    ability !== "all" && `ability ${ability}`,
+    result !== "any" && `result “${RESULTS[result][0]}”`,
+    against !== "any" && AGAINST[against][0],
+  ].filter(Boolean);
+  const contains = chosen.search.trim() ? ` contains “${chosen.search.trim()}”` : " is left";
+  const among = asFiltered.length ? ` with ${asFiltered.join(" and ")}` : "";
+  const clear = () => {
+    chosen.set(CLEAR);
+    search.focus();
+  };
+  place.replaceChildren(
+    `No question${among}${contains}. `,
+    el("button", { type: "button", id: "clear", on: { click: clear } }, "Show all questions"),
+  );
+}
 
-  update() {
-    const { columns, runs } = this.data.queries,
-      { search, ability, outcome, against } = this.state;
-    const words = search.toLowerCase().split(/\s+/).filter(Boolean);
-    const first = this.values(0),
-      difference = this.difference();
-    const rows = [];
-    for (let at = 0; at < columns.id.length; at += 1) {
-      if (ability !== "all" && columns.ability[at] !== ability) continue;
-      if (!OUTCOMES[outcome][1](first[at], runs[0].failed[at])) continue;
-      if (against !== "any" && (difference[at] === null || !AGAINST[against][1](difference[at])))
-        continue;
-      if (words.every((word) => this.searched[at].includes(word))) rows.push(at);
-    }
-    this.sort(rows);
-    find("questions-count").textContent =
-      `${count(rows.length)} of ${count(columns.id.length)} questions`;
-    this.table.show(this.header(), rows);
-  }
+function columnsOf(metric, values, difference) {
+  const found = (at) => {
+    const pieces = evidence.start[at + 1] - evidence.start[at];
+    if (!pieces) return "no evidence";
+    if (several) return runs.map((run) => run.first[at] || NONE).join(" | ");
+    return runs[0].first[at] ? `rank ${runs[0].first[at]}` : `none of ${pieces}`;
+  };
+  const value = (run) => (at) => {
+    if (runs[run].failed[at]) return el("span", { class: "tag bad" }, "failed");
+    const got = values[run]?.[at] ?? null;
+    return got === null ? el("span", { class: "tag" }, "not scored") : plain(got);
+  };
+  return [
+    {
+      head: "Question",
+      cell: (at) => el("button", { type: "button", class: "plain open" }, names[at]),
+      by: (at) => names[at],
+    },
+    {
+      head: "Ability",
+      kind: "c-ability",
+      cell: (at) => columns.ability[at],
+      by: (at) => columns.ability[at],
+    },
+    {
+      head: several ? "First found A | B" : "First found",
+      title: "the rank of the first piece of evidence",
+      id: "found",
+      kind: "c-evidence",
+      cell: found,
+      by: (at) => runs[0].first[at] || null,
+    },
+    ...runs.map((_, run) => ({
+      head: of(run, metric),
+      id: of(run, "value"),
+      kind: "c-value",
+      number: true,
+      first: 1,
+      cell: value(run),
+      by: (at) => values[run]?.[at],
+    })),
+    several
+      ? {
+          head: "B − A",
+          id: "difference",
+          kind: "c-value c-difference",
+          number: true,
+          first: 1,
+          cell: (at) => signed(difference?.[at]),
+          by: (at) => difference?.[at],
+        }
+      : {
+          head: "Time",
+          id: "time",
+          kind: "c-time",
+          number: true,
+          cell: (at) => duration(runs[0].ms[at]),
+          by: (at) => runs[0].ms[at],
+        },
+  ];
+}
 
-  /** Sorts in place; what has no value comes last, whatever the direction. */
-  sort(rows) {
-    const { sort, direction } = this.state,
-      { columns, runs } = this.data.queries;
-    const keys = {
-      order: null,
-      name: this.names,
-      ability: columns.ability,
-      evidence: runs[0].first.map((rank) => rank || null),
-      value0: this.values(0),
-      value1: runs.length > 1 ? this.values(1) : null,
-      difference: this.difference(),
-      time: runs[0].ms,
-    }[sort];
-    if (!keys) return;
-    const order = typeof keys[0] === "string" ? (a, b) => a.localeCompare(b) : (a, b) => a - b;
-    rows.sort((a, b) => {
-      const one = keys[a],
-        other = keys[b];
-      if (one === null || other === null) return (one === null) - (other === null) || a - b;
-      return direction * order(one, other) || a - b;
-    });
-  }
+/** The panel of the question that is open. */
+export function opened() {
+  const at = columns.id.indexOf(chosen.open);
+  master.classList.toggle("open", at >= 0);
+  panel.replaceChildren(...(at < 0 ? [] : questionPanel(at, view(), close)).filter(Boolean));
+  panel.scrollTop = 0;
+  list.choose(at < 0 ? null : at);
+  // Where it lies over the list it takes the keys.
+  if (at >= 0 && getComputedStyle(panel).position === "fixed") panel.focus({ preventScroll: true });
+}
 
-  header() {
-    const { sort, direction } = this.state,
-      several = this.data.runs.length > 1,
-      metric = this.now.metric;
-    const cell = (name, text, kind) =>
-      sortHeader(
-        text,
-        sort === name ? (direction > 0 ? "ascending" : "descending") : "none",
-        () => this.sortBy(name),
-        { class: kind },
-      );
-    return [
-      cell("name", "Question", "w-name"),
-      cell("ability", "Ability", "w-ability"),
-      cell("evidence", several ? "First found A | B" : "First found", "w-evidence"),
-      cell("value0", several ? `A ${metric}` : metric, "w-value number"),
-      ...(several
-        ? [
-            cell("value1", `B ${metric}`, "w-value number"),
-            cell("difference", "B − A", "w-value w-difference number"),
-          ]
-        : [cell("time", "Time", "w-time number")]),
-    ];
-  }
-
-  sortBy(name) {
-    const { state } = this;
-    state.direction = state.sort === name ? -state.direction : 1;
-    state.sort = name;
-    this.update();
-    this.table.head.querySelector('th:not([aria-sort="none"]) button')?.focus();
-  }
-
-  cells(at) {
-    const { columns, runs, evidence } = this.data.queries,
-      several = runs.length > 1;
-    const first = runs[0].first[at],
-      pieces = evidence.start[at + 1] - evidence.start[at];
-    const place = (run) => runs[run].first[at] || NONE;
-    const alone = first ? `rank ${first}` : `none of ${pieces}`;
-    const found = !pieces ? "no evidence" : several ? `${place(0)} | ${place(1)}` : alone;
-    const value = (run) => {
-      if (runs[run].failed[at]) return el("span", { class: "tag bad" }, "failed");
-      const got = this.values(run)[at];
-      return got === null ? el("span", { class: "tag" }, "not scored") : plain(got);
-    };
-    return [
-      this.names[at],
-      el("td", { class: "c-ability" }, columns.ability[at]),
-      el("td", { class: "c-evidence" }, found),
-      el("td", { class: "number" }, value(0)),
-      ...(several
-        ? [
-            el("td", { class: "number" }, value(1)),
-            el("td", { class: "number c-difference" }, signed(this.difference()[at])),
-          ]
-        : [el("td", { class: "number c-time" }, duration(runs[0].ms[at]))]),
-    ];
-  }
-
-  open(at, focus = true) {
-    this.shown = at;
-    document.querySelector(".master").classList.add("open");
-    this.panel.replaceChildren(
-      ...questionPanel(this.data, at, this.now, () => this.close()).filter(Boolean),
-    );
-    if (focus) {
-      this.panel.scrollTop = 0;
-      this.panel.focus({ preventScroll: true });
-    }
-  }
-
-  close() {
-    this.shown = undefined;
-    document.querySelector(".master").classList.remove("open");
-    this.panel.replaceChildren();
-    this.table.move(this.table.active);
-  }
+function close() {
+  chosen.set({ open: "" });
+  list.move(list.active);
 }

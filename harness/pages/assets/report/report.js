@@ -1,100 +1,81 @@
 // Puts the report together from the data; every number on it stands there.
 
-const data = await load();
-const several = data.runs.length > 1;
-const first = data.runs[0];
-const view = {
-  block: data.main,
-  metric: data.blocks[data.main]?.lead ?? "",
-  slice: "all",
-  other: "precision",
-  k: 10,
-};
-const onlySlice = (names) => (names.includes("all") ? "all" : names[0]);
-const runDot = (run) => el("span", { class: `dot run-${"ab"[run]}`, "aria-hidden": "true" });
+import {
+  count,
+  intervalSaid,
+  NONE,
+  parameters,
+  plain,
+  pValue,
+  signed,
+  span,
+} from "../shared/numbers.js";
+import { el, facts, find, replace, reveal, select } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { abilities } from "./abilities.js";
+import {
+  chosen,
+  data,
+  LETTERS,
+  onlySlice,
+  protocolOf,
+  runDot,
+  several,
+  view,
+  who,
+} from "./data.js";
+import { depth, prompt } from "./depth.js";
+import { others } from "./others.js";
+import { opened, prepare, questions } from "./questions.js";
 
-/** The cut-off of a metric's name, null for none. */
-function cutOff(metric) {
-  return metric.includes("@") ? Number(metric.split("@")[1]) : null;
-}
+const what = (...words) => el("div", { class: "what" }, ...words);
 
 function head() {
-  const { dataset } = data;
+  const { dataset, runs } = data;
   find("eyebrow").textContent =
     `Retrieval report${data.share ? " · without the texts of the dataset" : ""} · harness ${data.harness}`;
-  const title = several
-    ? `${first.system} and ${data.runs[1].system} on ${dataset.name}`
-    : `${first.system} on ${dataset.name}`;
-  find("title").textContent = title;
-  document.title = title;
-  find("theme-place").append(themeSwitch());
+  find("title").textContent = document.title;
   find("lede").textContent =
     `${count(data.asked)} questions${data.asked === data.in_dataset ? "" : ` of ${count(data.in_dataset)}`} over ${dataset.granularity}s, ${dataset.text} text, ${dataset.split}; rankings ${count(data.depth)} deep; data ${dataset.fingerprint.slice(0, 8)}.`;
   if (dataset.published_files === false)
     find("lede").append(" ", el("span", { class: "tag bad" }, "not the published files"));
   find("runs").replaceChildren(
-    ...(several
-      ? data.runs.map((run, at) =>
-          el(
-            "div",
-            { class: "run" },
-            el("h3", {}, runDot(at), `${LETTERS[at]}: ${run.system}`),
-            facts(runFacts(run)),
-          ),
-        )
-      : [facts(runFacts(first))]),
+    ...runs.map((run, at) =>
+      several
+        ? el("div", { class: "run" }, el("h3", {}, runDot(at), who(at), run.system), about(run))
+        : about(run),
+    ),
   );
-  const notes = data.runs.flatMap((run, at) =>
+  const notes = runs.flatMap((run, at) =>
     [
       ...(run.sees_answer_key ? ["was shown the answer key: no competitor"] : []),
       ...run.warnings,
-    ].map((words) => (several ? `${LETTERS[at]}: ${words}` : words)),
+    ].map((words) => who(at) + words),
   );
-  const differs = data.settings.map(({ what, values }) =>
-    el(
-      "tr",
-      {},
-      el("th", { scope: "row" }, what),
-      values.map((value) => el("td", {}, value)),
-    ),
+  const settings = table(
+    [
+      { head: "Setting", cell: ({ what: name }) => name },
+      ...runs.map((_, at) => ({ head: LETTERS[at], cell: ({ values }) => values[at] })),
+    ],
+    data.settings,
   );
-  find("notes").replaceChildren(
-    differs.length
-      ? el(
-          "div",
-          { class: "differs wide" },
-          el("h3", {}, "What differs between the runs"),
-          el(
-            "table",
-            {},
-            el(
-              "thead",
-              {},
-              el(
-                "tr",
-                {},
-                el("th", { scope: "col" }, "Setting"),
-                LETTERS.map((letter) => el("th", { scope: "col" }, letter)),
-              ),
-            ),
-            el("tbody", {}, differs),
-          ),
-        )
-      : "",
-    notes.length
-      ? el(
-          "ul",
-          { class: "note-list" },
-          [...new Set(notes)].map((words) => el("li", {}, words)),
-        )
-      : "",
+  replace(
+    find("notes"),
+    data.settings.length > 0 &&
+      el("div", { class: "differs wide" }, el("h3", {}, "What differs between the runs"), settings),
+    notes.length > 0 &&
+      el(
+        "ul",
+        { class: "note-list" },
+        [...new Set(notes)].map((words) => el("li", {}, words)),
+      ),
   );
   find("footer").textContent =
-    `Made by harness ${data.harness} from ${data.runs.map((run) => run.name).join(" and ")}; data ${data.dataset.fingerprint}; queries ${data.digest}. Numbers are computed there; this page draws them and loads nothing from a network.`;
+    `Made by harness ${data.harness} from ${runs.map((run) => run.name).join(" and ")}; data ${dataset.fingerprint}; queries ${data.digest}. Numbers are computed there; this page draws them and loads nothing from a network.`;
 }
 
-function runFacts(run) {
-  return [
+const about = (run) =>
+  facts([
     ["Version", run.version],
     ["Revision", run.revision],
     ["Parameters", parameters(run.params)],
@@ -102,142 +83,120 @@ function runFacts(run) {
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
     ["Finished", run.finished.slice(0, 16).replace("T", " ")],
     ["By", run.by],
-  ];
-}
+  ]);
 
-function choices() {
-  const blocks = data.blocks.map((block, at) => [at, `${block.protocol}, ${block.unit}`]);
-  const block = data.blocks[view.block];
-  find("choices").replaceChildren(
+function headline() {
+  const { block, metric } = view();
+  replace(
+    find("choices"),
     select(
       "Protocol",
-      blocks,
-      view.block,
-      (value) => {
-        view.block = Number(value);
-        view.metric = data.blocks[view.block].lead;
-        update("protocol");
-      },
+      data.blocks.map(protocolOf),
+      protocolOf(block),
+      (protocol) =>
+        chosen.set({
+          protocol,
+          metric: data.blocks.find((one) => protocolOf(one) === protocol).lead,
+        }),
       { id: "protocol" },
     ),
-    select(
-      "Metric",
-      block.metrics.map((name) => [name, name]),
-      view.metric,
-      (value) => {
-        view.metric = value;
-        update("metric");
-      },
-      { id: "metric" },
+    select("Metric", block.metrics, metric, (name) => chosen.set({ metric: name }), {
+      id: "metric",
+    }),
+  );
+  const slice = onlySlice(block.slices.map(({ name }) => name));
+  if (!slice || !metric) {
+    replace(find("figure"), el("p", {}, "No question could be scored under this protocol."));
+    return;
+  }
+  const cells = block.cells.map((ofRun) => ofRun[slice][metric]);
+  const of = slice === "all" ? "all questions" : slice;
+  const value = ({ value: mean, interval }, at) =>
+    el(
+      "div",
+      {},
+      what(several ? [runDot(at), who(at), data.runs[at].system] : `${metric}, ${of}`),
+      el("div", { class: `value run-${"ab"[at]}` }, plain(mean)),
+      what(interval ? `95% interval ${span(interval.low, interval.high)}` : "no interval"),
+    );
+  const level = (name, words) => el("div", {}, what(name), el("div", { class: "number" }, words));
+  const frame = ["chance", "ceiling"]
+    .filter((name) => cells[0][name] !== null && cells[0][name] !== undefined)
+    .map((name) => {
+      const how = cells[0][`${name}_is`];
+      return level(how ? `${name}, ${how}` : name, plain(cells[0][name]));
+    });
+  replace(
+    find("figure"),
+    el(
+      "div",
+      { class: "big" },
+      cells.map(value),
+      frame,
+      level("n", [...new Set(cells.map(({ n }) => count(n)))].join(" | ")),
+    ),
+    several && verdict(block.pairs[slice]?.[metric], metric, block.dropped),
+    el(
+      "p",
+      { class: "how" },
+      `${block.protocol}: ${block.about}.${leftOut(block)} ${intervalSaid(cells[0].interval)}.`,
     ),
   );
 }
 
-function headline() {
-  const block = data.blocks[view.block],
-    slice = onlySlice(block.slices.map(({ name }) => name)),
-    metric = view.metric;
-  if (!slice || !metric)
-    return find("figure").replaceChildren(
-      el("p", {}, "No question could be scored under this protocol."),
-    );
-  const cells = block.cells.map((cells) => cells[slice][metric]);
-  const blockOf = (cell, at) =>
-    el(
-      "div",
-      {},
-      el(
-        "div",
-        { class: "what" },
-        several
-          ? [runDot(at), `${LETTERS[at]}: ${data.runs[at].system}`]
-          : `${metric}, ${slice === "all" ? "all questions" : slice}`,
-      ),
-      el("div", { class: `value run-${"ab"[at]}` }, plain(cell.value)),
-      el(
-        "div",
-        { class: "what" },
-        cell.interval
-          ? `95% interval ${span(cell.interval.low, cell.interval.high)}`
-          : "no interval",
-      ),
-    );
-  const level = (name, value) =>
-    value === null || value === undefined
-      ? null
-      : el(
-          "div",
-          {},
-          el("div", { class: "what" }, name),
-          el("div", { class: "number" }, plain(value)),
-        );
-  const leftOut = block.left_out.map((reasons) =>
+/** What was not scored, and why. */
+function leftOut(block) {
+  const said = block.left_out.map((reasons) =>
     Object.entries(reasons)
       .map(([reason, n]) => `${count(n)} ${reason}`)
       .join("; "),
   );
-  const alike = new Set(leftOut).size === 1;
-  const left = alike
-    ? leftOut[0]
-    : leftOut.map((words, at) => `${LETTERS[at]}: ${words || "none"}`).join("; ");
-  const ns = [...new Set(cells.map((cell) => count(cell.n)))].join(" | ");
-  find("figure").replaceChildren(
-    el(
-      "div",
-      { class: "big" },
-      cells.map(blockOf),
-      level(`chance${cells[0].chance_is ? `, ${cells[0].chance_is}` : ""}`, cells[0].chance),
-      level(`ceiling${cells[0].ceiling_is ? `, ${cells[0].ceiling_is}` : ""}`, cells[0].ceiling),
-      el("div", {}, el("div", { class: "what" }, "n"), el("div", { class: "number" }, ns)),
-    ),
-    several ? verdict(block.pairs[slice]?.[metric], metric, block.dropped) : "",
-    el(
-      "p",
-      { class: "how" },
-      `${block.protocol}: ${block.about}.${left ? ` Not scored: ${left}.` : ""} ${intervalSaid(cells[0].interval)}.`,
-    ),
-  );
+  const words =
+    new Set(said).size === 1
+      ? said[0]
+      : said.map((one, at) => who(at) + (one || "none")).join("; ");
+  return words ? ` Not scored: ${words}.` : "";
 }
 
 /** What a paired comparison says, in a sentence. */
 function verdict(pair, metric, dropped) {
   if (!pair) return el("p", { class: "verdict" }, "These two were not compared in this metric.");
+  const p = `(p = ${pair.p === null ? NONE : pValue(pair.p)}, corrected)`;
   const end = pair.shown
-    ? `A difference is shown (p = ${pair.p.toFixed(4)}, corrected).`
-    : `No difference is shown (p = ${pair.p === null ? NONE : pair.p.toFixed(4)}, corrected), which is not the same as none.`;
+    ? `A difference is shown ${p}.`
+    : `No difference is shown ${p}, which is not the same as none.`;
   const could =
     pair.detectable === null
       ? "With so few that differ, beside so many tests, none could have been shown."
       : `The smallest that these questions could have shown at 80% power: ${plain(pair.detectable)}.`;
   const alone = dropped
-    .map((n, at) =>
-      n ? ` ${count(n)} questions of ${LETTERS[at]} have no value in the other.` : "",
-    )
-    .join("");
+    .map((n, at) => n && ` ${count(n)} questions of ${LETTERS[at]} have no value in the other.`)
+    .filter(Boolean);
   return el(
     "p",
     { class: "verdict" },
     `${metric}, B − A: `,
     el("strong", { class: "number" }, signed(pair.difference)),
-    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} ${could} B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone}`,
+    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} ${could} B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone.join("")}`,
   );
 }
 
-function update(focus) {
-  choices();
-  headline();
-  abilities();
-  list.view({ block: view.block, metric: view.metric, k: cutOff(view.metric) });
-  if (focus) find(focus).focus();
-}
+/** Each part of the page, and the choices that it shows. */
+const PARTS = [
+  [headline, ["protocol", "metric"]],
+  [abilities, ["protocol", "metric"]],
+  [depth, ["questions", "beside", "k"]],
+  [prompt, ["questions"]],
+  [questions, ["protocol", "metric", "search", "ability", "result", "against", "sort"]],
+  [opened, ["protocol", "metric", "open"]],
+];
 
-head();
-find("main").hidden = false;
-depthControls();
-const list = new Questions(data);
-find("questions-how").textContent =
-  `Every question with its evidence, the first ${data.shown} places of its ranking, what was missed, and why it was not scored. Choose one for the details; arrow keys move along the list.`;
-update();
-depth();
-prompt();
-others();
+chosen.watch((names) => {
+  for (const [draw, shows] of PARTS) if (shows.some((name) => names.has(name))) draw();
+});
+reveal(() => {
+  head();
+  prepare();
+  for (const [draw] of PARTS) draw();
+  others();
+});

@@ -1,38 +1,75 @@
 // The drawings, by Observable Plot. Colour tells runs apart, dashes tell metrics apart.
 
-const COLOURS = ["var(--a)", "var(--b)"];
-const QUIET = "var(--muted)";
-const LETTERS = ["A", "B"];
-const STYLE = { fontSize: "13px", background: "none", overflow: "visible" };
+import { short } from "./numbers.js";
+import { el } from "./page.js";
 
-/** Put a drawing into its figure, as wide as that is, and again whenever that changes. */
-function chart(figure, label, draw) {
+export const COLOURS = ["var(--a)", "var(--b)"];
+export const QUIET = "var(--muted)";
+export const STYLE = { fontSize: "13px", background: "none", overflow: "visible" };
+
+/**
+ * Put a drawing into its figure, as wide as that is, and again whenever that changes. `draw` makes
+ * it of a width; null says that there is nothing to draw.
+ */
+export function chart(figure, label, draw) {
   const box = figure.querySelector(".chart");
-  const redraw = () => {
+  box.redraw = () => {
     const width = Math.floor(box.clientWidth);
     if (!width) return;
-    const svg = draw(width);
-    const inner = svg.tagName === "svg" ? svg : svg.querySelector("svg");
+    const drawing = draw(width);
+    if (!drawing) {
+      const about = { class: "note", role: "img", "aria-label": `${label}: nothing measured yet` };
+      box.replaceChildren(el("p", about, "Nothing measured yet."));
+      return;
+    }
+    const inner = drawing.tagName === "svg" ? drawing : drawing.querySelector("svg");
     inner.setAttribute("role", "img");
     inner.setAttribute("aria-label", label);
-    box.replaceChildren(svg);
+    box.replaceChildren(drawing);
   };
-  box.redraw = redraw;
   if (!box.watched) {
-    box.watched = true;
     let width = box.clientWidth;
-    new ResizeObserver(() => {
+    box.watched = new ResizeObserver(() => {
       if (box.clientWidth === width) return;
       width = box.clientWidth;
       box.redraw();
-    }).observe(box);
+    });
+    box.watched.observe(box);
   }
-  redraw();
+  box.redraw();
 }
 
-/** Series of one run as points: [{x, value, low, high, chance, ceiling}]. */
-function points(xs, series) {
-  return xs.map((x, at) => ({
+/** A drawing as all pages have it: quiet axes, the marks, room for what stands beside them. */
+export const plot = (width, options) =>
+  Plot.plot({ width, height: 300, style: STYLE, marginLeft: 44, marginBottom: 48, ...options });
+
+/** An upright axis without a title. */
+export const upright = (more = {}) => ({
+  label: null,
+  grid: true,
+  ticks: 5,
+  tickSize: 0,
+  tickFormat: short,
+  ...more,
+});
+
+/** An upright axis of shares. */
+export const shares = () => upright({ domain: [0, 1] });
+export const floor = () => Plot.ruleY([0], { stroke: "var(--line)" });
+
+/** A horizontal axis with exactly these ticks: on a log scale the library would leave labels out. */
+export const across = (ticks, format, label) =>
+  Plot.axisX(ticks, {
+    text: format,
+    label,
+    labelAnchor: "center",
+    labelArrow: "none",
+    tickSize: 5,
+  });
+
+/** Columns of one run as points: [{x, value, low, high, chance, ceiling}]. */
+export const points = (xs, series) =>
+  xs.map((x, at) => ({
     x,
     value: series.value[at],
     low: series.low?.[at],
@@ -40,20 +77,31 @@ function points(xs, series) {
     chance: series.chance?.[at],
     ceiling: series.ceiling?.[at],
   }));
-}
 
-/** A horizontal axis with exactly these ticks: on a log scale the library would leave labels out. */
-function xAxis(ticks, format, label) {
-  return Plot.axisX(ticks, {
-    text: format,
-    label,
-    labelAnchor: "center",
-    labelArrow: "none",
-    tickSize: 5,
-  });
-}
+/** A line of points with its interval as a band. */
+export const line = (points, stroke, options = {}) => [
+  points[0]?.low === undefined
+    ? null
+    : Plot.areaY(points, { x: "x", y1: "low", y2: "high", fill: stroke, fillOpacity: 0.13 }),
+  Plot.lineY(points, { x: "x", y: "value", stroke, strokeWidth: 2.5, ...options }),
+];
 
-/** Labels moved as little as it takes not to lie on each other; gives each its `at`. */
+/** Names at the ends of lines, [{x, y, text, colour}], moved as little as it takes to be read. */
+export const ends = (labels, gap, options = {}) =>
+  apart(labels, gap).map((label) =>
+    Plot.text([label], {
+      x: "x",
+      y: "at",
+      text: "text",
+      dx: 8,
+      textAnchor: "start",
+      fill: label.colour,
+      fontWeight: 600,
+      fontSize: 13,
+      ...options,
+    }),
+  );
+
 function apart(labels, gap) {
   const sorted = labels.map((label) => ({ ...label, at: label.y })).sort((a, b) => a.y - b.y);
   for (let i = 1; i < sorted.length; i += 1)

@@ -1,0 +1,94 @@
+"""harness completion: commands, options, runs, datasets and retrievers at the Tab key."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.cli.options import Verbs
+from harness.cli.output import add_output, print_json
+
+_SHELLS = ("bash", "zsh", "fish")
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "completion",
+        help="print what makes a shell complete commands, runs and datasets",
+        description=(
+            "Print a script for a shell, by argcomplete (the extra `completion`). For bash: "
+            'eval "$(harness completion bash)" in ~/.bashrc; zsh likewise; for fish: '
+            "harness completion fish > ~/.config/fish/completions/harness.fish"
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("shell", choices=_SHELLS)
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Print the script."""
+    from harness.retrievers.extras import need
+
+    need("harness completion", "argcomplete")
+
+    from argcomplete.shell_integration import shellcode
+
+    script = shellcode(["harness"], shell=options.shell)
+    if options.json:
+        print_json("completion", {"shell": options.shell, "script": script})
+    elif not options.quiet:
+        print(script)
+    return 0
+
+
+def complete(parser: argparse.ArgumentParser) -> None:
+    """Answer the shell, which has asked by an environment variable; does not return."""
+    import argcomplete
+
+    for action in _actions(parser):
+        for names, found in _BY_NAME.items():
+            if action.dest in names:
+                action.completer = found  # type: ignore[attr-defined]
+    argcomplete.autocomplete(parser)
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    """Every argument of every command."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _actions(inner)
+
+
+def _runs(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
+    """Names of runs, and folders."""
+    from harness.runs.folder.listing import list_runs
+
+    results = Path(getattr(parsed_args, "results", None) or "results")
+    runs = list_runs(results) if results.is_dir() else []
+    return [name for run in runs for name in dict.fromkeys((run.name, str(run.folder)))]
+
+
+def _datasets(**_: Any) -> list[str]:
+    from harness.dataset.catalogue import listing
+
+    return [name for name, _ in listing()]
+
+
+def _retrievers(**_: Any) -> list[str]:
+    from harness.retrievers.registry import names
+
+    return [*names(), *(path.stem for path in Path().glob("*.py"))]
+
+
+_BY_NAME: dict[tuple[str, ...], Callable[..., list[str]]] = {
+    ("run", "runs", "baseline"): _runs,
+    ("dataset",): _datasets,
+    ("retriever",): _retrievers,
+}

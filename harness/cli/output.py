@@ -1,0 +1,50 @@
+"""What every command prints in one way: JSON of one form, and options that would be ignored."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+from harness.errors import UsageError
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """`--json` and `--quiet`, which every command has."""
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object (its form: output.schema.json)"
+    )
+    parser.add_argument(
+        "--quiet", action="store_true", help="print errors alone: no tables, notes or bars"
+    )
+
+
+def print_json(kind: str, value: dict[str, Any], *, default: Callable[[Any], Any] = str) -> None:
+    """Print one object on one line, whose `schema` says of what kind it is.
+
+    The kinds are those of `output.schema.json` beside this file; NaN is null in them.
+    """
+    import orjson
+
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    line = orjson.dumps({"schema": f"harness.{kind}/1", **value}, default=default, option=options)
+    print(line.decode(), flush=True)
+
+
+def refuse(options: argparse.Namespace, why: str, *names: str, **defaults: Any) -> None:
+    """Raises UsageError for options that were given and would change nothing.
+
+    `names` are options that are None, False or empty where they are not given; `defaults` are
+    others, with the value that they then have. `why`: what they do not go with.
+    """
+    values = {**dict.fromkeys(names), **defaults}
+    given = [
+        name
+        for name, left in values.items()
+        if (found := getattr(options, name, None)) != left and found not in (None, False, [])
+    ]
+    if given:
+        said, one = ", ".join(f"--{name.replace('_', '-')}" for name in given), len(given) == 1
+        raise UsageError(
+            f"{said} {'is' if one else 'are'} of no use {why}; leave {'it' if one else 'them'} out"
+        )

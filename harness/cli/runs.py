@@ -1,0 +1,249 @@
+"""harness runs: which runs there are, and what to do with one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.output import add_output, print_json
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.runs.folder.listing import ListedRun
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command and its own commands."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "runs",
+        help="list runs, show one, name it, put it away, remove it",
+        description=(
+            "Without a command: the runs, newest first. A run is named by its folder, by what it "
+            "is called (mine, mine@locomo), by its id, or by a beginning of one that is unique."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("--put-away", action="store_true", help="list those that were put away")
+    _add_common(parser)
+    parser.set_defaults(call=call_list)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    for verb, about, call in (
+        ("show", "what a run is, and what lies in its folder", call_show),
+        ("name", "call a run something else", call_name),
+        ("away", "put runs where no list and no board looks", call_away),
+        ("back", "bring back what was put away", call_back),
+        ("remove", "remove runs for good, after a question", call_remove),
+        ("clear", "remove what stopped runs left, after a question", call_clear),
+    ):
+        one: argparse.ArgumentParser = commands.add_parser(
+            verb, help=about, description=about.capitalize() + ".", allow_abbrev=False
+        )
+        if verb in ("show", "name"):
+            one.add_argument("run", metavar="RUN")
+        elif verb != "clear":
+            one.add_argument("runs", nargs="+", metavar="RUN")
+        if verb == "name":
+            one.add_argument("name", metavar="NAME")
+        if verb in ("remove", "clear"):
+            one.add_argument("--yes", action="store_true", help="do not ask")
+        _add_common(one)
+        one.set_defaults(call=call)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    add_results(parser)
+    add_output(parser)
+
+
+def call_list(options: argparse.Namespace) -> int:
+    """Every run, newest first."""
+    from harness.runs.folder.listing import list_runs
+
+    runs = list_runs(Path(options.results), put_away=options.put_away)
+    if options.json:
+        print_json("runs", {"runs": [_as_dict(run) for run in runs]})
+    elif options.quiet:
+        return 0
+    elif runs:
+        print(_table(runs))
+        if dead := sum(run.state in ("stopped", "failed") for run in runs):
+            one = "one is" if dead == 1 else f"{dead} are"
+            print(
+                f"\n{one} not finished: the command that began it goes on with --resume, and "
+                "`harness runs clear` removes what is left of it"
+            )
+    else:
+        print(f"no run in {options.results}")
+    return 0
+
+
+def _table(runs: Sequence[ListedRun]) -> str:
+    from harness.scoring.grid import grid
+
+    rows = []
+    for run in runs:
+        interval = ""
+        if run.low is not None and run.high is not None:
+            interval = f"{run.low:.3f} to {run.high:.3f}".replace("0.", ".")
+        rows.append(
+            [
+                run.name,
+                run.dataset,
+                run.granularity,
+                "-" if run.value is None else f"{run.metric} {run.value:.4f}",
+                interval,
+                _state(run),
+                run.when[:16].replace("T", " "),
+                run.commit,
+                run.id,
+            ]
+        )
+    head = ["run", "dataset", "unit", "main number", "95%", "state", "when (UTC)", "code", "id"]
+    return grid(rows, head)
+
+
+def _state(run: ListedRun) -> str:
+    if run.state == "done":
+        scored = "" if run.value is not None else ", not scored"
+        return f"done, {run.failed} failed{scored}" if run.failed else f"done{scored}"
+    if run.state == "broken":
+        return "broken"
+    return f"{run.state} at {run.done} of {run.queries}"
+
+
+def _as_dict(run: ListedRun) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {**asdict(run), "folder": str(run.folder), "id": run.id}
+
+
+def call_show(options: argparse.Namespace) -> int:
+    """One run: what it is, how to make it again, and what lies in its folder."""
+    from harness.cli.lines import size
+    from harness.runs.folder.listing import listed
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.tidy import not_ours
+
+    folder = run_folder(options, options.run)
+    record = RunFolder(folder).record
+    about = listed(folder)
+    earlier = folder.with_name(f"{folder.name}.earlier")
+    kept = sorted(str(path) for path in earlier.iterdir()) if earlier.is_dir() else []
+    if options.json:
+        shown = {**_as_dict(about), "folder": str(folder), "record": record, "earlier": kept}
+        print_json("runs-show", {"run": shown})
+    if options.json or options.quiet:
+        return 0
+    retriever, dataset = record["retriever"], record["dataset"]
+    params = ", ".join(f"{k}={v}" for k, v in (retriever.get("params") or {}).items())
+    git = record.get("git") or {}
+    code = git.get("commit") or "no git checkout"
+    lines = {
+        "run": record.get("name"),
+        "system": f"{retriever['name']}{f' ({params})' if params else ''}",
+        "version": retriever.get("version"),
+        "revision": retriever.get("revision"),
+        "files": ", ".join(f"{k} {v[:12]}" for k, v in (retriever.get("files") or {}).items()),
+        "dataset": f"{dataset['name']}, {dataset['granularity']}, {dataset['text']} text, "
+        f"{dataset['split']}, data {dataset['fingerprint'][:8]}",
+        "state": _state(about),
+        "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
+        "finished": record["finished"],
+        "by": record.get("by"),
+        "code": f"{code}{', with changes' if git.get('changed') else ''}",
+        "again": record.get("repeat"),
+        "folder": f"{folder} ({size(sum(p.stat().st_size for p in folder.iterdir()))})",
+        "beside": ", ".join(not_ours(folder)),
+        "earlier": ", ".join(kept),
+    }
+    for title, text in lines.items():
+        if text:
+            print(f"{title:12} {text}")
+    return 0
+
+
+def call_name(options: argparse.Namespace) -> int:
+    """Call a run something else."""
+    from harness.runs.folder.tidy import rename
+
+    folder = run_folder(options, options.run)
+    rename(folder, options.name)
+    return _said(options, [{"folder": str(folder), "name": options.name}])
+
+
+def call_away(options: argparse.Namespace) -> int:
+    """Put runs away."""
+    from harness.runs.folder.tidy import put_away
+
+    results = Path(options.results)
+    folders = [run_folder(options, run) for run in options.runs]
+    return _said(options, [{"folder": str(put_away(one, results))} for one in folders])
+
+
+def call_back(options: argparse.Namespace) -> int:
+    """Bring runs back."""
+    from harness.runs.folder.listing import PUT_AWAY, find_run
+    from harness.runs.folder.tidy import bring_back
+
+    results = Path(options.results)
+    folders = [find_run(run, results / PUT_AWAY) for run in options.runs]
+    return _said(options, [{"folder": str(bring_back(one, results))} for one in folders])
+
+
+def call_remove(options: argparse.Namespace) -> int:
+    """Remove runs, what lies beside them in their folders too, after a question."""
+    from harness.runs.folder.tidy import not_ours, remove, require_run
+
+    folders = [run_folder(options, run) for run in options.runs]
+    for folder in folders:
+        require_run(folder)
+    for folder in folders:
+        theirs = f", and in it {', '.join(found)}" if (found := not_ours(folder)) else ""
+        print(f"{folder}{theirs}", file=sys.stderr)
+    if not _agreed(options, "remove for good"):
+        return 1
+    for folder in folders:
+        remove(folder)
+    return _said(options, [{"removed": str(folder)} for folder in folders])
+
+
+def call_clear(options: argparse.Namespace) -> int:
+    """Remove what stopped runs left, after a question."""
+    from harness.runs.folder.tidy import clear, leftovers
+
+    results = Path(options.results)
+    if not results.is_dir():
+        raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
+    found = list(leftovers(results))
+    for folder in found:
+        print(folder, file=sys.stderr)
+    if found and not _agreed(options, "remove"):
+        return 1
+    for folder in found:
+        clear(folder)
+    if not found and not options.quiet and not options.json:
+        print(f"nothing is left over in {results}")
+    return _said(options, [{"removed": str(folder)} for folder in found])
+
+
+def _agreed(options: argparse.Namespace, what: str) -> bool:
+    """Whether a person said yes. Raises UsageError where there is nobody to ask."""
+    if options.yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError(f"nobody can be asked here whether to {what}; --yes does it unasked")
+    print(f"{what}? [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _said(options: argparse.Namespace, done: list[dict[str, Any]]) -> int:
+    if options.json:
+        print_json("runs-done", {"done": done})
+    elif not options.quiet:
+        for one in done:
+            print(", ".join(f"{key} {value}" for key, value in one.items()))
+    return 0

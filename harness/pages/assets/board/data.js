@@ -1,0 +1,80 @@
+// The boards, and what of them is shown.
+
+import { choices } from "../shared/address.js";
+import { count } from "../shared/numbers.js";
+import { distinct, fetched, load } from "../shared/page.js";
+
+export let data = await load();
+
+/** Ask the server that the page came from for the boards of now. */
+export async function renew() {
+  data = await fetched("board.json");
+}
+
+export const chosen = choices({
+  dataset: "",
+  granularity: "",
+  variant: "",
+  protocol: "",
+  questions: "all",
+  k: "10",
+  metric: "",
+  sort: "-metric",
+  open: [],
+});
+
+const cutOff = ({ k }) => String(k ?? "all");
+
+/** What is chosen, as far as there is such a thing, and what could be instead. */
+export function view() {
+  const { boards } = data;
+  const known = (wanted, all, first = all[0]) => (all.includes(wanted) ? wanted : first);
+  const datasets = distinct(boards.map((one) => one.dataset.name));
+  const dataset = known(chosen.dataset, datasets);
+  const ofDataset = boards.filter((one) => one.dataset.name === dataset);
+  const granularities = distinct(ofDataset.map((one) => one.dataset.granularity));
+  const granularity = known(chosen.granularity, granularities);
+  const alike = ofDataset.filter((one) => one.dataset.granularity === granularity);
+  const variants = alike.map((one) => apartFrom(one, alike));
+  const variant = known(chosen.variant, variants);
+  const board = alike[variants.indexOf(variant)];
+  const protocols = board.views.map(({ name }) => name);
+  const protocol = known(chosen.protocol, protocols);
+  const { slices, metrics, key, levels } = board.views[protocols.indexOf(protocol)];
+  const slice = known(chosen.questions, slices);
+  const ks = distinct(metrics.map(cutOff));
+  const k = known(chosen.k, ks, known("10", ks, ks.at(-1)));
+  const shown = metrics.filter((one) => cutOff(one) === k);
+  const names = shown.map(({ name }) => name);
+  const family = chosen.metric.split("@")[0];
+  const lead = key[0].startsWith("trec") ? "ndcg" : "recall";
+  const metric =
+    known(chosen.metric, names, null) ??
+    shown.find((one) => one.family === family)?.name ??
+    names.find((name) => name.startsWith(lead)) ??
+    names[0];
+  return {
+    ...{ datasets, dataset, granularities, granularity, variants, variant, board },
+    ...{ protocols, protocol, key, slices, slice, levels: levels[slice] ?? {}, ks, k },
+    ...{ shown, names, metric },
+  };
+}
+
+/** What tells a board from others on the same dataset. */
+function apartFrom(one, others) {
+  const parts = [
+    [`${one.dataset.text} text`, (b) => b.dataset.text],
+    [one.dataset.split, (b) => b.dataset.split],
+    [`data ${one.dataset.fingerprint.slice(0, 8)}`, (b) => b.dataset.fingerprint],
+    [`${one.depth} deep`, (b) => b.depth],
+    [
+      `${count(one.queries.asked)} queries #${one.queries.digest.slice(0, 6)}`,
+      (b) => b.queries.digest,
+    ],
+    [`harness ${one.scoring.harness}`, (b) => b.scoring.harness],
+  ];
+  return parts
+    .filter(([, of]) => distinct(others.map(of)).length > 1)
+    .map(([words]) => words)
+    .join(", ");
+}

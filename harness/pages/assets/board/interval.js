@@ -1,0 +1,49 @@
+// A mean with its interval, drawn in a cell of the board.
+
+import { distinct, svg } from "../shared/page.js";
+
+/** Where the scale of the intervals ends: it begins at 0, and holds all that are ranked. */
+export function scaleEnd(rows, metric) {
+  const highest = Math.max(
+    ...rows
+      .filter(({ entry }) => !entry.sees_answer_key)
+      .map(({ now }) => now[metric]?.interval?.high ?? now[metric]?.value ?? 0),
+    0,
+  );
+  return [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8].find((one) => one >= highest) ?? 1;
+}
+
+/** A mean with its interval on a scale from 0 to `end`; chance is dashed, the ceiling solid. */
+export function intervalDrawing({ value, interval }, { chance, ceiling }, end) {
+  const at = (one) => `${(100 * Math.min(one, end)) / end}%`;
+  const upright = (name, one, high, width) => ({
+    class: name,
+    x1: at(one),
+    x2: at(one),
+    y1: 14 - high,
+    y2: 14 + high,
+    "stroke-width": width,
+  });
+  const lines = [{ class: "track", x1: 0, x2: "100%", y1: 14, y2: 14 }];
+  for (const [name, level] of Object.entries({ chance, ceiling }))
+    for (const one of distinct(level ?? [])) if (one <= end) lines.push(upright(name, one, 12, 2));
+  if (interval && interval.low <= end)
+    lines.push({
+      class: "reach",
+      x1: at(interval.low),
+      x2: at(interval.high),
+      y1: 14,
+      y2: 14,
+      "stroke-width": 12,
+    });
+  const there = value !== null && value !== undefined;
+  if (there && value <= end) lines.push(upright("mean", value, 10, 3));
+  const drawing = svg("svg", { "aria-hidden": "true" });
+  drawing.append(...lines.map((line) => svg("line", line)));
+  if (there && value > end) {
+    const beyond = svg("text", { class: "beyond", x: "100%", y: 19, "text-anchor": "end" });
+    beyond.textContent = "beyond ›";
+    drawing.append(beyond);
+  }
+  return drawing;
+}

@@ -1,0 +1,48 @@
+// What a report is about, and what of it is shown.
+
+import { choices } from "../shared/address.js";
+import { el, load } from "../shared/page.js";
+
+export const data = await load();
+export const several = data.runs.length > 1;
+export const LETTERS = ["A", "B"];
+/** Who it is that something is said of, where there are two. */
+export const who = (run) => (several ? `${LETTERS[run]}: ` : "");
+/** Words about one run, with its letter where there are two. */
+export const of = (run, words) => (several ? `${LETTERS[run]} ${words}` : words);
+export const runDot = (run) => el("span", { class: `dot run-${"ab"[run]}`, "aria-hidden": "true" });
+export const onlySlice = (names) => (names.includes("all") ? "all" : names[0]);
+export const protocolOf = (block) => `${block.protocol}, ${block.unit}`;
+export const FAMILY = {
+  recall: "recall",
+  precision: "precision",
+  f1: "F1",
+  hit: "hit",
+  recall_all: "recall_all",
+  ndcg: "nDCG",
+};
+
+const main = data.blocks[data.main];
+export const chosen = choices({
+  protocol: main ? protocolOf(main) : "",
+  metric: main?.lead ?? "",
+  questions: "all",
+  beside: "precision",
+  k: 10,
+  search: "",
+  ability: "all",
+  result: "any",
+  against: "any",
+  sort: "",
+  open: "",
+});
+
+/** The protocol and the metric that are shown: those of the address, where there are such. */
+export function view() {
+  const named = data.blocks.findIndex((block) => protocolOf(block) === chosen.protocol);
+  const at = named < 0 ? data.main : named;
+  const block = data.blocks[at];
+  const metric = block.metrics.includes(chosen.metric) ? chosen.metric : block.lead;
+  const k = metric.includes("@") ? Number(metric.split("@")[1]) : null;
+  return { at, block, metric, k };
+}

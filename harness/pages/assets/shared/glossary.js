@@ -1,0 +1,69 @@
+// One sentence for each number, for who has never seen it. Heads of tables take theirs from here.
+
+const METRICS = {
+  recall:
+    "of the evidence of a question, the share that is among the first k documents; the mean over questions",
+  hit: "the share of questions with at least one piece of evidence among the first k documents",
+  recall_all: "the share of questions with all of their evidence among the first k documents",
+  precision:
+    "of the first k documents, the share that is evidence; where there is one piece, it cannot exceed 1 / k",
+  precision_returned:
+    "as precision, over the documents that were returned where those are fewer than k",
+  f1: "the harmonic mean of precision and recall at k",
+  mrr: "1 / rank of the first piece of evidence, 0 where it is below k; the mean over questions",
+  map: "precision at the rank of each piece of evidence, as a mean over the pieces, then over questions",
+  ndcg: "how far up the evidence stands, against the best order of the same documents: 1 is the best, and low ranks count less",
+  ndcg_exp: "as nDCG, with higher grades counting more steeply",
+  ndcg_b2: "as nDCG, with ranks 1 and 2 counting the same; LongMemEval's own form",
+  rprec:
+    "of the first n documents, the share that is evidence, where n is how many pieces there are",
+  judged: "of the first k documents, the share that somebody has judged",
+};
+
+const TERMS = {
+  n: "how many questions the mean is over",
+  "95% interval":
+    "where the true mean lies for 95% of all samples of questions like this one; a short one comes of many questions",
+  chance: "what a random order of the same documents would score: a number near it shows nothing",
+  ceiling: "the best that any order of the documents could score here; mostly 1",
+  p: "how often a difference as large as this one would come by luck alone, corrected for the number of tests; a star marks what is shown",
+  "B − A": "the difference of the two runs over the same questions",
+  detectable: "the smallest difference that so many questions would show four times out of five",
+  "won / lost / tied": "questions in which B has more than A, less, and the same",
+  "rankings that ended":
+    "questions of which the whole ranking fits into so many tokens, so that more would change nothing",
+  tokens: "words and signs of the texts that were retrieved: what a prompt with them costs",
+  rank: "the places that a system may truly hold among these, at 95%",
+  lost: "questions that are in no mean: the system failed, or its answer could not be resolved",
+  p50: "the median time of a query: half were answered within it",
+  p95: "95 of 100 queries were answered within it",
+  p99: "99 of 100 queries were answered within it",
+  time: "how long the system took for this query, where it ran",
+  "first found": "the rank of the first piece of evidence",
+  ability: "what a question asks of a memory, as its dataset or its annotators say",
+  slice: "a part of the questions",
+  "false evidence":
+    "of the questions that have no answer, the share for which documents were returned all the same",
+  auroc:
+    "how often the system is surer of a question with an answer than of one without; 0.5 is a guess",
+  aurc: "the share of wrong answers among the surest questions, as a mean over all shares; lower is better",
+  "newest found":
+    "of the questions on facts that changed, the share with the newest fact among the first documents",
+  "only stale found":
+    "of the questions on facts that changed, the share with an older fact alone among the first documents",
+  "newest above all older":
+    "of the questions on facts that changed, the share in which the newest stands above every older one",
+};
+
+/** What a term or a metric means; undefined for others. "A recall@10" is recall at 10. */
+export function meaning(text) {
+  const name = String(text).replace(/^[AB] (?=\w)/, "");
+  const [family, k] = name.split("@");
+  const metric = METRICS[family.toLowerCase().replace(/ /g, "_")];
+  if (metric) return k ? metric.replace(/\bk\b/g, k) : metric;
+  return TERMS[name] ?? TERMS[family.toLowerCase()];
+}
+
+/** The names of all terms and metrics that a page explains, of those given. */
+export const explained = (names) =>
+  [...new Set(names)].map((name) => [name, meaning(name)]).filter(([, said]) => said);

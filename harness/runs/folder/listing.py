@@ -1,0 +1,202 @@
+"""The runs below a results folder, finished or not, and which of them a name stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError, near
+from harness.files import read_json
+from harness.runs.folder.run_folder import RUN_VERSION, called
+from harness.scoring.scores import all_cells, main_block, main_metrics
+
+PUT_AWAY = "put-away"
+"""The folder below the results in which runs lie that were put away; no list looks into it."""
+
+
+@dataclass(frozen=True)
+class ListedRun:
+    """A run in a list.
+
+    `name` is what it is called, `id` the digest at the end of its folder's name. `state` is done,
+    running, stopped, failed (no query was answered) or broken (its files cannot be read). `when` is
+    when it was finished, or begun where it is not. `metric` is its main one, over everything, with
+    value and interval; empty where it was not scored. `commit` is that of the folder it was run in,
+    with a + where that had changes.
+    """
+
+    folder: Path
+    name: str
+    system: str
+    dataset: str
+    granularity: str
+    state: str
+    when: str
+    queries: int
+    done: int
+    failed: int
+    metric: str = ""
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    commit: str = ""
+
+    @property
+    def id(self) -> str:
+        """The digest of its settings, data and code: the end of its folder's name."""
+        return self.folder_name.rpartition("-")[2]
+
+    @property
+    def folder_name(self) -> str:
+        """The folder's name; of an unfinished run the one that it will have."""
+        return self.folder.name.removeprefix(".").removesuffix(".partial")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Everything that it may be called by, or by the beginning of."""
+        at = f"@{self.dataset}"
+        return (self.name, f"{self.name}{at}", self.folder_name, self.id, f"{self.system}{at}")
+
+
+def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) -> list[ListedRun]:
+    """Runs below `results`, the newest first; with `put_away` those that were put away.
+
+    Without `numbers` no scores are read, which are most of what there is to read.
+
+    Raises UsageError where there is no such folder.
+    """
+    if not results.is_dir():
+        raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
+    if put_away:
+        results = results / PUT_AWAY
+    found = [listed(path.parent, numbers=numbers) for path in results.glob("[!.]*/run.json")]
+    found += [_unfinished(path.parent) for path in results.glob(".*.partial/plan.json")]
+    return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
+
+
+def find_run(given: str, results: Path, what: str = "run folder") -> Path:
+    """The run folder that `given` stands for: a path, or a name or a unique beginning of one.
+
+    A name is looked for below `results`: what a run is called (`mine`, `mine@locomo`), its folder's
+    name, or its id. A path that there is not is given back as it is. Raises UsageError for a name
+    that is nothing of it, or of several runs.
+    """
+    if Path(given).exists():
+        return Path(given)
+    runs = list_runs(results, numbers=False) if results.is_dir() else []
+    runs = [run for run in runs if run.state in ("done", "broken")]
+    exact = [run for run in runs if given in run.names]
+    meant = exact or [run for run in runs if any(name.startswith(given) for name in run.names)]
+    if len(meant) == 1:
+        return meant[0].folder
+    if meant:
+        told = [f"{run.folder_name} ({run.when[:16].replace('T', ' ')})" for run in meant[:5]]
+        more = f"; and {len(meant) - 5} more" if len(meant) > 5 else ""
+        raise UsageError(
+            f"{given}: {len(meant)} runs in {results} are called so or begin so; name one by more "
+            f"of its folder: {'; '.join(told)}{more}"
+        )
+    if "/" in given:  # meant as a path, of which whoever reads it says more
+        return Path(given)
+    close = near(given, sorted({name for run in runs for name in (run.name, run.folder_name)}))
+    if not close.startswith("; did"):
+        close = "; `harness runs` lists those there are" if runs else ""
+    raise UsageError(
+        f"{given}: no such {what}, and no run in {results} is called so{close}; --results "
+        "names another folder with runs"
+    )
+
+
+def is_running(partial: Path) -> bool:
+    """Whether a process is at the run that this folder is kept by."""
+    from filelock import FileLock, Timeout
+
+    try:
+        with FileLock(partial / "lock", timeout=0):
+            return False
+    except Timeout:
+        return True
+
+
+def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
+    """A finished run as it stands in a list; `broken` where its files cannot be read."""
+    try:
+        record = read_json(folder / "run.json")
+        if record["run_version"] != RUN_VERSION:
+            raise KeyError("run_version")
+        scores = folder / "scores.json"
+        main = _main(read_json(scores)) if numbers and scores.is_file() else {}
+        queries = record["queries"]
+        git = record.get("git") or {}
+        changed = "+" if git.get("changed") else ""
+        return ListedRun(
+            folder,
+            called(record),
+            record["retriever"]["name"],
+            record["dataset"]["name"],
+            record["dataset"]["granularity"],
+            "done",
+            record["finished"],
+            queries["asked"],
+            queries["asked"],
+            queries["failed"],
+            commit=f"{git['commit'][:7]}{changed}" if git.get("commit") else "",
+            **main,
+        )
+    except (UsageError, KeyError, TypeError, AttributeError):
+        when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        return ListedRun(folder, folder.name, "", "", "", "broken", when, 0, 0, 0)
+
+
+def _main(scores: dict[str, Any]) -> dict[str, Any]:
+    """The number that a run is known by, and its interval."""
+    block = main_block(scores["protocols"])
+    cells = all_cells(block) if block else {}
+    metric = next(iter(main_metrics(cells)), None)
+    if metric is None:
+        return {}
+    interval = cells[metric].get("interval") or {}
+    return {
+        "metric": metric,
+        "value": cells[metric]["value"],
+        "low": interval.get("low"),
+        "high": interval.get("high"),
+    }
+
+
+def _unfinished(partial: Path) -> ListedRun:
+    plan = read_json(partial / "plan.json")
+    begun = partial / "begun.json"
+    said: dict[str, Any] = read_json(begun) if begun.is_file() else {}
+    answers = _journal(partial / "journal.jsonl")
+    state = "failed" if (partial / "errors.jsonl").is_file() else "stopped"
+    when = datetime.fromtimestamp((partial / "plan.json").stat().st_mtime, UTC)
+    system = said.get("system") or plan["retriever"]["name"]
+    return ListedRun(
+        partial,
+        said.get("name") or system,
+        system,
+        said.get("dataset", ""),
+        said.get("granularity", ""),
+        "running" if is_running(partial) else state,
+        said.get("begun") or when.isoformat(timespec="seconds"),
+        plan["queries"],
+        len(answers),
+        sum(answers),
+    )
+
+
+def _journal(path: Path) -> list[bool]:
+    """Of each query that was answered whether it failed; a half-written line is not looked at."""
+    import orjson
+
+    units: dict[int, list[bool]] = {}  # a unit with a failed query is run again by --resume
+    for line in path.read_bytes().splitlines() if path.is_file() else ():
+        try:
+            unit = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            break
+        units[unit["unit"]] = [answer["error"] is not None for answer in unit["answers"]]
+    return [failed for unit in units.values() for failed in unit]

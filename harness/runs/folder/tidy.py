@@ -1,0 +1,81 @@
+"""Runs put away, brought back, removed and named; and what killed runs left, cleared."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.files import write_json
+from harness.runs.folder.listing import PUT_AWAY, is_running
+from harness.runs.folder.run_folder import OURS, RunFolder, run_name
+
+
+def require_run(folder: Path) -> dict[str, Any]:
+    """The record of a run. Raises UsageError for a folder that is none."""
+    return RunFolder(folder).record
+
+
+def rename(folder: Path, name: str) -> None:
+    """Call a run `name` from now on; its folder stays where it is. Raises UsageError."""
+    run_name(name)
+    write_json(folder / "run.json", {**require_run(folder), "name": name})
+
+
+def put_away(folder: Path, results: Path) -> Path:
+    """Move a run where no list, board or page looks; returns the place. Raises UsageError."""
+    return _moved(folder, results / PUT_AWAY / folder.name)
+
+
+def bring_back(folder: Path, results: Path) -> Path:
+    """The other way. Raises UsageError where the run was made anew since."""
+    return _moved(folder, results / folder.name)
+
+
+def _moved(folder: Path, to: Path) -> Path:
+    require_run(folder)
+    if to.exists():
+        raise UsageError(f"{to}: is there already; remove one of the two, or give it another name")
+    to.parent.mkdir(exist_ok=True)
+    os.replace(folder, to)
+    return to
+
+
+def not_ours(folder: Path) -> list[str]:
+    """Names of what lies in a run's folder and the harness did not put there as part of it."""
+    return sorted(path.name for path in folder.iterdir() if path.name not in OURS)
+
+
+def remove(folder: Path) -> None:
+    """Remove a run folder and everything in it. Raises UsageError for what is no run."""
+    require_run(folder)
+    aside = folder.with_name(f".{folder.name}.removed.old")
+    os.replace(folder, aside)  # gone at once, or not at all
+    shutil.rmtree(aside)
+
+
+def leftovers(results: Path) -> Iterator[Path]:
+    """What processes that are gone left below `results`: unfinished runs and half-made folders.
+
+    A half-made folder (`.NAME.new`, `.old`) counts where it is a day old: one that is younger may
+    be in the making.
+    """
+    import time
+
+    for partial in sorted(results.glob(".*.partial")):
+        if not is_running(partial):
+            yield partial
+    for pattern in (".*.new", ".*.old"):
+        for path in sorted(results.glob(pattern)):
+            if time.time() - path.stat().st_mtime > 86_400:
+                yield path
+
+
+def clear(folder: Path) -> None:
+    """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
+    if folder.suffix == ".partial" and is_running(folder):
+        raise UsageError(f"{folder}: a process is at this run; it is kept")
+    shutil.rmtree(folder)

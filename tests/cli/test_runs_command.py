@@ -1,0 +1,179 @@
+"""Runs by name: `--name`, `harness runs`, and names where commands take a folder."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from filelock import FileLock
+
+SAMPLE = ("run", "--dataset", "sample", "--quiet")
+Harness = Callable[..., Any]
+
+
+def _listed(harness: Harness, *more: Any) -> dict[str, dict[str, Any]]:
+    said = harness("runs", "--json", *more)
+    assert (said.status, said.err) == (0, "")
+    return {run["name"]: run for run in orjson.loads(said.out)["runs"]}
+
+
+@pytest.fixture
+def two(harness: Harness, tmp_path: Path) -> dict[str, Path]:
+    """Two runs in results/, the first with a name of its own."""
+    assert harness(*SAMPLE, "--retriever", "bm25", "--name", "base", "--limit", 40).status == 0
+    assert harness(*SAMPLE, "--retriever", "tfidf", "--limit", 40).status == 0
+    return {name: Path(run["folder"]) for name, run in _listed(harness).items()}
+
+
+def test_runs_lists_the_newest_first_with_number_interval_and_state(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    assert [*two] == ["tfidf", "base"]
+    base = _listed(harness)["base"]
+    assert (base["system"], base["dataset"], base["state"]) == ("bm25", "sample", "done")
+    assert base["metric"] == "recall@10"
+    assert base["low"] < base["value"] < base["high"]
+    lines = harness("runs").out.splitlines()
+    assert lines[0].split()[:3] == ["run", "dataset", "unit"]
+    assert f"recall@10 {base['value']:.4f}" in lines[3]
+    assert lines[3].endswith(two["base"].name.rpartition("-")[2])
+
+
+def test_commands_take_a_name_or_a_unique_beginning_where_they_take_a_folder(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    for given in ("base", "bas", "base@sample", "bm25@sample", two["base"].name, two["base"]):
+        said = harness("runs", "show", given, "--json")
+        assert orjson.loads(said.out)["run"]["folder"] == str(two["base"]), given
+    assert orjson.loads(harness("compare", "base", "tfi", "--json").out)["runs"] == [
+        "base",
+        two["tfidf"].name,
+    ]
+    for command in (("report",), ("score",), ("analyze",), ("verify",)):
+        assert harness(*command, "base", "--quiet").status == 0, command
+    said = harness("compare", "sample", "base")
+    assert said.status == 2
+    assert "sample: 2 runs in results are called so or begin so" in said.err
+    assert two["base"].name in said.err
+    assert said.err.count("\n") == 1
+    said = harness("compare", "basse", "tfidf")
+    assert (said.status, "did you mean base" in said.err) == (2, True)
+
+
+def test_a_name_shows_on_boards_and_in_comparisons_and_can_be_changed(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    assert "base" in harness("leaderboard").out
+    assert "A  base" in harness("compare", "base", "tfidf").out
+    assert harness(*SAMPLE, "--retriever", "bm25", "--limit", 40, "--name", "other").status == 0
+    assert {*_listed(harness)} == {"tfidf", "other"}, "a finished run is named, not made anew"
+    assert harness("runs", "name", "other", "third", "--quiet").status == 0
+    assert {*_listed(harness)} == {"tfidf", "third"}
+    for wrong in ("a/b", "", " x", "-y"):
+        said = (
+            harness("runs", "name", "third", "--", wrong)
+            if wrong == "-y"
+            else harness("runs", "name", "third", wrong)
+        )
+        assert said.status == 2
+        assert said.err.count("\n") == 1
+
+
+def test_two_versions_of_ones_own_code_look_different_on_a_board(
+    harness: Harness, tmp_path: Path
+) -> None:
+    code = "def retrieve(text, k, corpus):\n    return list(range(min(k, {})))\n"
+    for depth in (20, 30):
+        (tmp_path / "mine.py").write_text(code.format(depth))
+        # Each in a process of its own, as a file is loaded once a process.
+        command = [sys.executable, "-m", "harness", *SAMPLE, "--retriever", "mine", "--limit", "20"]
+        subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ})
+    rows = [
+        line for line in harness("leaderboard").out.splitlines() if "mine.py:retrieve (" in line
+    ]
+    assert len(rows) == 2
+    assert len({row.partition("mine.py:retrieve ")[2][:12] for row in rows}) == 2
+
+
+def test_runs_are_put_away_brought_back_and_removed_after_a_question(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    notes = two["base"] / "notes.txt"
+    notes.write_text("mine")
+    assert harness("runs", "away", "base").status == 0
+    assert {*_listed(harness)} == {"tfidf"}
+    assert "base" not in harness("leaderboard").out
+    assert {*_listed(harness, "--put-away")} == {"base"}
+    assert harness("runs", "back", "base").status == 0
+    assert notes.read_text() == "mine"
+    said = harness("runs", "remove", "base")
+    assert said.status == 2
+    assert "--yes does it unasked" in said.err
+    assert notes.is_file()
+    said = harness("runs", "remove", "base", "--yes")
+    assert (said.status, two["base"].exists()) == (0, False)
+    assert "and in it notes.txt" in said.err
+
+
+def test_only_a_yes_removes(two: dict[str, Path], tmp_path: Path) -> None:
+    """At a real terminal: Enter alone keeps everything."""
+    for answer, there in ((b"\n", True), (b"y\n", False)):
+        ours, theirs = pty.openpty()
+        os.write(ours, answer)
+        done = subprocess.run(
+            [sys.executable, "-m", "harness", "runs", "remove", "base"],
+            stdin=theirs,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert "remove for good? [y/N]" in done.stderr
+        assert (done.returncode, two["base"].exists()) == (int(there), there)
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_unfinished_runs_are_listed_by_state_and_dead_ones_cleared(
+    harness: Harness, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n\n"
+        "def retrieve(text, k, corpus):\n"
+        "    if len(Path('seen').open('a+b').seek(0) or Path('seen').read_bytes()) > 30:\n"
+        "        raise KeyboardInterrupt\n"
+        "    Path('seen').open('ab').write(b'x')\n"
+        "    return [0]\n"
+        "\ndef broken(text, k, corpus):\n    raise ValueError('no')\n"
+    )
+    assert harness(*SAMPLE, "--retriever", "mine.py:retrieve", "--name", "cut").status == 130
+    assert harness(*SAMPLE, "--retriever", "mine.py:broken").status == 1
+    found = _listed(harness)
+    assert {name: run["state"] for name, run in found.items()} == {
+        "cut": "stopped",
+        "mine.py:broken": "failed",
+    }
+    assert 0 < found["cut"]["done"] < found["cut"]["queries"]
+    partial = Path(found["cut"]["folder"])
+    assert "clear" in harness("runs").out
+    with FileLock(partial / "lock"):
+        assert _listed(harness)["cut"]["state"] == "running"
+        assert harness("runs", "clear", "--yes").status == 0
+        assert partial.is_dir(), "what is running is never cleared"
+    assert harness("runs", "clear", "--yes").status == 0
+    assert _listed(harness) == {}
+
+
+def test_what_is_no_run_is_neither_removed_nor_renamed(harness: Harness, tmp_path: Path) -> None:
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
+    for command in (("remove", "thesis", "--yes"), ("away", "thesis"), ("name", "thesis", "x")):
+        said = harness("runs", *command)
+        assert (said.status, said.err.count("\n")) == (2, 1)
+    assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
