@@ -54,7 +54,7 @@ def open_dataset(
     if isinstance(source, Mapping):
         from harness.dataset.frames import kept
 
-        with disk_errors(home(), "name another with HARNESS_HOME"), kept(source, full, home()) as folder:
+        with disk_errors(home(), "set HARNESS_HOME"), kept(source, full, home()) as folder:
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
     with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
         path = Path(source).expanduser().absolute() if source is not None else None
