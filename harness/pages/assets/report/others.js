@@ -1,6 +1,7 @@
 // Confidence, time, and questions without an answer.
 
 import { across, COLOURS, chart, floor, plot, QUIET, shares, upright } from "../shared/charts.js";
+import { term } from "../shared/glossary.js";
 import { besideChance, count, duration, percent, plain } from "../shared/numbers.js";
 import { el, facts, find } from "../shared/page.js";
 import { data, LETTERS, runDot, several, who } from "./data.js";
@@ -43,12 +44,12 @@ function silence() {
     ...(abstention
       ? [
           ["Questions without an answer", count(abstention.n_unanswerable)],
-          ["False evidence", plain(abstention.false_evidence_rate)],
+          [term("False evidence"), plain(abstention.false_evidence_rate)],
         ]
       : []),
     ...(abstention?.confidence
       ? [
-          ["AUROC", plain(abstention.confidence.auroc)],
+          [term("AUROC"), plain(abstention.confidence.auroc)],
           ["F1 of abstaining, cross-validated", plain(abstention.confidence.at_threshold.f1)],
         ]
       : []),
@@ -57,7 +58,7 @@ function silence() {
       .map(([name, value]) =>
         name === "n"
           ? ["Questions on updated facts", count(value)]
-          : [name.replaceAll("_", " "), besideChance(value, updates.chance?.[name])],
+          : [term(name.replaceAll("_", " ")), besideChance(value, updates.chance?.[name])],
       ),
   ];
   const blocks = data.runs.map(rows);

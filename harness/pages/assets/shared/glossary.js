@@ -1,5 +1,7 @@
 // One sentence for each number, for who has never seen it. Heads of tables take theirs from here.
 
+import { distinct, el } from "./page.js";
+
 const METRICS = {
   recall:
     "of the evidence of a question, the share that is among the first k documents; the mean over questions",
@@ -64,6 +66,36 @@ export function meaning(text) {
   return TERMS[name] ?? TERMS[family.toLowerCase()];
 }
 
-/** The names of all terms and metrics that a page explains, of those given. */
+/** Words that are a term, with a button that says what it means. */
+export function term(name, text = name) {
+  const said = meaning(name);
+  if (!said) return text;
+  const ask = el("button", { type: "button", class: "ask", "aria-label": `What is ${name}?` }, "?");
+  ask.title = said;
+  ask.addEventListener("click", () => say(ask, said));
+  return el("span", { class: "term" }, text, ask);
+}
+
+const box = el("div", { class: "meaning", popover: "auto" });
+document.body.append(box);
+
+/** Show words under a button, or above it where there is no room. */
+function say(button, words) {
+  box.textContent = words;
+  box.showPopover();
+  const { left, top, bottom } = button.getBoundingClientRect();
+  const under = bottom + 6 + box.offsetHeight <= innerHeight;
+  box.style.left = `${Math.max(8, Math.min(left - 12, innerWidth - box.offsetWidth - 8))}px`;
+  box.style.top = `${under ? bottom + 6 : top - box.offsetHeight - 6}px`;
+  addEventListener("scroll", () => box.hidePopover(), { once: true });
+}
+
+/** All of these that are terms or metrics, with what they mean. */
 export const explained = (names) =>
-  [...new Set(names)].map((name) => [name, meaning(name)]).filter(([, said]) => said);
+  el(
+    "dl",
+    { class: "meanings" },
+    distinct(names)
+      .filter(meaning)
+      .map((name) => el("div", {}, el("dt", {}, name), el("dd", {}, meaning(name)))),
+  );
