@@ -13,7 +13,7 @@ from harness.verdicts.analyze.analyze import PROTOCOL, Seen, misses
 from harness.verdicts.analyze.causes import Cause, Place, rules
 
 K = 10
-"""Evidence below it is missed, as `harness analyze` has it; less where rankings are shorter."""
+"""Evidence below it is missed, as for `harness analyze`; of shorter rankings the deepest cut-off."""
 
 
 def causes(materials: Sequence[Material]) -> dict[str, Any] | None:

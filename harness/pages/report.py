@@ -172,7 +172,9 @@ def _block(
     known = [one["slices"]["all"]["metrics"] if names else {} for one in found]
     metrics = [m for m in known[0] if all(m in other for other in known)]
     first = main_metrics(known[0]) if known else []
-    metrics.sort(key=lambda name: (first.index(name) if name in first else len(first), _place(name)))
+    metrics.sort(
+        key=lambda name: (first.index(name) if name in first else len(first), _place(name))
+    )
     lead = _LEADING.get(block[0], "")
     return {
         "protocol": f"{block[0]}/{found[0]['version']}",

@@ -22,7 +22,9 @@ export function causes() {
     "causes of missed evidence; the table below has the numbers",
     (width) => causeChart(width, names, (cause) => runs.map((_, run) => inAll(run, cause))),
   );
-  find("causes-said").replaceChildren(...runs.map((run, at) => el("p", {}, who(at), summary(run, k))));
+  find("causes-said").replaceChildren(
+    ...runs.map((run, at) => el("p", {}, who(at), summary(run, k))),
+  );
   const show = (cause) => {
     chosen.set({ cause });
     find("questions").scrollIntoView();
@@ -115,7 +117,7 @@ function causeChart(width, names, counts) {
   };
   return plot(width, {
     height: names.length * (several ? 48 : 36) + 54,
-    marginLeft: small ? 152 : 212,
+    marginLeft: small ? 172 : 212,
     marginRight: 56,
     marginTop: 6,
     x: {

@@ -103,11 +103,7 @@ export function questionPanel(at, view, close) {
           el(
             "div",
             {},
-            el(
-              "div",
-              {},
-              said.flatMap((part, place) => (place ? [" · ", part] : [part])),
-            ),
+            said.map((part) => el("div", {}, part)),
             el("div", { class: "about" }, about(document)),
             said_(body(document)),
           ),

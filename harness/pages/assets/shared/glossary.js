@@ -25,17 +25,17 @@ const METRICS = {
 const TERMS = {
   n: "how many questions the mean is over",
   "95% interval":
-    "where the true mean lies for 95% of all samples of questions like this one; a short one comes of many questions",
+    "made so that it holds the true mean in 95% of all samples of questions like this one; the more questions, the shorter it is",
   chance: "what a random order of the same documents would score: a number near it shows nothing",
   ceiling: "the best that any order of the documents could score here; mostly 1",
-  p: "how often a difference as large as this one would come by luck alone, corrected for the number of tests; a star marks what is shown",
+  p: "if the two were equal, how often luck alone would make a difference as large as this one, corrected for the number of tests; a star marks what is shown",
   "B − A": "the difference of the two runs over the same questions",
-  detectable: "the smallest difference that so many questions would show four times out of five",
+  detectable: "the smallest true difference that these questions would show four times out of five",
   "won / lost / tied": "questions in which B has more than A, less, and the same",
   "rankings that ended":
     "questions of which the whole ranking fits into so many tokens, so that more would change nothing",
   tokens: "words and signs of the texts that were retrieved: what a prompt with them costs",
-  rank: "the places that a system may truly hold among these, at 95%",
+  rank: "the places that a system may truly hold: one alone where it is told apart from all others",
   lost: "questions that are in no mean: the system failed, or its answer could not be resolved",
   p50: "the median time of a query: half were answered within it",
   p95: "95 of 100 queries were answered within it",
