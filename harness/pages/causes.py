@@ -13,7 +13,7 @@ from harness.verdicts.analyze.analyze import PROTOCOL, Seen, misses
 from harness.verdicts.analyze.causes import Cause, Place, rules
 
 K = 10
-"""Evidence below it is missed, as for `harness analyze`; of shorter rankings the deepest cut-off."""
+"""Evidence below it is missed, as for `harness analyze`; a lower cut-off for short rankings."""
 
 
 def causes(materials: Sequence[Material]) -> dict[str, Any] | None:
@@ -22,11 +22,12 @@ def causes(materials: Sequence[Material]) -> dict[str, Any] | None:
     `of` are the causes of each run by (query, document): for the questions, and not for the page.
     None where evidence is not scored as `harness analyze` looks at it.
     """
-    k = min(K, *(material.depth for material in materials))
     block = (PROTOCOL, materials[0].dataset.manifest.granularity)
-    if not all(
-        block in one.run.blocks and f"recall@{k}" in one.metrics(block) for one in materials
-    ):
+    if not all(block in one.run.blocks for one in materials):
+        return None
+    scored = set.intersection(*(set(one.metrics(block)) for one in materials))
+    k = max((k for k in range(1, K + 1) if f"recall@{k}" in scored), default=None)
+    if k is None:
         return None
     found = [misses(_seen(material, k)) for material in materials]
     missed = {cause for _, queries in found for query in queries for cause in query.causes}

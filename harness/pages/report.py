@@ -171,10 +171,8 @@ def _block(
         names = ["all"]
     known = [one["slices"]["all"]["metrics"] if names else {} for one in found]
     metrics = [m for m in known[0] if all(m in other for other in known)]
-    first = main_metrics(known[0]) if known else []
-    metrics.sort(
-        key=lambda name: (first.index(name) if name in first else len(first), _place(name))
-    )
+    main = [name for name in main_metrics(known[0]) if name in metrics]
+    metrics = main + sorted(set(metrics) - set(main), key=_place)
     lead = _LEADING.get(block[0], "")
     return {
         "protocol": f"{block[0]}/{found[0]['version']}",
@@ -183,7 +181,7 @@ def _block(
         "ties": found[0]["ties"],
         "left_out": [one["left_out"] for one in found],
         "metrics": metrics,
-        "main_metrics": [name for name in metrics if name in first],
+        "main_metrics": main,
         "lead": lead if lead in metrics else _first_at_10(metrics),
         "slices": [{"name": n, "n": found[0]["slices"][n]["n"]} for n in names],
         "cells": [
@@ -200,7 +198,7 @@ def _same_n(block: dict[str, Any], *names: str) -> bool:
 
 
 def _place(metric: str) -> tuple[int, str, int]:
-    """Where a metric stands behind the main ones: by family, those of the table first, then by k."""
+    """Where a metric stands behind the main ones: by family, the known ones first, then by k."""
     family, _, k = metric.partition("@")
     at = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
     return (at, family, int(k or 0))
