@@ -4,6 +4,7 @@ import { explained, term } from "../shared/glossary.js";
 import {
   count,
   intervalSaid,
+  moment,
   NONE,
   parameters,
   plain,
@@ -83,7 +84,7 @@ const about = (run) =>
     ["Parameters", parameters(run.params)],
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
-    ["Finished", run.finished.slice(0, 16).replace("T", " ")],
+    ["Finished", moment(run.finished)],
     ["By", run.by],
   ]);
 

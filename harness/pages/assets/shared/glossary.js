@@ -70,7 +70,7 @@ export function meaning(text) {
 export function term(name, text = name) {
   const said = meaning(name);
   if (!said) return text;
-  const ask = el("button", { type: "button", class: "ask", "aria-label": `What is ${name}?` }, "?");
+  const ask = el("button", { type: "button", class: "ask", "aria-label": `What is ${name}?` });
   ask.title = said;
   ask.addEventListener("click", () => say(ask, said));
   return el("span", { class: "term" }, text, ask);
