@@ -237,7 +237,7 @@ def test_causes_lead_to_their_questions(page_of_one: Path, bm25: Path, sample: D
 def test_a_number_says_what_it_is_where_it_stands(page_of_one: Path) -> None:
     with opened(page_of_one, width=390) as page:
         page.get_by_role("button", name="What is chance?").click()
-        meaning = page.locator(".meaning")
+        meaning = page.locator(".explanation")
         assert "a random order" in meaning.inner_text()
         box = meaning.bounding_box()
         assert 0 <= box["x"] <= 390 - box["width"]

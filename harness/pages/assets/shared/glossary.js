@@ -76,7 +76,7 @@ export function term(name, text = name) {
   return el("span", { class: "term" }, text, ask);
 }
 
-const box = el("div", { class: "meaning", popover: "auto" });
+const box = el("div", { class: "explanation", popover: "auto" });
 document.body.append(box);
 
 /** Show words under a button, or above it where there is no room. */
