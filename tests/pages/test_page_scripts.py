@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-
 from browsers import launched
 
 from harness.pages.html import ASSETS, modules
