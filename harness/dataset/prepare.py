@@ -61,7 +61,7 @@ def open_dataset(
         from harness.dataset.download import downloads_folder
 
         with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
-            folder = frames.keep(source, downloads_folder(home(), full))
+            folder = frames.keep(source, downloads_folder(home(), "labelled"))
         try:
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
         except UsageError as error:
