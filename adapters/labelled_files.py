@@ -211,8 +211,7 @@ def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
 
 
 def _of_object(file: TextFile, role: str, value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """{id: text}, {id: {field: value}}; of judgements {query: {document: grade}} or {query: [id]}.
-    """
+    """{id: text}, {id: {field: value}}; of judgements {query: {document: grade}} or {query: [id]}."""
     for id_, held in value.items():
         if role == "judgements" and isinstance(held, dict):
             for document, grade in held.items():
@@ -255,16 +254,12 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
-def _from_delimited(
-    file: TextFile, fields: Fields, passed: Sequence[str], form: str
-) -> Records:
+def _from_delimited(file: TextFile, fields: Fields, passed: Sequence[str], form: str) -> Records:
     """A table with a header line; an empty cell says nothing, except that a grade is none."""
     first = next((lines[0] for _, lines in file.blocks()), b"")
     cells, delimiter = header(first)
     if not first.strip():
-        raise UsageError(
-            f"{file}: empty; a header line with {', '.join(fields.needed)} is needed"
-        )
+        raise UsageError(f"{file}: empty; a header line with {', '.join(fields.needed)} is needed")
     plan = _plan(file, 1, cells, fields, passed)
     places = [(to, cells.index(of)) for to, of in plan or zip(cells, cells, strict=True)]
     for number, row in csv_rows(file, delimiter, one_line=form != ".csv"):
@@ -302,4 +297,3 @@ _HEADERLESS: Mapping[str, Callable[[TextFile], Records]] = {
     "judgements": _judgements,
 }
 """Lines without a header, and TREC's own forms."""
-

@@ -87,7 +87,9 @@ def csv_rows(
     try:
         for row in reader:
             if one_line and reader.line_num > start:
-                raise file.error(start, "a cell in quotes goes on to the next line; mend the quotes")
+                raise file.error(
+                    start, "a cell in quotes goes on to the next line; mend the quotes"
+                )
             if row:
                 yield start, row
             start = reader.line_num + 1

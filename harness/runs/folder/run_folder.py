@@ -82,21 +82,6 @@ class RunFolder:
         return pq.read_table(self.path / "queries.parquet")
 
 
-def require_run(folder: Path) -> None:
-    """Raises UsageError for what is no run folder, with the runs that are in it, if any."""
-    if (folder / "run.json").is_file():
-        return
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such run folder")
-    inside = [str(path.parent) for path in sorted(folder.glob("[!.]*/run.json"))]
-    if not inside:
-        raise UsageError(f"{folder}: not the folder of a run: there is no run.json in it")
-    shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "")
-    raise UsageError(
-        f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"
-    )
-
-
 def run_name(text: str) -> str:
     """What a run may be called: a line that no path and no option looks like. Raises UsageError."""
     plain = text.isprintable() and text == text.strip() and 0 < len(text) <= 80
@@ -111,6 +96,21 @@ def run_name(text: str) -> str:
 def called(record: dict[str, Any]) -> str:
     """What a run is called in tables and pages: its name, else its system's."""
     return str(record.get("name") or record["retriever"]["name"])
+
+
+def require_run(folder: Path) -> None:
+    """Raises UsageError for what is no run folder, with the runs that are in it, if any."""
+    if (folder / "run.json").is_file():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such run folder")
+    inside = [str(path.parent) for path in sorted(folder.glob("[!.]*/run.json"))]
+    if not inside:
+        raise UsageError(f"{folder}: not the folder of a run: there is no run.json in it")
+    shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "")
+    raise UsageError(
+        f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"
+    )
 
 
 def earlier_place(folder: Path) -> Path:
