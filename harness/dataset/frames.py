@@ -27,7 +27,7 @@ def kept(frames: Mapping[str, Frame], name: str, home: Path) -> Iterator[Path]:
     """
     if name.partition("/")[0] != "labelled":
         raise UsageError(f"tables are read by the dataset 'labelled' alone, not by {name!r}")
-    folder = keep(frames, downloads_folder(home, name))
+    folder = keep(frames, downloads_folder(home, "labelled"))
     try:
         yield folder
     except UsageError as error:
