@@ -3,7 +3,7 @@
 Records come out under the fields' own names whatever the format of their file, and whichever of the
 usual names it uses (harness.rankings.fields):
 
-* documents: id, text; title, timestamp, session, speaker, position, haystack, and what else is there
+* documents: id, text; title, timestamp, session, speaker, position, haystack, and whatever is there
 * queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
 * judgements: query, document; grade, unit, key, missing
 
@@ -241,7 +241,8 @@ def _from_parquet(file: TextFile) -> Iterator[tuple[int, Any]]:
             if twice := next((name for name in names if names.count(name) > 1), None):
                 raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
             for batch in table.iter_batches(1 << 13):
-                for number, record in enumerate(batch.to_pylist(), number + 1):
+                for record in batch.to_pylist():
+                    number += 1
                     yield number, {name: _without_nulls(v) for name, v in record.items()}
     except (pa.ArrowException, OSError) as error:
         raise UsageError(f"{file}: not a readable Parquet file ({error})") from None

@@ -87,9 +87,7 @@ def csv_rows(
     try:
         for row in reader:
             if one_line and reader.line_num > start:
-                raise file.error(
-                    start, "a cell in quotes goes on to the next line; mend the quotes"
-                )
+                raise file.error(start, "a cell in quotes goes on in the next line; mend them")
             if row:
                 yield start, row
             start = reader.line_num + 1
