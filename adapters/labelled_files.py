@@ -211,7 +211,7 @@ def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
 
 
 def _of_object(file: TextFile, role: str, value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """{id: text}, {id: {field: value}}; of judgements {query: {document: grade}} or {query: [id]}."""
+    """{id: text}, {id: {field: value}}; judgements {query: {document: grade}}, {query: [id]}."""
     for id_, held in value.items():
         if role == "judgements" and isinstance(held, dict):
             for document, grade in held.items():
