@@ -157,7 +157,7 @@ def test_what_is_chosen_stands_in_the_address_and_back_takes_it_back(board: Path
         page.evaluate("history.back()")
         page.locator("tr.details").wait_for(state="detached")
         page.evaluate("history.back()")
-        page.wait_for_function("document.getElementById('k').value === '10'")
+        page.wait_for_function("() => document.getElementById('k').value === '10'")
         assert systems(page) == ["oracle", "bm25", "tfidf", "random"]
         page.goto(link)
         page.locator("tr.details").wait_for()

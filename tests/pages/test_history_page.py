@@ -143,7 +143,7 @@ def test_metric_ability_dataset_and_night_are_chosen_by_keyboard(told: Path) -> 
         assert "rose" in table.inner_text()
         assert HOSTILE in table.inner_text()
         assert page.locator("img").count() == 0
-        page.wait_for_function("location.search.includes('night=2026-01-09')")
+        page.wait_for_function("() => location.search.includes('night=2026-01-09')")
         for _ in range(2):
             page.keyboard.press("ArrowLeft")
         assert f"not comparable: {REASON}" in table.inner_text()
@@ -157,7 +157,7 @@ def test_metric_ability_dataset_and_night_are_chosen_by_keyboard(told: Path) -> 
         assert (rows.count(), rows.nth(6).locator("td").nth(1).inner_text()) == (10, "failed")
         for _ in range(3):  # the slider's movement is no step, what was chosen before it is
             page.evaluate("history.back()")
-        page.wait_for_function("!location.search")
+        page.wait_for_function("() => !location.search")
         assert "recall@10" in table.inner_text()
 
 
