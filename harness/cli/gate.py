@@ -44,9 +44,10 @@ def call(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
     from harness.verdicts.gate import Rules, gate, status, write_junit
 
+    rules = Rules.read(Path(options.config))
     folder = run_folder(options, options.run)
     baseline = run_folder(options, options.baseline) if options.baseline else None
-    checks = gate(folder, Rules.read(Path(options.config)), baseline)
+    checks = gate(folder, rules, baseline)
     if options.junit:
         write_junit(checks, folder.resolve().name, Path(options.junit))
     if options.json:

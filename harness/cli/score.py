@@ -160,12 +160,12 @@ def _log_is_told(options: argparse.Namespace, path: Path) -> Iterator[None]:
 
     try:
         yield
-    except UsageError:
+    except UsageError as error:
         if not holds_recalls(path):
             raise
         command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
         raise UsageError(
-            f"{path}: is a log of recalls, not a run file; type: {shlex.join(command)}"
+            f"{error}; if it is a log of recalls, type: {shlex.join(command)}"
         ) from None
 
 
