@@ -4,17 +4,19 @@ BEIR's layout, JSONL, CSV and TREC's formats are told apart by the files' names 
 labelled_files), and may be mixed. Without haystacks every query is answered from all documents.
 A document's `haystack` is a name, a list of names, or an object of names with the time at which
 the document was said in each; ids must be unique in a haystack. A query's `haystack` is one name.
-Timestamps are ISO 8601 or whole seconds since 1970.
+Timestamps are ISO 8601 or whole seconds since 1970. `labelled/NAME` is the same under a name of
+one's own, which stands for the files that it was given last.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapter import Raw, Variant, View
 from harness.dataset.adapters import labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile, integer
@@ -27,6 +29,7 @@ from harness.schema import Ability
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
+_NAME = re.compile(r"[^\W_][\w.+\-]{0,63}")
 _VARIANT = Variant(
     "",
     "your own documents, queries and judgements (BEIR, JSONL, CSV or TREC files)",
@@ -49,8 +52,10 @@ class Labelled:
         return [_VARIANT]
 
     def variant(self, name: str) -> Variant | None:
-        """The only one, under no name."""
-        return by_name([_VARIANT], name)
+        """The only one, under any name that somebody gives to their data."""
+        if not name:
+            return _VARIANT
+        return replace(_VARIANT, name=name) if _NAME.fullmatch(name) else None
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
         """The files of a folder, by role."""

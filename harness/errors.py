@@ -17,10 +17,18 @@ class UsageError(HarnessError):
     exit_status = 2
 
 
+class CodeError(UsageError):
+    """Somebody's own code that is missing, or fails when it is imported."""
+
+
 class RunError(HarnessError):
     """A run or a gate failed although it was asked for rightly. Exit status 1."""
 
     exit_status = 1
+
+
+class TimedOutError(RunError):
+    """A run that took longer than it was given, and was ended."""
 
 
 class NotAtHandError(RunError):
@@ -29,6 +37,9 @@ class NotAtHandError(RunError):
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
         self.file = file
+
+    def __reduce__(self) -> tuple[type[NotAtHandError], tuple[str, str]]:
+        return type(self), (str(self), self.file)
 
 
 def require_numbers(**values: object) -> None:

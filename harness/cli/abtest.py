@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 
 from harness.cli.options import Verbs
-from harness.errors import UsageError
+from harness.cli.output import add_output, print_json
+from harness.errors import UsageError, near
 
 
 def add(verbs: Verbs) -> None:
@@ -30,7 +31,7 @@ def add(verbs: Verbs) -> None:
         help="a difference to show: how many units that takes; may be repeated",
     )
     parser.add_argument("--level", type=float, default=0.95, help="of the intervals, 0.95")
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of reports")
+    add_output(parser)
     parser.set_defaults(call=call)
 
 
@@ -44,15 +45,17 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError(f"{place}: no journal there (*.jsonl)")
     wanted = _wanted(options.wanted) if options.wanted else None
     reports = [report(journal, level=options.level, wanted=wanted) for journal in journals]
+    names = {m.name for found in reports for m in getattr(found, "metrics", ())}
+    for name in wanted or ():
+        if names and name not in names:
+            raise UsageError(f"--wanted {name}: is no metric of {place}{near(name, sorted(names))}")
     if options.json:
-        import orjson
-
         rows = [
             {"journal": str(journal), **found.as_dict()}
             for journal, found in zip(journals, reports, strict=True)
         ]
-        print(orjson.dumps(rows).decode())
-    else:
+        print_json("abtest", {"reports": rows})
+    elif not options.quiet:
         print("\n\n".join(map(str, reports)))
     return 0
 
@@ -62,6 +65,8 @@ def _wanted(given: list[str]) -> dict[str, float]:
     wanted = {}
     for text in given:
         name, _, value = text.rpartition("=")
+        if name in wanted:
+            raise UsageError(f"--wanted {name}: is given twice")
         try:
             wanted[name] = float(value)
         except ValueError:

@@ -80,6 +80,9 @@ def _value(file: Path, name: str, value: Any) -> Any:
         parts = value if isinstance(value, list) else [value]
         check(all(isinstance(part, str) for part in parts), "a text or a list of texts")
         return [_path(file, part) for part in parts] if name == "plugin" else parts
+    if name == "timeout":
+        check(isinstance(value, int | float | str) and not isinstance(value, bool), "seconds")
+        return str(value)
     check(isinstance(value, str), "a text")
     if name in _CHOICES:
         check(value in _CHOICES[name], " or ".join(_CHOICES[name]))

@@ -38,14 +38,20 @@ def add(verbs: Verbs) -> None:
         if name == "export":
             one.add_argument("--format", choices=("beir", "trec", "jsonl"), required=True)
             one.add_argument("--out", metavar="FOLDER", required=True)
+        if name == "prepare":
+            one.add_argument(
+                "--name", dest="called", metavar="NAME", help="of your own files: labelled/NAME"
+            )
         one.set_defaults(call=call)
 
 
 def call_list(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
     from harness.dataset.catalogue import listing
-    from harness.dataset.prepare import prepared_folders
+    from harness.dataset.prepare import own_names, prepared_folders
 
+    listed = dict(listing())
+    listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
     rows: list[dict[str, Any]] = [
         {
             "name": name,
@@ -56,7 +62,7 @@ def call_list(options: argparse.Namespace) -> int:
             "splits": list(variant.splits),
             "prepared": [folder.name for folder in prepared_folders(name)],
         }
-        for name, variant in listing()
+        for name, variant in listed.items()
     ]
     if options.json:
         print_json("datasets", {"datasets": rows})
@@ -71,7 +77,9 @@ def call_list(options: argparse.Namespace) -> int:
     ]
     headers = ["dataset", "here", "download", "licence", "what it is"]
     print(grid(table, headers, most=[None, None, None, 22, 72]))
-    print("\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled --source FOLDER")
+    print(
+        "\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled/NAME --source FOLDER"
+    )
     return 0
 
 
@@ -86,8 +94,12 @@ def call_prepare(options: argparse.Namespace) -> int:
     """Prepare one view of a dataset."""
     from harness.dataset.prepare import open_dataset
 
-    dataset = open_dataset(options.name, **view_arguments(options))
-    _print_info(dataset, options)
+    name = options.name
+    if options.called:
+        if name != "labelled":
+            raise UsageError(f"--name is for your own files: `labelled`; {name} has its name")
+        name = f"labelled/{options.called}"
+    _print_info(open_dataset(name, **view_arguments(options)), options)
     return 0
 
 

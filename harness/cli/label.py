@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli import label_generate
-from harness.cli.label_work import add_work, work
-from harness.cli.options import Verbs, check_port, load_plugins, parameters, retriever_spec
+from harness.cli.label_work import add_work, check_work, work
+from harness.cli.options import Verbs, load_plugins, parameters, retriever_spec
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.labelling.pool import System
+    from harness.labelling.start import Started
 
 _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
@@ -76,9 +78,14 @@ def _add_start(verbs: Verbs) -> None:
         metavar="SHARE",
         help="share of the queries that every annotator judges (1); the others are judged once",
     )
+    parser.add_argument(
+        "--relevant-from",
+        type=int,
+        metavar="GRADE",
+        help="the grade from which on a document counts as evidence: 1 (related), 2 or 3 (1)",
+    )
     add_work(parser, "first")
     parser.add_argument("--pool-only", action="store_true", help="make the pool, and end")
-    parser.add_argument("--quiet", action="store_true", help="no progress bars")
     parser.set_defaults(call=call_start)
 
 
@@ -128,7 +135,7 @@ def _add_status(verbs: Verbs) -> None:
         help="wanted half-width of the 95%% interval (0.05)",
     )
     parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    add_output(parser)
     parser.set_defaults(call=call_status)
 
 
@@ -150,6 +157,7 @@ def _add_export(verbs: Verbs) -> None:
     parser.add_argument(
         "--unfinished", action="store_true", help="also queries that are not judged to the end"
     )
+    add_output(parser)
     parser.set_defaults(call=call_export)
 
 
@@ -165,8 +173,11 @@ def call_start(options: argparse.Namespace) -> int:
     from harness.labelling.folder import annotator_name
     from harness.labelling.start import start
 
-    annotator_name(options.annotator)
-    check_port(options.port)
+    annotator_name(check_work(options, pool_only=options.pool_only))
+    systems = [system(text, options) for text in options.retriever]
+    names = [one.name for one in systems]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"--retriever {twice} is given twice; a system is pooled once")
     load_plugins(options)
     folder = Path(options.out).expanduser()
     if folder.is_file():
@@ -176,15 +187,35 @@ def call_start(options: argparse.Namespace) -> int:
             folder,
             Path(options.documents).expanduser(),
             Path(options.queries).expanduser(),
-            [system(text, options) for text in options.retriever],
+            systems,
             k=options.k,
             seed=options.seed,
             overlap=options.overlap,
+            relevant_from=options.relevant_from,
             quiet=options.quiet,
         )
     for warning in started.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+    _say_started(folder, started, options)
+    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
+
+
+def _say_started(folder: Path, started: Started, options: argparse.Namespace) -> None:
+    """What a project is made of, and what is new in it."""
     project = started.project
+    if options.json:
+        found = {
+            "folder": str(folder),
+            "new": started.new,
+            "queries": len(project.queries),
+            "candidates": len(project.pool),
+            "k": project.k,
+            "systems": project.systems,
+            "added": started.added,
+        }
+        print_json("label-start", found)
+    if options.json or options.quiet:
+        return
     size = (
         f"{len(project.queries)} queries, {len(project.pool)} candidates from the top {project.k} "
         f"of {', '.join(project.systems)}"
@@ -200,23 +231,20 @@ def call_start(options: argparse.Namespace) -> int:
         print(f"{folder} goes on: {size}; added {', '.join(added) or 'nothing'}", flush=True)
         if started.added.get("candidates"):
             print("queries with new candidates are open until these are judged", flush=True)
-    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
 
 
 def call_open(options: argparse.Namespace) -> int:
     """Judge."""
     from harness.labelling.annotating import Annotating
 
-    check_port(options.port)
-    return work(Annotating(Path(options.folder).expanduser(), options.annotator), options)
+    return work(Annotating(Path(options.folder).expanduser(), check_work(options)), options)
 
 
 def call_resolve(options: argparse.Namespace) -> int:
     """Settle conflicts."""
     from harness.labelling.resolving import Resolving
 
-    check_port(options.port)
-    return work(Resolving(Path(options.folder).expanduser(), options.annotator), options)
+    return work(Resolving(Path(options.folder).expanduser(), check_work(options)), options)
 
 
 def call_status(options: argparse.Namespace) -> int:
@@ -227,10 +255,8 @@ def call_status(options: argparse.Namespace) -> int:
     folder = Path(options.folder).expanduser()
     found = status(folder, precision=options.precision, metric=options.metric)
     if options.json:
-        import orjson
-
-        print(orjson.dumps(found).decode())
-    else:
+        print_json("label-status", found)
+    elif not options.quiet:
         print(render_status(found))
     return 0
 
@@ -245,6 +271,12 @@ def call_export(options: argparse.Namespace) -> int:
     with disk_errors(out.parent, "name another folder with --out"):
         made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
     counts, left_out = made.manifest["counts"], made.manifest["left_out"]
+    splits = made.manifest["splits"]
+    more = f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
+    if options.json:
+        print_json("label-export", {"folder": str(out), "counts": counts, "left_out": left_out})
+    if options.json or options.quiet:
+        return 0
     print(f"{out}: {counts['queries']} queries, {counts['judgements']} judgements")
     for words, n in (
         ("queries that cannot be answered (ability abstention)", counts["unanswerable"]),
@@ -255,8 +287,6 @@ def call_export(options: argparse.Namespace) -> int:
     ):
         if n:
             print(f"  {words}: {n}")
-    splits = made.manifest["splits"]
-    more = f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
     print(f"next: harness run --dataset labelled --source {out} --retriever bm25{more}")
     return 0
 

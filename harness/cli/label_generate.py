@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.options import Verbs
-from harness.cli.output import add_output
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 
@@ -50,7 +50,7 @@ def _add_generate(verbs: Verbs) -> None:
     )
     parser.add_argument("--model", metavar="NAME", help="the model at the endpoint")
     parser.add_argument(
-        "--concurrency", type=int, default=4, metavar="N", help="requests at once (4)"
+        "--concurrency", type=int, metavar="N", help="requests to the endpoint at once (4)"
     )
     parser.add_argument(
         "--queries",
@@ -118,6 +118,9 @@ def call_generate(options: argparse.Namespace) -> int:
     from harness.labelling.generate.splits import DEFAULT, parse
     from harness.labelling.generate.templates import templates
 
+    if options.concurrency is not None and not options.endpoint:
+        raise UsageError("--concurrency is of requests to --endpoint, which is not given")
+    options.concurrency = 4 if options.concurrency is None else options.concurrency
     for name in ("queries", "per_document", "concurrency"):
         if getattr(options, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more")
@@ -133,7 +136,7 @@ def call_generate(options: argparse.Namespace) -> int:
         parse(options.split or DEFAULT),
         number=options.queries,
         each=options.per_document,
-        similarity=_similarity(options.similarity),
+        similarity=_similarity(options),
         embedding=options.embedding,
         seed=options.seed,
         chat=chat,
@@ -143,7 +146,12 @@ def call_generate(options: argparse.Namespace) -> int:
     )
     place, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
     found = generate(place, folder, choices, quiet=options.quiet)
-    _print(found, options, lambda: f"{render.made(found)}\n\n{render.checks(found['leakage'])}")
+    _print(
+        "label-generate",
+        found,
+        options,
+        lambda: f"{render.made(found)}\n\n{render.checks(found['leakage'])}",
+    )
     return 0
 
 
@@ -154,27 +162,28 @@ def call_check(options: argparse.Namespace) -> int:
 
     found = check_folder(
         Path(options.folder).expanduser(),
-        _similarity(options.similarity),
+        _similarity(options),
         options.embedding,
         options.against,
         quiet=options.quiet,
     )
-    _print(found, options, lambda: render.checks(found))
+    _print("label-check", found, options, lambda: render.checks(found))
     return 1 if found["leaks"] else 0
 
 
-def _print(found: dict[str, Any], options: argparse.Namespace, text: Any) -> None:
+def _print(kind: str, found: dict[str, Any], options: argparse.Namespace, text: Any) -> None:
     if options.json:
-        import orjson
-
-        print(orjson.dumps(found).decode())
+        print_json(kind, found)
     elif not options.quiet:
         print(text())
 
 
-def _similarity(text: str) -> float | None:
+def _similarity(options: argparse.Namespace) -> float | None:
     """A cosine, or None for `off`. Raises UsageError."""
+    text = options.similarity
     if text == "off":
+        if options.embedding:
+            raise UsageError("--embedding is a model for --similarity, which is off: name one")
         return None
     try:
         value = float(text)

@@ -7,6 +7,8 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.options import check_port
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,10 +21,31 @@ _PORTS = 20  # how many are tried behind it, where none was named
 
 def add_work(parser: argparse.ArgumentParser, name: str) -> None:
     """Options of all three; `name` is who judges where nobody is named."""
-    parser.add_argument("--annotator", default=name, metavar="NAME", help=f"who judges ({name})")
+    parser.add_argument("--annotator", metavar="NAME", help=f"who judges ({name})")
     parser.add_argument("--terminal", action="store_true", help="here, without a browser")
     parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
     parser.add_argument("--no-open", action="store_true", help="open no browser")
+    add_output(parser)
+    parser.set_defaults(who=name)
+
+
+def check_work(options: argparse.Namespace, *, pool_only: bool = False) -> str:
+    """Who judges. Raises UsageError for an option that another one switches off."""
+    given = {
+        "--terminal": options.terminal,
+        "--port": options.port is not None,
+        "--no-open": options.no_open,
+        "--annotator": options.annotator is not None,
+    }
+    for name, on in given.items():
+        if on and pool_only:
+            raise UsageError(f"--pool-only judges nothing; leave {name} out")
+        if on and name == "--terminal" and (options.json or options.quiet):
+            raise UsageError("--terminal asks and shows; leave --json and --quiet out")
+        if on and options.terminal and name in ("--port", "--no-open"):
+            raise UsageError(f"--terminal serves no page; leave {name} out")
+    check_port(options.port)
+    return options.who if options.annotator is None else str(options.annotator)
 
 
 def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
@@ -44,7 +67,10 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
         return 0
     with _server(session, options.port) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
-        print(f"{address} ({session.annotator}; Ctrl-C ends it, nothing is lost)", flush=True)
+        if options.json:
+            print_json("label-open", {"address": address, "annotator": session.annotator})
+        elif not options.quiet:
+            print(f"{address} ({session.annotator}; Ctrl-C ends it, nothing is lost)", flush=True)
         if not options.no_open and _has_display():
             import webbrowser
 
@@ -52,7 +78,8 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
         try:
             serving.serve_forever()
         except KeyboardInterrupt:
-            print()  # the line after ^C
+            if not (options.json or options.quiet):
+                print()  # the line after ^C
     return 0
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import Any
 
 from harness.cli.options import Verbs, add_view, check_port, view_arguments
-from harness.cli.output import add_output
+from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 
@@ -69,9 +70,20 @@ def call(options: argparse.Namespace) -> int:
     check_port(options.port)
     if options.once and options.port is not None:
         raise UsageError("--once serves no page; leave --port out")
+    _needs_dataset(options)
     file = Settings.read(Path(options.config)) if options.config else Settings()
-    told = [threshold(text) for text in options.alert or ()]
-    rules = Rules((*file.rules.thresholds, *told), file.rules.changes)
+    alerts = [threshold(text) for text in options.alert or ()]
+    rules = Rules((*file.rules.thresholds, *alerts), file.rules.changes)
+    if options.log_config and file.log:
+        raise UsageError(
+            f"--log-config {options.log_config}: --config {options.config} says too how lines are "
+            "read ([log]); leave one of them out"
+        )
+    if file.metrics and not (options.dataset or options.metrics):
+        raise UsageError(
+            f"--config {options.config}: metrics are measured against labels; name them with "
+            "--dataset, or take metrics out"
+        )
     config = options.log_config or (options.config if file.log else None)
     mapping = Mapping.read(Path(config)) if config else Mapping()
     labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
@@ -85,8 +97,26 @@ def call(options: argparse.Namespace) -> int:
         on_alert=teller(options.on_alert, quiet=options.quiet or options.json),
         bucket=options.bucket or file.bucket or "hour",
     )
+    if options.once and options.bucket and not (options.json or options.state):
+        raise UsageError(
+            "--bucket is how the numbers over time are cut, which --once prints with --json alone "
+            "(and keeps with --state); leave --bucket out"
+        )
+    if (told := options.journal or options.on_alert) and not monitor.watch.names:
+        raise UsageError(f"{told}: no alarm is asked for; name some with --alert or in --config")
     follower = Follower(options.log, monitor, mapping)
     return _once(options, follower) if options.once else _live(options, follower)
+
+
+def _needs_dataset(options: argparse.Namespace) -> None:
+    """Raises UsageError for an option of the labels where there are none."""
+    names = ("metrics", "granularity", "text", "split", "source", "rebuild", "plugin")
+    given = [name for name in names if getattr(options, name)]
+    if given and not options.dataset:
+        raise UsageError(
+            f"--{given[0]} is about the labels, and without --dataset there are none; name it, or "
+            f"leave --{given[0]} out"
+        )
 
 
 def _window(given: int | None, of_file: int | None) -> int:
@@ -108,11 +138,11 @@ def _once(options: argparse.Namespace, follower: Any) -> int:
         more = f": {tally.first}" if tally.unreadable else f" ({tally.other} other lines or spans)"
         raise UsageError(f"{options.log}: no recall in it{more}")
     monitor.close()
+    for untold in monitor.untold():
+        print(f"warning: {untold}", file=sys.stderr)
     found = {**monitor.snapshot(), "log": tally.as_json(), "notes": follower.notes}
     if options.json:
-        import orjson
-
-        print(orjson.dumps(found).decode())
+        print_json("monitor", found)
     elif not options.quiet:
         print(table(found))
         print("\n".join(_notes(follower)))

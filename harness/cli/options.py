@@ -166,6 +166,8 @@ def scoring_choices(options: argparse.Namespace) -> Any:
     from harness.scoring.protocols import Choices, protocol
     from harness.scoring.ranks import Ties
 
+    if getattr(options, "full", False) and (options.json or options.quiet):
+        raise UsageError("--full prints tables, and --json and --quiet do not; leave one out")
     for name in options.protocol or ():
         protocol(name)
     ties = None

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import argparse
 import copy
-import os
 import sys
+from contextlib import suppress
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.one_run import check, known, run_one
 from harness.cli.options import (
     Verbs,
     add_matching,
     add_scoring,
     add_view,
-    matching,
-    parameters,
-    retriever_spec,
     scoring_choices,
     shown_first,
-    view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.errors import UsageError
+from harness.cli.timed import in_time
+from harness.errors import CodeError, TimedOutError, UsageError
 
 if TYPE_CHECKING:
     from harness.cli.suite import Done
-    from harness.retrievers.registry import RetrieverSpec
     from harness.testing.nightly.plan import Plan
 
 
@@ -78,6 +74,9 @@ def add(verbs: Verbs) -> None:
         action="store_true",
         help="run a finished run anew, and keep the old one beside it (else it is shown)",
     )
+    parser.add_argument(
+        "--timeout", metavar="TIME", help="end a run that takes longer: 90 (seconds), 30m, 1.5h"
+    )
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
     parser.add_argument(
         "--config",
@@ -107,7 +106,7 @@ def call(options: argparse.Namespace) -> int:
             "them into it, as [[datasets]] and [[retrievers]]"
         )
     if several:
-        refuse(options, "for a list: in a --config each [[retrievers]] table has a name", "name")
+        _refuse_for_a_list(options)
         return _list(options)
     options.dataset, options.retriever = (
         given[0] if given else None for given in (options.dataset, options.retriever)
@@ -119,17 +118,22 @@ def call(options: argparse.Namespace) -> int:
 
         options.config = str(config_file(options.config, options.quiet))
         fixed = {"call", "config", "param", "params", "json", "full", "resume", "again", "nightly"}
-        known = set(vars(options)) - fixed
+        keys = set(vars(options)) - fixed
         if is_suite(options.config):
-            refuse(options, "for a list: each [[retrievers]] table has a name", "name")
+            _refuse_for_a_list(options)
             plan = nightly(options, options.config)
-            return _suite(options, expand(options, options.config, known), plan)
-        apply_config(options, options.config, known)
-    _check(options)
+            if plan is not None and options.again:
+                raise UsageError(
+                    "--again: a list with a history is measured anew in any case, and keeps what "
+                    "it needs of the last time; leave it out, or set history = false in [nightly]"
+                )
+            return _suite(options, expand(options, options.config, keys), plan)
+        apply_config(options, options.config, keys)
+    check(options)
 
     from harness.cli.tables import show
 
-    folder, summary, record = _run_one(options)
+    folder, summary, record = run_one(options)
     show(summary, record, folder, shown_first(scoring_choices(options)), options)
     failed = record["queries"]["failed"]
     if failed:
@@ -158,6 +162,11 @@ def _shipped_configs() -> int:
     return 2
 
 
+def _refuse_for_a_list(options: argparse.Namespace) -> None:
+    refuse(options, "for a list, in a --config of which each [[retrievers]] has a name", "name")
+    refuse(options, "for a list, which is shown a line a run", "full")
+
+
 def _list(options: argparse.Namespace) -> int:
     """Every pair of the datasets and retrievers that the command names."""
     runs: list[argparse.Namespace] = []
@@ -174,25 +183,30 @@ def _list(options: argparse.Namespace) -> int:
 
 def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None) -> int:
     """All runs of a list, what changed since the last time, and their board."""
-    from harness.cli.suite import raised_by_code, run_all, status, table
+    from harness.cli.suite import run_all, status, table
     from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
+    from harness.testing.nightly.summary import status as dropped
 
     for run in runs:
-        _check(run)
+        check(run)
+    for run in runs:
         try:
-            _known(run)
-        except UsageError as error:
-            if not raised_by_code(error):
-                raise  # an unknown name ends the list; broken code fails its own runs only
+            # Code that is imported can hang too; whether it does is then seen when it is run.
+            with suppress(TimedOutError):
+                run.retriever, run.plugin = in_time(run, known, 60.0)
+        except CodeError as error:  # which fails its own runs only; an unknown name ends the list
+            dataset, system = run.series
+            print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
     found = None
     if plan is None:
-        done = run_all(runs, _run_one)
+        done = run_all(runs, run_one)
     else:
         done, found = _night(plan, runs, options)
     for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
         write_board(out, out / "leaderboard.json")
-        print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
+        if not options.quiet:
+            print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
         rows = [{**vars(one), "folder": one.folder and str(one.folder)} for one in done]
         print_json("run-list", {"runs": rows, "night": found})
@@ -205,7 +219,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
             print(f"\n{render(found, 'terminal')}")
     elif found is not None and found["drops"]:
         print(f"harness: {headline(found)}", file=sys.stderr)
-    return 1 if found and found["drops"] else status(done)
+    return status(done) or (dropped(found) if found else 0)
 
 
 def _night(
@@ -218,89 +232,18 @@ def _night(
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history
     with open_night(plan, [run.series for run in runs], resume=options.resume) as night:
-        if night.said:
+        if night.said and not options.quiet:
             print(f"note: {night.said}", file=sys.stderr)
         try:
-            done = run_all(runs, _run_one, night)
+            done = run_all(runs, run_one, night)
         except KeyboardInterrupt:
             night.end(stopped=True)
             raise
         found = night.end()
+    if options.quiet:
+        return done, found
     print(
         f"summary in {plan.folder / 'summary.md'}, history in {plan.folder / 'history.jsonl'}",
         file=sys.stderr,
     )
     return done, found
-
-
-def _check(options: argparse.Namespace) -> None:
-    for name in ("dataset", "retriever"):
-        if not getattr(options, name):
-            raise UsageError(f"--{name} is missing; see `harness {name}s`")
-    if options.k is not None and options.k < 1:
-        raise UsageError(f"--k must be 1 or more, not {options.k}")
-
-
-def _known(options: argparse.Namespace) -> None:
-    """Raises UsageError for a dataset, a view of it, or a retriever that there is not."""
-    from harness.dataset.catalogue import find
-    from harness.dataset.prepare import choose_view
-
-    view = view_arguments(options)
-    _, variant, name = find(options.dataset)
-    choose_view(variant, view["granularity"], view["text"], view["split"], name)
-    if not options.isolate:  # whose code is imported in its sandbox alone
-        spec = _spec(options)
-        spec.check()
-        options.retriever, options.plugin = spec.name, [*spec.plugins]
-    scoring_choices(options)
-
-
-def _spec(options: argparse.Namespace) -> RetrieverSpec:
-    params = {**options.params, **parameters(options.param)}
-    return retriever_spec(options, options.retriever, params)
-
-
-def _run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    """Run and score; gives the folder, scores.json and run.json."""
-    from harness.dataset.prepare import open_dataset
-    from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.scored import score_run
-    from harness.runs.plan import Settings
-    from harness.runs.runner import run
-    from harness.scoring.protocols import fitting
-
-    if options.quiet or options.json:
-        os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
-    choices = scoring_choices(options)
-    spec = _spec(options)
-    if not options.isolate:  # whose code is imported in its sandbox alone
-        spec.check()  # a wrong name is said before a long preparation
-    settings = Settings(
-        k=options.k or 0,
-        limit=options.limit,
-        seed=options.seed or 0,
-        workers=1 if options.workers is None else options.workers,
-        batch_size=options.batch_size,
-        strict=options.strict,
-        by=options.by or "",
-        name=options.name or "",
-        matching=matching(options),
-        isolate=options.isolate,
-    )
-    start = perf_counter()
-    dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, options.protocol or ())
-    folder = run(
-        dataset,
-        spec,
-        settings,
-        out=Path(options.out or "results"),
-        resume=options.resume,
-        again=options.again or options.nightly,
-        keep=not options.nightly,
-        quiet=options.quiet or options.json,
-        prepare_seconds=perf_counter() - start,
-    )
-    scores = score_run(folder, dataset, choices)
-    return folder, scores.summary, RunFolder(folder).record

@@ -124,20 +124,17 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
     from harness.cli.lines import size
-    from harness.runs.folder.listing import list_runs
+    from harness.runs.folder.listing import listed
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.tidy import not_ours
 
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
-    listed = next(
-        (run for run in list_runs(folder.resolve().parent) if run.folder_name == folder.name), None
-    )
+    about = listed(folder)
     earlier = folder.with_name(f"{folder.name}.earlier")
     kept = sorted(str(path) for path in earlier.iterdir()) if earlier.is_dir() else []
     if options.json:
-        about = {} if listed is None else _as_dict(listed)
-        shown = {**about, "folder": str(folder), "record": record, "earlier": kept}
+        shown = {**_as_dict(about), "folder": str(folder), "record": record, "earlier": kept}
         print_json("runs-show", {"run": shown})
     if options.json or options.quiet:
         return 0
@@ -153,10 +150,8 @@ def call_show(options: argparse.Namespace) -> int:
         "files": ", ".join(f"{k} {v[:12]}" for k, v in (retriever.get("files") or {}).items()),
         "dataset": f"{dataset['name']}, {dataset['granularity']}, {dataset['text']} text, "
         f"{dataset['split']}, data {dataset['fingerprint'][:8]}",
-        "state": None if listed is None else _state(listed),
-        "main number": None
-        if listed is None or listed.value is None
-        else f"{listed.metric} {listed.value:.4f}",
+        "state": _state(about),
+        "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
         "finished": record["finished"],
         "by": record.get("by"),
         "code": f"{code}{', with changes' if git.get('changed') else ''}",

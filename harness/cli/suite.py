@@ -63,14 +63,10 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     file = Path(path)
     values = read_config(file)
     values.pop("nightly", None)
-    if "name" in values:
-        raise UsageError(
-            f"--config {file}: name at the top would call every run of the list the same; put it "
-            "below [[retrievers]]"
-        )
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
+    _refuse_unheard(file, values, datasets, retrievers)
     names = {str(table.get("dataset")) for table in datasets}
     called = [
         _called(file, tables, options, values, kind)
@@ -103,7 +99,40 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
                 )
             taken.add(one.series)
             runs.append(one)
+    if any(table.get("only") == [] for table in retrievers):
+        raise UsageError(
+            f"--config {file}: only = [] names no dataset; leave it, or the table, out"
+        )
     return runs
+
+
+def _refuse_unheard(
+    file: Path,
+    values: dict[str, Any],
+    datasets: list[dict[str, Any]],
+    retrievers: list[dict[str, Any]],
+) -> None:
+    """Raises UsageError for a key that would have no effect where it stands."""
+
+    def refuse(key: str, where: str, why: str) -> None:
+        raise UsageError(f"--config {file}: {key} {where} {why}")
+
+    for key in ("name", "only"):
+        if key in values:
+            refuse(key, "at the top", "is of one [[retrievers]] table; write it there")
+    for kind, mine, others in (
+        ("dataset", datasets, retrievers),
+        ("retriever", retrievers, datasets),
+    ):
+        if isinstance(values.get(kind), str) and all(kind in table for table in mine):
+            refuse(kind, "at the top", f"is used by none: every [[{kind}s]] table has its own")
+        if any(kind in table for table in others) and any(kind in table for table in mine):
+            other = "retrievers" if kind == "dataset" else "datasets"
+            refuse(kind, f"in [[{other}]]", f"would go over the [[{kind}s]]; write it there alone")
+    if any("only" in table for table in datasets):
+        refuse(
+            "only", "in [[datasets]]", "keeps a retriever to datasets; write it in [[retrievers]]"
+        )
 
 
 def _called(
@@ -136,11 +165,6 @@ def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def raised_by_code(error: UsageError) -> bool:
-    """Whether somebody's own code is there and failed when it was imported."""
-    return error.__cause__ is not None or isinstance(error.__context__, SyntaxError)
-
-
 def run_all(
     runs: list[argparse.Namespace],
     run_one: Callable[[argparse.Namespace], tuple[Path, dict[str, Any], dict[str, Any]]],
@@ -154,7 +178,8 @@ def run_all(
     for number, options in enumerate(runs, 1):
         dataset, system = options.series
         title = f"[{number}/{len(runs)}] {system} on {dataset}"
-        print(title, file=sys.stderr, flush=True)
+        if not options.quiet:
+            print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
             if night is not None:

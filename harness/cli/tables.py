@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,25 @@ def show(
     wanted = options.protocol
     blocks = [b for b in summary["protocols"] if not wanted or b["protocol"] in wanted]
     summary = {**summary, "protocols": blocks}
+    if not options.quiet:
+        for note in _without_effect(summary, record, options):
+            print(f"note: {note}", file=sys.stderr)
     if options.json:
         print_json("run", {"folder": str(folder), "run": record, "scores": summary})
     elif options.full:
         print_scores(summary, record, folder, columns)
     elif not options.quiet:
         print_short(summary, record, folder, columns)
+
+
+def _without_effect(
+    summary: dict[str, Any], record: dict[str, Any], options: argparse.Namespace
+) -> Iterator[str]:
+    """Options of which only the run could tell that they change nothing."""
+    if (options.match_f1, options.match_semantic) != (None, None) and "hits" not in record:
+        yield "--match-f1 and --match-semantic changed nothing: documents were returned, not texts"
+    if options.answers and not any(b["protocol"] == "answers" for b in summary["protocols"]):
+        yield "--answers scored nothing: the dataset has no reference answers"
 
 
 def print_short(
@@ -86,6 +100,10 @@ def print_short(
         print(f"\n{_main_table(block, cells, columns)}")
     else:
         print("\nno query could be scored; see left_out.json")
+    if "semantic" in summary:
+        print(f"\n{semantic_table(summary['semantic'])}")
+    for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
+        print(" ".join(_line(answers).split()))
     if (texts := lines.hits(summary)) is not None:
         print(": ".join(texts))
     for note in [*summary["warnings"], *lines.notes(record)]:
@@ -113,8 +131,10 @@ def _next(run: str, protocols: int) -> list[str]:
 
 def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]) -> str:
     """The main metrics over everything, and the first of them in the weakest ability."""
-    asked = _columns(block["protocol"], cells, columns) if columns else []
-    shown = list(dict.fromkeys([*asked, *main_metrics(cells)])) if asked else main_metrics(cells)
+    main = main_metrics(cells)
+    kinds = dict.fromkeys(name.partition("@")[0] for name in main)
+    asked = [name for one in columns for name in (_at(kinds, one) if one[0] == "@" else [one])]
+    shown = list(dict.fromkeys(name for name in (*asked, *main) if name in cells))
     shown = shown[:8] or list(cells)[:4]
     rows = [[m, "all", *_measured(cells[m])] for m in shown]
     if (weakest := _weakest(block, shown[0])) is not None:
@@ -123,7 +143,11 @@ def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]
     text = grid(rows, ["metric", "over", "n", "value", "95%", "chance"], keys=2)
     interval = cells[shown[0]].get("interval") or {}
     rough = f"\nintervals are rough: {interval['rough']}" if "rough" in interval else ""
-    return text + rough + _left_out(block)
+    return text + rough + _tied(shown[0], cells[shown[0]], 0.01) + _left_out(block)
+
+
+def _at(kinds: Iterable[str], cut: str) -> list[str]:
+    return [kind + cut for kind in kinds]
 
 
 def _measured(cell: dict[str, Any]) -> list[Any]:
@@ -206,15 +230,21 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     text = grid(rows, [f"{block['protocol']}/{block['version']}", "n", *shown], keys=2)
     if said := _how(cells[shown[0]].get("interval")):
         text += f"\n{said}"
-    moved = {m: cells[m]["ties"] for m in shown if "ties" in cells[m]}
-    for metric, t in list(moved.items())[:1]:
-        if t["best"] - t["worst"] < 0.0005:  # invisible at the precision of the table
-            continue
-        text += (
-            f"\nties could move {metric} from {t['worst']:.4f} to {t['best']:.4f} "
-            f"(expected {t['expected']:.4f})"
-        )
+    tied = next((m for m in shown if "ties" in cells[m]), None)
+    if tied is not None:
+        text += _tied(tied, cells[tied], 0.0005)  # less is invisible at the precision of the table
     return text + _left_out(block)
+
+
+def _tied(metric: str, cell: dict[str, Any], least: float) -> str:
+    """How far another order of equal scores could move a number, where that is `least` or more."""
+    ties = cell.get("ties")
+    if ties is None or ties["best"] - ties["worst"] < least:
+        return ""
+    return (
+        f"\nties could move {metric} from {ties['worst']:.4f} to {ties['best']:.4f} "
+        f"(expected {ties['expected']:.4f})"
+    )
 
 
 def _left_out(block: dict[str, Any]) -> str:

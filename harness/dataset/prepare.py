@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.dataset.adapter import Adapter, Raw, Variant, View
 from harness.dataset.catalogue import find
 from harness.dataset.columns import FILES
+from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
@@ -51,12 +52,58 @@ def open_dataset(
         path = Path(source).expanduser().absolute() if source is not None else None
         if path is not None and not path.exists():
             raise UsageError(f"--source {path}: no such file or folder")
-        if path is None and variant.needs_source:
-            raise UsageError(f"the dataset {full!r} reads your own files: add --source PATH")
-        dataset = None if rebuild else _prepared(full, adapter, view, path)
+        dataset = None
+        if variant.needs_source:
+            path, dataset = _own_files(full, adapter, variant, view, path, quiet=quiet)
+        if dataset is None and not rebuild:
+            dataset = _prepared(full, adapter, view, path)
         if dataset is None:
             dataset = _prepare(full, adapter, variant, view, path, quiet=quiet, rebuild=rebuild)
+        if variant.needs_source and variant.name:
+            os.utime(dataset.folder / MANIFEST)  # the one that the name stands for from now on
         return dataset
+
+
+def _own_files(
+    name: str, adapter: Adapter, variant: Variant, view: View, path: Path | None, *, quiet: bool
+) -> tuple[Path, Dataset | None]:
+    """The files that are the user's own: those given, else those that the name stands for.
+
+    Where the latter are gone, with the dataset that was prepared from them. Raises UsageError.
+    """
+    before = _stands_for(name) if variant.name else None
+    if path is not None:
+        if before not in (None, path) and not quiet:
+            print(f"note: {name} stands for {path} now, before for {before}", file=sys.stderr)
+        return path, None
+    if before is None:
+        once = " once, and it stands for them" if variant.name else ""
+        named = [one.partition("/")[2] for one in own_names(name.partition("/")[0])]
+        others = near(variant.name, named) if variant.name and named else ""
+        raise UsageError(
+            f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
+        )
+    if before.exists():
+        return before, None
+    folder = view_folder(name, view, before)
+    manifest = _trusted(folder, adapter)
+    dataset = None if manifest is None else _opened(folder, manifest)
+    if dataset is None:
+        raise UsageError(f"{before}, for which {name} stands, is not there: add --source PATH")
+    return before, dataset
+
+
+def own_names(family: str) -> list[str]:
+    """`family/NAME` of every name that was given to files of the user's own, sorted."""
+    found = (home() / "datasets").glob(f"{family}__*/[!.]*/manifest.json")
+    return sorted({path.parent.parent.name.replace("__", "/") for path in found})
+
+
+def _stands_for(name: str) -> Path | None:
+    """The files that were given with this name last; None: none were."""
+    manifests = [folder / MANIFEST for folder in prepared_folders(name)]
+    last = max(manifests, key=lambda path: path.stat().st_mtime_ns, default=None)
+    return None if last is None else Path(Manifest.read(last.parent).source)
 
 
 def choose_view(variant: Variant, granularity: str, text: str, split: str, name: str) -> View:

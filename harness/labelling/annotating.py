@@ -20,11 +20,16 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.labelling.folder import CONSTRUCTION, Journal, Project, annotator_name
-from harness.labelling.records import RELEVANT, Judgements, Line, check
+from harness.labelling.records import Judgements, Line, check
 from harness.schema import Ability, as_datetime
 
 Place = tuple[str, str | None]
 """A query, and the document to be judged for it; None for a query without any."""
+
+AROUND = 2
+"""How many turns are shown before and after the one that is judged."""
+
+NOBODY: dict[str, list[dict[str, Any]]] = {"before": [], "after": []}
 
 SHOWN = ("title", "timestamp", "speaker", "session")
 """What is shown of a document beside its text."""
@@ -128,6 +133,11 @@ class Annotating:
             self._known = known
 
     @property
+    def relevant_from(self) -> int:
+        """The grade from which on a document counts as evidence."""
+        return self._project.relevant_from
+
+    @property
     def held(self) -> Judgements:
         """What was judged so far."""
         return self._journal.held
@@ -214,6 +224,7 @@ class Annotating:
             "text": record["text"],
             "asked": said_time(record.get("timestamp")),
             "shown": None if document is None else shown(project, query, document),
+            "around": NOBODY if document is None else around(project, query, document),
             "grade": None if document is None else held.grades.get((query, document)),
             "ability": held.abilities.get(query),
             "own_ability": None if own == Ability.ABSTENTION else own,
@@ -246,12 +257,13 @@ class Annotating:
             return ""
         documents = [candidate.document for candidate in self._project.candidates[query]]
         grades = self.held.of_query(query, documents).values()
-        n = sum(grade >= RELEVANT for grade in grades)
+        least = self._project.relevant_from
+        n = sum(grade >= least for grade in grades)
         if not n:
             return ""
         return (
             f"You marked this query as not to be answered, but gave {n} of its documents a grade "
-            f"of {RELEVANT} or more, which counts as relevant. Take the mark back, or grade them 0."
+            f"of {least} or more, which counts as evidence. Take the mark back, or grade them 0."
         )
 
     def _pool_stamp(self) -> tuple[int, ...]:
@@ -262,11 +274,26 @@ class Annotating:
 
 def shown(project: Project, query: str, document: str) -> dict[str, Any]:
     """What is shown of a document: its text, and of SHOWN what it has."""
-    record = project.document(query, document)
+    return _shown(project.document(query, document))
+
+
+def _shown(record: Mapping[str, Any]) -> dict[str, Any]:
     found = {name: record[name] for name in SHOWN if record.get(name) not in (None, "")}
     if "timestamp" in found:
         found["timestamp"] = said_time(found["timestamp"])
     return {**found, "text": record["text"]}
+
+
+def around(project: Project, query: str, document: str) -> dict[str, list[dict[str, Any]]]:
+    """What was said right before and after a document in its session, as it is shown: by time where
+    all have one that can be ordered, else as the documents came. None where it names no session.
+
+    Nothing is told of which of them are in the pool, or were judged.
+    """
+    mates = project.session(project.document(query, document))
+    at = next((i for i, one in enumerate(mates) if one["id"] == document), 0)
+    before, after = mates[max(at - AROUND, 0) : at], mates[at + 1 : at + 1 + AROUND]
+    return {"before": list(map(_shown, before)), "after": list(map(_shown, after))}
 
 
 def said_time(value: Any) -> str | None:

@@ -54,13 +54,15 @@ class Consensus:
     """The judgements that count, without those in open conflict.
 
     `grades` by query and document, `unanswerable` and `abilities` by query. `conflicts` are all,
-    settled ones too, by query in the order of the project.
+    settled ones too, by query in the order of the project. Grades from `relevant_from` on are of
+    relevant documents.
     """
 
     grades: dict[Pair, int] = field(default_factory=dict)
     unanswerable: dict[str, bool] = field(default_factory=dict)
     abilities: dict[str, str] = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
+    relevant_from: int = RELEVANT
 
     @property
     def open(self) -> list[Conflict]:
@@ -71,7 +73,7 @@ class Consensus:
         """Those of the documents that are relevant; none where the query cannot be answered."""
         if self.unanswerable.get(query):
             return []
-        return [d for d in documents if self.grades.get((query, d), 0) >= RELEVANT]
+        return [d for d in documents if self.grades.get((query, d), 0) >= self.relevant_from]
 
 
 def held_by_all(project: Project) -> dict[str, Judgements]:
@@ -89,7 +91,7 @@ def consensus(
     built = construction or Judgements()
     settled = resolved or Judgements()
     grades = _by_query(annotators)
-    found = Consensus()
+    found = Consensus(relevant_from=project.relevant_from)
     for query in project.query:
         documents = [candidate.document for candidate in project.candidates[query]]
         said = {
@@ -141,21 +143,22 @@ def _answerable(
     elif not votes and project.query[query].get("ability") == Ability.ABSTENTION:
         votes = {QUERY_FILE: True}
     against: dict[str, int] = {}
+    least = project.relevant_from
     for document, by in said.items():
         final = settled.grades.get((query, document))
         for name, grade in by.items():
-            if (grade if final is None else final) >= RELEVANT:
+            if (grade if final is None else final) >= least:
                 against[name] = against.get(name, 0) + 1
     for candidate in project.candidates[query]:
         pair = (query, candidate.document)
-        if candidate.document not in said and built.grades.get(pair, 0) >= RELEVANT:
+        if candidate.document not in said and built.grades.get(pair, 0) >= least:
             against[CONSTRUCTION] = against.get(CONSTRUCTION, 0) + 1
     final = settled.unanswerable.get(query)
     if any(votes.values()) and (against or not all(votes.values())):
         words: dict[str, Any] = {}
         for name in (*votes, *(other for other in against if other not in votes)):
             n = against.get(name, 0)
-            graded = f"{n} document{'s' if n > 1 else ''} graded {RELEVANT} or more"
+            graded = f"{n} document{'s' if n > 1 else ''} graded {least} or more"
             if votes.get(name):
                 words[name] = f"cannot be answered, yet {graded}" if n else "cannot be answered"
             else:
@@ -183,7 +186,7 @@ def _grades(
         by, final = said.get(document, {}), settled.grades.get(pair)
         values = set(by.values())
         if len(values) > 1 and not closed:
-            crossing = min(values) < RELEVANT <= max(values)
+            crossing = min(values) < found.relevant_from <= max(values)
             found.conflicts.append(Conflict("grade", query, document, dict(by), final, crossing))
         if final is not None:
             found.grades[pair] = final
@@ -234,6 +237,7 @@ def decided(
         dict(found.unanswerable),
         dict(found.abilities),
         [one for one in found.conflicts if not one.open or one.kind not in kinds],
+        found.relevant_from,
     )
     pick = min if rule == "lower" else max
     for one in found.open:

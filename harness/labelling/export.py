@@ -4,7 +4,8 @@
 * labelling.json: annotators, n, agreement, depth and systems of the pool, what was left out
 * README.md: the same for people
 
-Every grade of a query that is judged to the end is kept, 0 too, so that judged@k can be told. A
+Every grade of a query that is judged to the end is kept, 0 too, so that judged@k can be told; one
+below the grade from which on documents count as evidence (`relevant_from`) becomes 0. A
 query that cannot be answered becomes one of ability abstention without a relevant document.
 """
 
@@ -22,7 +23,7 @@ from harness.files import digest, folder_aside, write_bytes, write_json
 from harness.labelling.consensus import Consensus, consensus, decided, held_by_all
 from harness.labelling.folder import CONSTRUCTION, Project, Record, as_lines
 from harness.labelling.readme import readme
-from harness.labelling.records import RELEVANT, Judgements
+from harness.labelling.records import Judgements
 from harness.labelling.scores import Finished, finished
 from harness.labelling.status import measures
 from harness.schema import Ability
@@ -121,7 +122,9 @@ def _grades(
             grade = agreed.grades.get((query, candidate.document))
             if grade is None:
                 continue
-            if agreed.unanswerable.get(query) and grade >= RELEVANT:
+            if grade < project.relevant_from:
+                grade = 0
+            elif agreed.unanswerable.get(query):
                 grade, lowered = 0, lowered + 1
             found[query][candidate.document] = grade
     return found, lowered
@@ -147,6 +150,7 @@ def _manifest(
         "exported": datetime.now(UTC).isoformat(timespec="seconds"),
         "harness": harness.__version__,
         "project": project.folder.resolve().name,
+        "relevant_from": project.relevant_from,
         "sources": project.settings.get("sources", []),
         "generated": project.settings.get("generated"),
         "pool": {

@@ -10,7 +10,8 @@
 | resolved.jsonl | how conflicts were settled, each line with "by" |
 
 label.json: `version` (1), `k` (depth of the pool), `seed`, `overlap` (share of the queries that
-everybody judges), `systems` ([{"system", "name", "params", "version"}]; `system` is the name in
+everybody judges), `relevant_from` (the grade from which on a document counts as evidence: 1 where
+it is not there), `systems` ([{"system", "name", "params", "version"}]; `system` is the name in
 `ranks`), `sources` ([{"role": "documents" or "queries", "file", "sha256", "added"}]), and whatever
 else made the project wrote (`generated`).
 
@@ -45,7 +46,7 @@ import orjson
 
 from harness.errors import UsageError
 from harness.files import fsync_path, read_json, write_bytes, write_json
-from harness.labelling.records import Candidate, Judgements, Line, check
+from harness.labelling.records import RELEVANT, Candidate, Judgements, Line, check
 
 VERSION = 1
 
@@ -113,6 +114,11 @@ class Project:
         return int(self.settings.get("seed", 0))
 
     @property
+    def relevant_from(self) -> int:
+        """The grade from which on a document counts as evidence."""
+        return int(self.settings.get("relevant_from", RELEVANT))
+
+    @property
     def systems(self) -> list[str]:
         """Names of the pooled systems, as in `ranks`."""
         return [system["system"] for system in self.settings.get("systems", [])]
@@ -137,6 +143,22 @@ class Project:
         if haystack is None or len(of_id) == 1:
             return of_id[0]
         return next(one for one in of_id if haystack in haystacks(one))
+
+    def session(self, document: Record) -> list[Record]:
+        """All documents of a document's session, in the order in which they were said."""
+        key = _session(document)
+        return [document] if key is None else self._sessions[key]
+
+    @cached_property
+    def _sessions(self) -> dict[Any, list[Record]]:
+        found: dict[Any, list[Record]] = {}
+        for document in self.documents:
+            if (key := _session(document)) is not None:
+                found.setdefault(key, []).append(document)
+        for key, mates in found.items():
+            if all(type(one.get("timestamp")) is int for one in mates):
+                found[key] = sorted(mates, key=lambda one: one["timestamp"])  # those alike as given
+        return found
 
     @cached_property
     def _by_id(self) -> dict[str, list[Record]]:
@@ -268,6 +290,12 @@ def haystacks(document: Mapping[str, Any]) -> list[str]:
     if value is None or value == "":
         return []
     return [value] if isinstance(value, str) else list(value)
+
+
+def _session(document: Mapping[str, Any]) -> Any:
+    """What documents of one session have in common; None where a document names none."""
+    name = document.get("session")
+    return None if name in (None, "") else (tuple(haystacks(document)), name)
 
 
 def annotator_name(name: str) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 from harness.errors import UsageError
 from harness.labelling.annotating import Annotating
-from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS
+from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, counts
 from harness.labelling.resolving import Resolving
 from harness.pages import html, local_server
 from harness.pages.local_server import Answer, Request, as_json, as_text
@@ -57,6 +57,7 @@ def _about(session: Session) -> dict[str, Any]:
     return {
         "mode": session.mode,
         "name": folder.name,
+        "relevant_from": session.relevant_from,
         "folder": str(session.folder),
         "annotator": session.annotator,
         "whose": {
@@ -65,7 +66,12 @@ def _about(session: Session) -> dict[str, Any]:
             "mode": session.mode,
         },
         "grades": [
-            {"grade": grade, "name": name, "meaning": meaning}
+            {
+                "grade": grade,
+                "name": name,
+                "meaning": meaning,
+                "counts": counts(grade, session.relevant_from),
+            }
             for grade, (name, meaning) in MEANINGS.items()
         ],
         "abilities": [

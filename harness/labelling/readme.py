@@ -105,7 +105,10 @@ def _beware(made: dict[str, Any]) -> list[str]:
             "Of these as given or made so, judged by nobody",
             counts["unanswerable_unconfirmed"],
         ),
-        ("Grades of 1 or more of such queries that became 0", counts["lowered_to_0"]),
+        (
+            f"Grades of {made['relevant_from']} or more of such queries that became 0",
+            counts["lowered_to_0"],
+        ),
         (
             "Proposed documents that nobody judged: not relevant here",
             counts["proposals_not_judged"],
@@ -130,6 +133,12 @@ def _grades(made: dict[str, Any]) -> str:
         f"* {grade} {name}: {about} ({made['counts']['grades'][str(grade)]})"
         for grade, (name, about) in MEANINGS.items()
     ]
+    if (least := made["relevant_from"]) > 1:
+        lines.append(
+            f"\nGrades from {least} on count as evidence; what annotators graded lower stands here "
+            "as 0 (the journals of the project keep it)."
+        )
+        return "\n".join(lines)
     lines.append(
         "\nBinary metrics count grades from 1 on as relevant; TREC's Deep Learning track counts "
         "from 2 on, which is `--metrics 'recall(rel=2)@10'`."

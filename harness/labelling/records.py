@@ -10,7 +10,7 @@ from harness.schema import Ability
 
 GRADES = (0, 1, 2, 3)
 RELEVANT = 1
-"""The grade from which on a document is relevant: what binary metrics count by default."""
+"""The grade from which on a document is relevant, where a project does not say another."""
 
 MEANINGS = {
     0: ("not relevant", "has nothing to do with the question"),
@@ -19,6 +19,12 @@ MEANINGS = {
     3: ("answers", "is about the question and holds the answer"),
 }
 """Name and meaning of each grade: the four levels of TREC's Deep Learning track."""
+
+
+def counts(grade: int, relevant_from: int) -> str:
+    """Whether a grade makes a document evidence, said where it is chosen."""
+    return "counts as evidence" if grade >= relevant_from else "does not count"
+
 
 ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
 """What an annotator chooses from. A query of ability abstention is one that cannot be answered."""

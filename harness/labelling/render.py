@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from tabulate import tabulate
+from harness.scoring.grid import grid
 
 _NONE = "-"
 
@@ -51,7 +51,7 @@ def _annotators(found: dict[str, Any]) -> str:
         for one in found["annotators"]
     ]
     headers = ["annotator", "grades", "left", "queries done", "cannot be answered", "abilities"]
-    return str(tabulate(rows, headers, disable_numparse=True))
+    return grid(rows, headers)
 
 
 def _agreement(found: dict[str, Any]) -> str:
@@ -71,7 +71,7 @@ def _agreement(found: dict[str, Any]) -> str:
         for one in found["agreement"]
     ]
     headers = ["agreement on", "measure", "between", "value", "95% interval", "n", "queries", ""]
-    table = tabulate(rows, headers, disable_numparse=True)
+    table = grid(rows, headers)
     return (
         f"{table}\nn is what two annotators or more judged. For grades look at alpha, ordinal: "
         "from 0.80 on it is\ncalled reliable, from 0.667 on tentative (Krippendorff, 2004)"
@@ -130,7 +130,7 @@ def _scores(found: dict[str, Any]) -> list[str]:
         *("system", "n", metric, "95% interval", "half-width"),
         *(f"judged@{cut} of all", f"{scores['systems'][0]['needed_of']} for {wanted}"),
     ]
-    parts = [str(tabulate(rows, headers, disable_numparse=True))]
+    parts = [grid(rows, headers)]
     notes = {one["note"] for one in scores["systems"] if one["note"]}
     how = {one["how"] for one in scores["systems"] if one["method"] != "none"}
     if how or notes:
@@ -177,7 +177,7 @@ def _differences(scores: dict[str, Any]) -> str:
         [one["a"], one["b"], one["n"], _value(one["detectable"])] for one in scores["differences"]
     ]
     headers = ["system", "against", "n", f"smallest difference in {scores['metric']}"]
-    table = tabulate(rows, headers, disable_numparse=True)
+    table = grid(rows, headers)
     return f"{table}\nthat these queries show with 80% power (paired, 95% level)"
 
 

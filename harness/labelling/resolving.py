@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.labelling.annotating import said_time, shown
+from harness.labelling.annotating import NOBODY, around, said_time, shown
 from harness.labelling.consensus import Conflict, consensus
 from harness.labelling.folder import CONSTRUCTION, Journal, Project, annotator_name
-from harness.labelling.records import RELEVANT, Line, check
+from harness.labelling.records import Line, check
+from harness.schema import Ability
 
 Place = tuple[str, str, str | None]
 """Kind of a conflict, query and document."""
@@ -49,6 +50,11 @@ class Resolving:
         self._held = {name: journal.held for name, journal in self._journals.items()}
         found = consensus(self._project, self._held, self._built.held, self._journal.held)
         self._conflicts = {(one.kind, one.query, one.document): one for one in found.conflicts}
+
+    @property
+    def relevant_from(self) -> int:
+        """The grade from which on a document counts as evidence."""
+        return self._project.relevant_from
 
     @property
     def places(self) -> list[Place]:
@@ -111,6 +117,8 @@ class Resolving:
             "text": record["text"],
             "asked": said_time(record.get("timestamp")),
             "shown": None if document is None else shown(self._project, query, document),
+            "around": NOBODY if document is None else around(self._project, query, document),
+            "own_ability": None if (own := record.get("ability")) == Ability.ABSTENTION else own,
             "said": [{"who": who, "value": value} for who, value in conflict.said.items()],
             "evidence": self._evidence(query) if kind == "unanswerable" else [],
             "notes": [
@@ -139,7 +147,7 @@ class Resolving:
             said = {
                 who: held.grades[pair] for who, held in self._held.items() if pair in held.grades
             }
-            if any(grade >= RELEVANT for grade in said.values()):
+            if any(grade >= self.relevant_from for grade in said.values()):
                 words = [{"who": who, "value": grade} for who, grade in said.items()]
                 found.append(
                     {"shown": shown(self._project, query, candidate.document), "said": words}

@@ -12,7 +12,6 @@ import numpy as np
 from harness.errors import UsageError
 from harness.labelling.consensus import Consensus
 from harness.labelling.folder import Project
-from harness.labelling.records import RELEVANT
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
 from harness.statistics.intervals import Interval, unit_intervals
@@ -93,7 +92,7 @@ def finished(project: Project, agreed: Consensus) -> Finished:
             groups.unanswerable.append(query)
         elif left or all(grade is None for grade in grades):
             groups.open.append(query)
-        elif any(grade is not None and grade >= RELEVANT for grade in grades):
+        elif any(grade is not None and grade >= project.relevant_from for grade in grades):
             groups.scorable.append(query)
         else:
             groups.bare.append(query)
@@ -150,8 +149,10 @@ def _needed(units: Units, precision: float) -> int | None:
 
 
 def _judged(project: Project, agreed: Consensus, query: str) -> dict[str, int]:
+    """The grades as they are exported: 0 below the one from which on they count."""
     documents = [candidate.document for candidate in project.candidates[query]]
-    return {d: agreed.grades[query, d] for d in documents if (query, d) in agreed.grades}
+    known = {d: agreed.grades[query, d] for d in documents if (query, d) in agreed.grades}
+    return {d: grade if grade >= project.relevant_from else 0 for d, grade in known.items()}
 
 
 def _ranking(project: Project, system: str) -> dict[str, dict[str, float]]:

@@ -16,7 +16,7 @@ from harness.errors import UsageError, near
 from harness.files import digest
 from harness.labelling.folder import Project, Record, haystacks
 from harness.labelling.pool import Pooled, System, read_queries, top_k
-from harness.labelling.records import Candidate
+from harness.labelling.records import GRADES, Candidate
 
 DEPTH = 10
 """Of the pool, where nobody says otherwise."""
@@ -46,6 +46,7 @@ def start(
     k: int | None = None,
     seed: int | None = None,
     overlap: float | None = None,
+    relevant_from: int | None = None,
     quiet: bool = True,
 ) -> Started:
     """Pool the top `k` of the systems for the queries into a project below `folder`.
@@ -56,13 +57,15 @@ def start(
     another text than in the project, for a seed or a depth that contradicts it, and what a run
     raises.
     """
-    _check(k, seed, overlap)
+    _check(k, seed, overlap, relevant_from)
     folder.mkdir(parents=True, exist_ok=True)
     from filelock import FileLock, Timeout
 
     try:
         with FileLock(folder / ".start.lock", timeout=0):
-            return _start(folder, documents, queries, systems, k, seed, overlap, quiet)
+            return _start(
+                folder, documents, queries, systems, k, seed, overlap, relevant_from, quiet
+            )
     except Timeout:
         raise UsageError(f"{folder}: another `harness label start` is at it; wait for it") from None
 
@@ -75,6 +78,7 @@ def _start(
     k: int | None,
     seed: int | None,
     overlap: float | None,
+    relevant_from: int | None,
     quiet: bool,
 ) -> Started:
     from harness.labelling.generate.sources import read
@@ -129,6 +133,14 @@ def _start(
         "seed": old.seed if seed is None else seed,
         "overlap": old.settings.get("overlap", 1.0) if overlap is None else overlap,
     }
+    if relevant_from is not None:
+        settings["relevant_from"] = relevant_from
+        if not new and relevant_from != old.relevant_from and old.annotators():
+            started.warnings.append(
+                f"grades count as evidence from {relevant_from} on, and counted from "
+                f"{old.relevant_from} on when {', '.join(old.annotators())} judged: what they "
+                "graded stands, and is read the new way"
+            )
     pool = old.pool
     if started.changed:
         pooled = top_k(
@@ -193,7 +205,11 @@ def merged_pool(
     return found
 
 
-def _check(k: int | None, seed: int | None, overlap: float | None) -> None:
+def _check(
+    k: int | None, seed: int | None, overlap: float | None, relevant_from: int | None
+) -> None:
+    if relevant_from not in (None, *GRADES[1:]):
+        raise UsageError(f"--relevant-from is a grade, 1, 2 or 3, not {relevant_from}")
     if k is not None and k < 1:
         raise UsageError(f"--k must be 1 or more, not {k}")
     if seed is not None and seed < 0:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.labelling.annotating import is_done, query_order, shared_queries, worklist
 from harness.labelling.consensus import Consensus, consensus, decided, held_by_all
 from harness.labelling.folder import CONSTRUCTION, Project
-from harness.labelling.records import RELEVANT, Judgements
+from harness.labelling.records import Judgements
 from harness.labelling.scores import POWER, Scores, SystemScore, finished, scores
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
@@ -237,7 +237,7 @@ def measures(project: Project, held: Mapping[str, Judgements]) -> list[Measure]:
         return []
     pairs = _keys(held[name].grades for name in names)
     grades = _matrix([held[name].grades for name in names], pairs)
-    relevant = np.where(np.isnan(grades), np.nan, grades >= RELEVANT)
+    relevant = np.where(np.isnan(grades), np.nan, grades >= project.relevant_from)
     queries = [query for query, _ in pairs]
     found = [
         Measure("grades", "alpha, ordinal", tuple(names), krippendorff_alpha(grades, queries)),

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from harness.labelling.annotating import Annotating
-from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, Line
+from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, Line, counts
 from harness.labelling.resolving import Resolving
 
 _WIDEST = 100
-_AROUND = 14  # lines of a screen that are not the document
+_AROUND = 19  # lines of a screen that are not the document
 _MOVES = {"right": "next", ">": "next", "left": "previous", "<": "previous", "s": "then"}
 _ESCAPES = {"[C": "right", "[D": "left", "OC": "right", "OD": "left"}
 _BACK = {"\x7f": "left", "\b": "left"}
@@ -134,19 +134,25 @@ def _screen(session: Annotating | Resolving, view: Mapping[str, Any], *, whole: 
             lines += ["", f"Document {view['at'] + 1} of {len(view['mates'])}"]
         body = _document(view["shown"], width)
         most = max(height - _AROUND, 6)
-        lines += ["", *(body if whole or len(body) <= most else body[:most])]
+        around = {
+            where: [line for one in turns for line in _turn(one, width, whole=whole)]
+            for where, turns in view["around"].items()
+        }
+        lines += ["", *around["before"]]
+        lines += body if whole or len(body) <= most else body[:most]
         if not whole and len(body) > most:
             lines.append(f"... {len(body) - most} more lines: space shows all")
+        lines += around["after"]
     elif session.mode == "label":
         lines += ["", "No system found a document for this query. Can it be answered?"]
-    return "\n".join([*lines, "", _keys(view)])
+    return "\n".join([*lines, "", _keys(view, session.relevant_from)])
 
 
 def _marks(view: Mapping[str, Any]) -> list[str]:
     """What was judged here already, and what contradicts itself."""
     marks = [
         None if view["grade"] is None else f"grade {view['grade']}",
-        view["ability"],
+        _ability(view),
         None if view["unanswerable"] is None else _said(view["unanswerable"]),
         view["note"] and f"note: {view['note']}",
     ]
@@ -155,6 +161,21 @@ def _marks(view: Mapping[str, Any]) -> list[str]:
         *([f"[{said}]"] if said else []),
         *([f"! {view['warning']}"] if view["warning"] else []),
     ]
+
+
+def _ability(view: Mapping[str, Any]) -> str:
+    """The ability that was chosen here, and that which the query was given."""
+    given = f"ability given: {view['own_ability']}" if view["own_ability"] else ""
+    return ", changed here to ".join(part for part in (given, view["ability"]) if part)
+
+
+def _turn(shown: Mapping[str, Any], width: int, *, whole: bool) -> list[str]:
+    """What was said before or after: a line of it, greyed on a terminal, or all of it."""
+    about = " · ".join(str(shown[name]) for name in ("timestamp", "speaker") if name in shown)
+    lines = _wrapped(f"{about}  {shown['text']}" if about else shown["text"], width - 2)
+    cut = lines if whole or len(lines) == 1 else [f"{lines[0][: width - 6]} ..."]
+    grey, plain = ("\x1b[2m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
+    return [f"{grey}┊ {line}{plain}" for line in cut]
 
 
 def _document(shown: Mapping[str, Any], width: int) -> list[str]:
@@ -170,20 +191,27 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [part for line in clean.split("\n") for part in textwrap.wrap(line, width) or [""]]
 
 
-def _keys(view: Mapping[str, Any]) -> str:
-    parts = []
+def _keys(view: Mapping[str, Any], relevant_from: int) -> str:
+    lines, parts = [], []
     if "grade" in view["choices"]:
-        parts.append("  ".join(f"{grade} {name}" for grade, (name, _) in MEANINGS.items()))
+        grades = [
+            f"{grade} {name}{'*' if grade >= relevant_from else ''}"
+            for grade, (name, _) in MEANINGS.items()
+        ]
+        lines.append("  ".join([*grades, "(* counts as evidence)"]))
     if "unanswerable" in view["choices"]:
         both = view["document"] is None
         parts.append("n cannot be answered" + ("  y can be" if both else ""))
     if view["choices"] == ["ability"]:
         parts.append("  ".join(f"{key} {name}" for key, name in ABILITY_KEYS.items()))
-    return "  ".join([*parts, "s skip  u undo  ? keys  q stop"])
+    return "\n".join([*lines, "  ".join([*parts, "s skip  u undo  ? keys  q stop"])])
 
 
 def _help(session: Annotating | Resolving) -> str:
-    lines = [f"{grade}  {name}: {about}" for grade, (name, about) in MEANINGS.items()]
+    lines = [
+        f"{grade}  {name}: {about}; {counts(grade, session.relevant_from)}"
+        for grade, (name, about) in MEANINGS.items()
+    ]
     lines += [f"{key}  {name}: {ABILITY_MEANINGS[name]}" for key, name in ABILITY_KEYS.items()]
     lines += [
         "n  the query cannot be answered from the documents; y  it can be",

@@ -25,7 +25,7 @@ from harness.verdicts.history import (
     FELL,
     NAME,
     NOT_SHOWN,
-    OPEN,
+    OPEN_WORDS,
     ROSE,
     UNCHANGED,
     Line,
@@ -33,11 +33,13 @@ from harness.verdicts.history import (
     Verdicts,
     read_history,
     series_of,
+    told,
     verdicts,
 )
 
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
-_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN)
+_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
+_SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
 _DIGITS = 4
 
 
@@ -83,7 +85,7 @@ def _data(lines: Sequence[Line], torn: int) -> dict[str, Any]:
         "torn": bool(torn),
         "said": list(_SAID),
         "nights": [
-            _night(began, night, verdict.tested)
+            _night(began, night, verdict)
             for (began, night), verdict in zip(nights.items(), judged, strict=True)
         ],
         "datasets": [_dataset(name, found) for name in dict.fromkeys(name for name, _ in series)],
@@ -91,7 +93,7 @@ def _data(lines: Sequence[Line], torn: int) -> dict[str, Any]:
     }
 
 
-def _night(began: str, night: dict[Series, Line], tested: dict[str, int]) -> dict[str, Any]:
+def _night(began: str, night: dict[Series, Line], judged: Verdicts) -> dict[str, Any]:
     states = [line["state"] for line in night.values()]
     return {
         "began": began,
@@ -99,7 +101,8 @@ def _night(began: str, night: dict[Series, Line], tested: dict[str, int]) -> dic
         "of": max(line.get("of", 0) for line in night.values()),
         "ok": states.count("ok"),
         "failed": states.count("failed"),
-        "tested": tested,
+        "tested": judged.tested,
+        "told": "; ".join(told([*night.values()], judged)),
     }
 
 
@@ -214,13 +217,13 @@ def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -
     mean = (_short(cell["value"]), cell["n"], _short(cell["low"]), _short(cell["high"]))
     change = line["change"]
     if change["state"] == "unchanged":
-        return (*mean, 0, None, None, None, _SAID.index(UNCHANGED))
+        return (*mean, 0, None, None, None, _SHORT.index(UNCHANGED))
     verdict = judged.cells.get((series, part, metric))
     if verdict is None:
         return (*mean, None, None, None, None, None)
     other = change["cells"][part][metric]
     ends = (_short(other[name]) for name in ("difference", "low", "high"))
-    return (*mean, *ends, _short(verdict.p), _SAID.index(verdict.said))
+    return (*mean, *ends, _short(verdict.p), _SHORT.index(verdict.said))
 
 
 def _short(value: float | None) -> float | None:

@@ -52,7 +52,7 @@ def page(
 
     own = ASSETS / name
     libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
-    module = "\n".join(_modules(own / f"{name}.js", {}).values())
+    module = "\n".join(modules(own / f"{name}.js").values())
     allowed = " ".join(_hash(script) for script in (*libs, module))
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}; "
@@ -88,15 +88,23 @@ def page(
     return "\n".join(parts).encode("utf-8")
 
 
-def _modules(script: Path, found: dict[Path, str]) -> dict[Path, str]:
-    """Adds a module to those found, behind all that it imports, without its imports and exports."""
-    text = script.read_text("utf-8")
-    found[script] = ""
-    for file in _IMPORT.findall(text):
-        if (imported := (script.parent / file).resolve()) not in found:
-            _modules(imported, found)
-    del found[script]  # to stand behind what it imports
-    found[script] = _EXPORT.sub("", _IMPORT.sub("", text))
+def modules(script: Path) -> dict[Path, str]:
+    """A module behind all that it imports, by file, without the words that import and export.
+
+    Files may import each other: then the one that is reached first stands behind the other.
+    """
+    found: dict[Path, str] = {}
+
+    def take(file: Path) -> None:
+        text = file.read_text("utf-8")
+        found[file] = ""
+        for name in _IMPORT.findall(text):
+            if (imported := (file.parent / name).resolve()) not in found:
+                take(imported)
+        del found[file]  # to stand behind what it imports
+        found[file] = _EXPORT.sub("", _IMPORT.sub("", text))
+
+    take(script.resolve())
     return found
 
 

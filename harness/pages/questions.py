@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,13 @@ from harness.scoring.ranks import NOT_RETRIEVED
 from harness.statistics.paired import outcomes
 
 
-def questions(materials: Sequence[Material], shown: int, *, share: bool) -> dict[str, Any]:
+def questions(
+    materials: Sequence[Material], shown: int, causes: Mapping[str, Any] | None, *, share: bool
+) -> dict[str, Any]:
     """Every query that was asked, with parallel lists in the order of the query table.
 
-    `evidence` holds the documents of the answer key, with `rank` for each run (0: not returned);
+    `evidence` holds the documents of the answer key, with `rank` for each run (0: not returned) and
+    `cause`, the place of that among the names of `causes` (-1: it is not missed);
     `rankings` the first `shown` places of each run; `start` says where a query's rows begin.
     """
     dataset = materials[0].dataset
@@ -43,7 +46,7 @@ def questions(materials: Sequence[Material], shown: int, *, share: bool) -> dict
         columns["date"] = [moment(table["timestamp"][row].as_py()) for row in asked.tolist()]
     return {
         "columns": columns,
-        "evidence": _evidence(materials, asked, shelf),
+        "evidence": _evidence(materials, asked, shelf, causes),
         "rankings": [_ranking(material, asked, shown, shelf) for material in materials],
         "runs": [_answers(material, asked, texts, share=share) for material in materials],
         "blocks": _blocks(materials, asked),
@@ -61,7 +64,9 @@ def _starts(query: Any, asked: Any) -> tuple[Any, list[int]]:
     return mine, [*np.searchsorted(query[mine], asked).tolist(), int(mine.sum())]
 
 
-def _evidence(materials: Sequence[Material], asked: Any, shelf: Shelf) -> dict[str, Any]:
+def _evidence(
+    materials: Sequence[Material], asked: Any, shelf: Shelf, causes: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """Documents of the answer key with a grade of 1 or more, and their rank in each run."""
     dataset = materials[0].dataset
     judged = dataset.judgements()
@@ -69,8 +74,9 @@ def _evidence(materials: Sequence[Material], asked: Any, shelf: Shelf) -> dict[s
     mine &= judged.grade >= 1
     query = judged.query[mine]
     names = judged.document_id.to_pylist()
-    documents = []
+    documents, pieces = [], []
     for at in np.flatnonzero(mine).tolist():
+        pieces.append((int(judged.query[at]), names[at]))
         row = int(judged.document[at])
         haystack = int(dataset.query_haystack[judged.query[at]])
         documents.append(shelf.place(haystack, row) if row >= 0 else shelf.unknown(names[at]))
@@ -83,7 +89,16 @@ def _evidence(materials: Sequence[Material], asked: Any, shelf: Shelf) -> dict[s
             np.where(m.ranked.rank[mine] == NOT_RETRIEVED, 0, m.ranked.rank[mine]).tolist()
             for m in materials
         ],
+        "cause": [_causes(of, causes["names"], pieces) for of in causes["of"]] if causes else [],
     }
+
+
+def _causes(
+    of: Mapping[tuple[int, str], Any], names: Sequence[Any], pieces: Sequence[tuple[int, str]]
+) -> list[int]:
+    """The place of each piece's cause among the names, -1 for one that is not missed."""
+    place = {name: at for at, name in enumerate(names)}
+    return [place[of[piece]] if piece in of else -1 for piece in pieces]
 
 
 def _ranking(material: Material, asked: Any, shown: int, shelf: Shelf) -> dict[str, Any]:

@@ -12,12 +12,15 @@ from typing import Any
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.pages.causes import causes
 from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import page
 from harness.pages.material import Material
 from harness.pages.questions import questions
+from harness.runs.folder.run_folder import called
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
+from harness.scoring.scores import main_metrics
 from harness.scoring.signature import digest
 from harness.scoring.uncertainty import named
 from harness.verdicts.compare.compare import compare
@@ -55,6 +58,7 @@ def report_data(
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
     drawn = _drawn(shared, first)
+    missed = causes(materials)
     asked = materials[0].answered.asked
     data: dict[str, Any] = {
         "version": VERSION,
@@ -76,7 +80,8 @@ def report_data(
         "tokenizer": first.scores["tokens"]["tokenizer"],
         "risk": [risk(material) for material in materials],
         "latency": latency(materials),
-        "queries": questions(materials, shown, share=share),
+        "queries": questions(materials, shown, missed, share=share),
+        "causes": missed and {name: part for name, part in missed.items() if name != "of"},
     }
     return data
 
@@ -126,7 +131,8 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
     retriever, measured = record["retriever"], record.get("measured") or {}
     return {
         "name": run.folder.resolve().name,
-        "system": retriever["name"],
+        "system": called(record),
+        "retriever": retriever["name"],
         "version": retriever.get("version"),
         "revision": retriever.get("revision"),
         "params": retriever.get("params") or {},
@@ -167,7 +173,8 @@ def _block(
         names = ["all"]
     known = [one["slices"]["all"]["metrics"] if names else {} for one in found]
     metrics = [m for m in known[0] if all(m in other for other in known)]
-    metrics.sort(key=_place)
+    main = [name for name in main_metrics(known[0]) if name in metrics]
+    metrics = main + sorted(set(metrics) - set(main), key=_place)
     lead = _LEADING.get(block[0], "")
     return {
         "protocol": f"{block[0]}/{found[0]['version']}",
@@ -176,6 +183,7 @@ def _block(
         "ties": found[0]["ties"],
         "left_out": [one["left_out"] for one in found],
         "metrics": metrics,
+        "main_metrics": main,
         "lead": lead if lead in metrics else _first_at_10(metrics),
         "slices": [{"name": n, "n": found[0]["slices"][n]["n"]} for n in names],
         "cells": [
@@ -191,10 +199,11 @@ def _same_n(block: dict[str, Any], *names: str) -> bool:
     return len({block["slices"][name]["n"] for name in names}) == 1
 
 
-def _place(metric: str) -> tuple[int, int]:
-    """Where a metric stands in a list: by family, those of page and table first, then by k."""
+def _place(metric: str) -> tuple[int, str, int]:
+    """Where a metric stands behind the main ones: by family, the known ones first, then by k."""
     family, _, k = metric.partition("@")
-    return (_FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES), int(k or 0))
+    at = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
+    return (at, family, int(k or 0))
 
 
 def _first_at_10(metrics: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import CodeError, HarnessError, UsageError
 
 PLUGIN_MODULE = "harness_plugin_"
 """How the names of modules begin that were loaded from a file."""
@@ -35,7 +35,7 @@ def load_file(path: Path) -> Any:
     """Import a Python file once a process. Raises UsageError when it is missing or fails."""
     path = path.expanduser().absolute()
     if not path.is_file():
-        raise UsageError(f"{path}: no such plug-in file")
+        raise CodeError(f"{path}: no such plug-in file")
     name = module_name(path)
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -51,10 +51,10 @@ def load_file(path: Path) -> Any:
         except BaseException as error:
             del sys.modules[name]
             if isinstance(error, SyntaxError):
-                raise UsageError(f"{path}, line {error.lineno}: {error.msg}") from None
+                raise CodeError(f"{path}, line {error.lineno}: {error.msg}") from None
             if isinstance(error, HarnessError) or not isinstance(error, Exception):
                 raise
-            raise UsageError(f"plug-in {path}: {raised_at(error)}") from error
+            raise CodeError(f"plug-in {path}: {raised_at(error)}") from error
         finally:
             _loading.pop()
     return sys.modules[name]

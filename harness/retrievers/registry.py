@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HarnessError, RunError, UsageError, near
+from harness.errors import CodeError, HarnessError, RunError, UsageError, near
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
 from harness.retrievers.plugins import (
@@ -208,7 +208,7 @@ def find(name: str) -> Callable[..., Any]:
         try:
             loaded: Callable[..., Any] = entry.load()
         except Exception as error:
-            raise UsageError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
+            raise CodeError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
         return loaded
     if name in registered:
         return registered[name]
@@ -247,7 +247,7 @@ def _attribute(path: str) -> Callable[..., Any]:
             f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
         ) from None
     except Exception as error:
-        raise UsageError(f"retriever {path!r}: {raised_at(error)}") from error
+        raise CodeError(f"retriever {path!r}: {raised_at(error)}") from error
     if not hasattr(module, attribute):
         public = public_names(module)
         raise UsageError(f"module {module_name!r} has no {attribute!r}{near(attribute, public)}")

@@ -54,8 +54,14 @@ def grid(
         return _drawn(cells, headers, columns, right, limits, style)
     natural = [_width(cells, headers, at, limits[at]) for at in columns]
     wrapped = _wrapped(natural, right, width)
-    if wrapped is None:  # several tables, whose text need not be wrapped then
-        parts = _parts(natural, keys, width)
+    if wrapped is None:  # several tables, where only what is too wide for one is wrapped
+        room = width - sum(natural[at] + _GAP for at in range(min(keys, n)))
+        most_room = [max(_LEAST, room if at >= keys else width) for at in columns]
+        limits = [
+            limit if right[at] or natural[at] <= most_room[at] else most_room[at]
+            for at, limit in enumerate(limits)
+        ]
+        parts = _parts([min(natural[at], most_room[at]) for at in columns], keys, width)
     else:
         parts = [columns]
         limits = [a if b == c else b for a, b, c in zip(limits, wrapped, natural, strict=True)]

@@ -220,16 +220,20 @@ def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
     ]
 
 
-def drop_check(rule: str, drop: Drop, by: float) -> Check:
-    """Hold a drop against what it may be.
+def may_pass(fell: float, by: float, *, shown: bool, open: bool) -> bool:
+    """Whether a number that `fell` so much passes: the one rule of gates and nightly lists.
 
-    It fails where the number fell by more than `by` and that is significant. It is open where so
-    few units could not have shown anything; a number that fell by more than `by` has not passed
-    then, since nobody can call that noise.
+    It does not where it fell by more than `by` and that is significant (`shown`), nor where so few
+    units could not have shown anything (`open`), since nobody can call that noise.
     """
+    return not (fell > by and (shown or open))
+
+
+def drop_check(rule: str, drop: Drop, by: float) -> Check:
+    """Hold a drop against what it may be (`may_pass`); open where nothing could have been shown."""
     if not drop.units:
         return Check(rule, False, "not measurable: no query has a value in both")
-    passed = not (drop.fell > by and (drop.shown or drop.open))
+    passed = may_pass(drop.fell, by, shown=drop.shown, open=drop.open)
     more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
     return Check(rule, passed, f"{drop}{more}", open=drop.open)
 

@@ -1,4 +1,4 @@
-"""history.jsonl, one line a run, and what the tests of one night show together.
+"""history.jsonl, one line a run, and what the tests of one night show together: one rule for all.
 
 The file is only ever appended to, and holds ids and numbers, no text of a dataset:
 
@@ -25,7 +25,7 @@ the next one is written.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -34,7 +34,9 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.files import disk_errors, fsync_path
+from harness.scoring.uncertainty import counted
 from harness.statistics.corrections import holm
+from harness.verdicts.gate import Check, may_pass
 
 VERSION = 1
 NAME = "history.jsonl"
@@ -155,7 +157,9 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
 # -- What the tests of one night show together -----------------------------------------------------
 
 ROSE, FELL = "rose", "fell"
-NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "cannot be told"
+NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "open"
+OPEN_WORDS = f"{OPEN}: no drop could have been shown"
+"""What `open` says, as at a gate."""
 
 Place = tuple[Series, str, str]
 """Series, slice and metric."""
@@ -184,9 +188,9 @@ def verdicts(lines: Iterable[Line]) -> Verdicts:
 
     Two families, each with Holm's correction: all queries, and by ability. A test that could not
     have given p <= alpha whatever the signs of its differences is in neither: its differences are
-    all 0 (`unchanged`), or there are too few independent units (`cannot be told`). To leave it out
-    takes nothing from the correction, since it can never be a false finding (Tarone, 1990). A cell
-    that no p could have shown beside that many tests `cannot be told` either.
+    all 0 (`unchanged`), or there are too few independent units (`open`). To leave it out takes
+    nothing from the correction, since it can never be a false finding (Tarone, 1990). A cell that
+    no p could have shown beside that many tests is open too.
     """
     found: dict[Place, Verdict] = {}
     tested = {}
@@ -223,3 +227,69 @@ def _said(cell: dict[str, float], p: float, tests: int, alpha: float) -> str:
         return ROSE if cell["difference"] > 0 else FELL
     # The least of m p values is multiplied by m in Holm's correction.
     return OPEN if cell["smallest"] * tests > alpha else NOT_SHOWN
+
+
+def drops(lines: Iterable[Line], found: Verdicts) -> list[Check]:
+    """Hold each main metric over all queries against the last time; one check a metric.
+
+    The rule is the gate's (`harness.verdicts.gate.may_pass`), `by` the `max_drop` that the list had
+    when the line was written. Without one, and where a run does not compare with the last time,
+    nothing is held against anything.
+    """
+    checks = []
+    for line in lines:
+        change = line.get("change") or {}
+        by = change.get("max_drop")
+        if by is None:
+            continue
+        dataset, system = series_of(line)
+        for metric, cell in change.get("cells", {}).get("all", {}).items():
+            verdict = found.cells[(dataset, system), "all", metric]
+            open, said, passed = verdict.said == OPEN, "not measurable", True
+            if cell["difference"] is not None:
+                shown = verdict.said in (ROSE, FELL)
+                passed = may_pass(-cell["difference"], by, shown=shown, open=open)
+                now = cell["before"] + cell["difference"]
+                tests = found.tested["all"]
+                p = "" if verdict.p is None else f", p {verdict.p:.4f} (Holm, {tests})"
+                said = f"{cell['before']:.4f} -> {now:.4f}, {cell['difference']:+.4f}{p}"
+            if open:
+                said += (
+                    f"; {counted(change['units'], change['over'])} could not have shown a drop, "
+                    'nor that this is noise: take more data, or over = "queries" if questions to '
+                    "one haystack are independent"
+                )
+            fell = f"did not fall by more than {by:g}" if passed else f"fell by more than {by:g}"
+            rule = f"{metric} of {system} on {dataset} {fell}"
+            checks.append(Check(rule, passed, said, open=open))
+    return checks
+
+
+def told(lines: Sequence[Line], found: Verdicts) -> list[str]:
+    """What a night shows over all queries, in a few words each: of a summary and of the page."""
+    parts = []
+    states = [(line.get("change") or {}).get("state") for line in lines]
+    if apart := states.count("not comparable"):
+        parts.append(f"{apart} not comparable with the last time")
+    missed = [check for check in drops(lines, found) if not check.passed]
+    most = next((f"{by:g}" for by in map(_max_drop, lines) if by is not None), "")
+    if failed := sum(not check.open for check in missed):
+        parts.append(f"{failed} dropped by more than {most}")
+    said = [verdict.said for (_, part, _), verdict in found.cells.items() if part == "all"]
+    if {ROSE, FELL, NOT_SHOWN} & {*said}:
+        shown = ", ".join(f"{said.count(word)} {word}" for word in (ROSE, FELL) if word in said)
+        how = f"{counted(found.tested['all'], 'tests')}, Holm, alpha {found.alpha:g}"
+        parts.append(f"{shown or NOT_SHOWN} ({how})")
+    if OPEN in said:
+        fell = sum(check.open for check in missed)
+        more = f", {fell} of which fell by more than {most}" if fell else ""
+        parts.append(f"{said.count(OPEN)} {OPEN_WORDS}{more}")
+    elif not parts and (UNCHANGED in said or "unchanged" in states):
+        parts.append(UNCHANGED)
+    elif not parts and "first" in states:
+        parts.append("the first time, nothing to compare with")
+    return parts
+
+
+def _max_drop(line: Line) -> float | None:
+    return (line.get("change") or {}).get("max_drop")

@@ -28,7 +28,7 @@ def test_a_running_test_is_read_from_another_terminal(harness: Harness, tmp_path
     assert "No difference is shown yet" in said.out
     ABTest("old", "new", name="clicks", journal=tests / "a.jsonl", interleave=True).close()
     said = harness("abtest", tests, "--json")
-    rows = json.loads(said.out)
+    rows = json.loads(said.out)["reports"]
     assert [row["plan"]["name"] for row in rows] == ["clicks", "ranks"]
     assert rows[1]["metrics"][0]["units_a"] + rows[1]["metrics"][0]["units_b"] == 400
     assert rows[1]["trouble"] == []

@@ -123,3 +123,36 @@ def test_other_files_are_a_loud_warning_and_recorded_in_every_result(
     assert "NOT the published files" in said.out
     rows = orjson.loads((tmp_path / "results" / "leaderboard.json").read_bytes())["boards"]
     assert {row["dataset"]["published_files"] for row in rows} == {False}
+
+
+def test_own_files_have_a_name_that_shows_and_stands_for_them(
+    harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    for folder, text in (("one", "the cat sleeps"), ("two", "a dog barks")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "documents.jsonl").write_text(f'{{"id": "d", "text": "{text}"}}\n')
+        (tmp_path / folder / "queries.jsonl").write_text('{"id": "q", "text": "cat"}\n')
+        (tmp_path / folder / "qrels.trec").write_text("q 0 d 1\n")
+    said = harness("datasets", "prepare", "labelled", "--source", "one", "--name", "pets")
+    assert (said.status, said.err) == (0, "")
+    assert "labelled/pets" in harness("datasets").out
+    run = ("run", "--retriever", "bm25", "--dataset", "labelled/pets")
+    assert "bm25 on labelled/pets, document" in harness(*run).out
+    assert "note: labelled/pets stands for" in harness(*run, "--source", "two").err
+    assert "dog" in _text(harness, tmp_path, "labelled/pets"), "the files that were given last"
+    assert harness(*run, "--source", "one").status == 0
+    assert "cat" in _text(harness, tmp_path, "labelled/pets"), "and so when they are given again"
+    (tmp_path / "one").rename(tmp_path / "gone")
+    assert harness(*run).status == 0, "what was prepared from them is still here"
+    said = harness("run", "--retriever", "bm25", "--dataset", "labelled/pest")
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert "add --source PATH once" in said.err
+    assert "did you mean pets?" in said.err
+    said = harness("datasets", "prepare", "sample", "--name", "mine")
+    assert (said.status, "sample has its name" in said.err) == (2, True)
+
+
+def _text(harness: Callable[..., Any], place: Path, name: str) -> str:
+    out = place / f"out{len(list(place.glob('out*')))}"
+    assert harness("datasets", "export", name, "--format", "beir", "--out", out).status == 0
+    return (out / "corpus.jsonl").read_text()

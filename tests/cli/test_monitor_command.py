@@ -144,9 +144,17 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["a.jsonl", "--once", "--alert", "recall"], "'recall' is no alarm; write"),
         (["a.jsonl", "--once", "--config", "no.toml"], "--config no.toml: no such file"),
         (["a.jsonl", "--once", "--window", "0"], "the window must be a number of recalls"),
-        (["a.jsonl", "--once", "--bucket", "year"], "bucket must be minute, hour, day"),
+        (["a.jsonl", "--once", "--json", "--bucket", "year"], "bucket must be minute, hour, day"),
         (["a.jsonl", "--once", "--on-alert", "'x"], "--on-alert"),
-        (["a.jsonl", "--once", "--alert", "mrr@3 < 1"], "mrr@3 is not among the metrics"),
+        (["a.jsonl", "--once", "--alert", "recall@10<0.3"], "name them with --dataset"),
+        (["a.jsonl", "--dataset", "sample", "--alert", "mrr@3 < 1"], "not among the metrics"),
+        (["a.jsonl", "--window", "50", "--alert", "p95 > 1"], "the window holds 50"),
+        (["a.jsonl", "--once", "--metrics", "hit@1"], "--metrics is about the labels"),
+        (["a.jsonl", "--once", "--split", "dev"], "--split is about the labels"),
+        (["a.jsonl", "--once", "--config", "metrics.toml"], "metrics are measured against labels"),
+        (["a.jsonl", "--config", "lost.toml", "--log-config", "lost.toml"], "says too how lines"),
+        (["a.jsonl", "--once", "--bucket", "day"], "leave --bucket out"),
+        (["a.jsonl", "--config", "none.toml", "--journal", "j"], "no alarm is asked for"),
         (["bad.jsonl", "--once"], "no recall in it: bad.jsonl, line 1: no JSON"),
         (["empty.jsonl", "--once"], "no recall in it (0 other lines or spans)"),
         (["lost.jsonl", "--once", "--log-config", "lost.toml"], "stands in no recall"),
@@ -158,9 +166,20 @@ def test_wrong_use_is_one_line(
     (tmp_path / "a.jsonl").write_text('{"query": "x", "hits": []}\n')
     (tmp_path / "lost.jsonl").write_text('{"query": "x", "hits": []}\n')
     (tmp_path / "lost.toml").write_text('[log.fields]\nquery = "request.text"\n')
+    (tmp_path / "metrics.toml").write_text('metrics = ["hit@1"]\n')
+    (tmp_path / "none.toml").write_text("change = []\n")
     (tmp_path / "bad.jsonl").write_text("nonsense\n")
     (tmp_path / "empty.jsonl").write_text("")
     said = harness("monitor", *options)
     assert said.status == 2
     assert words in said.err
     assert len(said.err.splitlines()) == 1
+
+
+def test_an_alarm_that_nothing_could_be_said_of_yet_is_told(
+    harness: Harness, questions: list[tuple[str, list[str]]], tmp_path: Path
+) -> None:
+    log = write(tmp_path / "a.jsonl", questions, 30, wrong=True)
+    said = harness("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
+    assert said.status == 0
+    assert "warning: recall@10 < 0.5: nothing is said yet, over 30 recalls of 100" in said.err

@@ -19,6 +19,7 @@ import pytest
 from filelock import FileLock
 
 from harness.dataset.prepare import open_dataset
+from harness.pages.history import history_data
 from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.testing.nightly.change import change
 from harness.testing.nightly.kept import core
@@ -387,6 +388,13 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
         ("[nightly]\nover = 'days'", "over must be auto, haystacks, queries, not 'days'"),
         ("[nightly]\nhistory = true", "history must be a folder, or false for none, not True"),
         ("[[nightly]]\nalpha = 0.1", "nightly must be a table: [nightly]"),
+        ("[nightly]\nhistory = false\nmax_drop = 0.1", "max_drop in [nightly] is of what changed"),
+        ("[[datasets]]\ndataset = 'sample'\nonly = ['labelled']", "only in [[datasets]]"),
+        ("[[datasets]]\ndataset = 'sample'\nretriever = 'bm25'", "retriever in [[datasets]]"),
+        ("[[retrievers]]\nretriever = 'bm25'\ndataset = 'sample'", "dataset in [[retrievers]]"),
+        ("[[retrievers]]\nretriever = 'tfidf'\nonly = []", "only = [] names no dataset"),
+        ("[[retrievers]]\nretriever = 'tfidf'\ntimeout = 'soon'", "timeout 'soon': give seconds"),
+        ("[[retrievers]]\nretriever = 'tfidf'\ntimeout = true", "timeout must be seconds"),
         ("[[retrievers]]\nretriever = 'bm25'", "is in the list twice; give each a name"),
         ("[[retrievers]]\nretriever = 'bm25'\nname = 3", "name must be a text, not 3"),
     ],
@@ -492,3 +500,59 @@ retriever = "{retriever}"
     assert "k 20 -> 5: no metric in common" in said.out
     assert "recall@5" in said.out
     assert "recall@10" not in said.out
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("name = 'mine'", "name at the top is of one [[retrievers]] table"),
+        ("dataset = 'sample'", "dataset at the top is used by none"),
+        ("retriever = 'tfidf'", "retriever at the top is used by none"),
+    ],
+)
+def test_a_key_at_the_top_that_no_run_would_hear_is_refused(
+    place: Path, harness: Callable[..., Any], key: str, said: str
+) -> None:
+    (place / "slow.toml").write_text(f"{key}\n{SLOW_LIST}")
+    told = harness(*SLOW_NIGHT)
+    assert (told.status, told.err.count("\n")) == (2, 1)
+    assert said in told.err
+
+
+def test_again_has_no_meaning_for_a_list_with_a_history(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    told = harness(*SLOW_NIGHT, "--again")
+    assert (told.status, "is measured anew in any case" in told.err) == (2, True)
+
+
+def test_an_untestable_drop_is_open_and_ends_with_status_2(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    """One question cannot show a drop, nor that it is noise: the rule of a gate."""
+    text = """
+out = "runs"
+k = 20
+[nightly]
+max_drop = 0.02
+[[datasets]]
+dataset = "labelled"
+source = "files"
+[[retrievers]]
+retriever = "mine.py:Mine"
+"""
+    (place / "nightly.toml").write_text(text)
+    assert night(harness).status == 0
+    (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
+    told = night(harness)
+    assert told.status == 2
+    assert "open: no drop could have been shown" in told.out
+    assert "Dropped by more than" not in told.out
+    page = history_data(place / "runs" / "history.jsonl")
+    found = summary(place)
+    assert page["nights"][-1]["told"] == "; ".join(found["told"])
+    assert (
+        "open: no drop could have been shown, 4 of which fell by more than 0.02"
+        in (page["nights"][-1]["told"])
+    )
+    assert "open: no drop could have been shown" in page["said"]

@@ -126,7 +126,7 @@ def test_every_command_has_json_and_quiet() -> None:
         ),
         (
             ["run", "--dataset=sample", "--retriever=bm25", "--retriever=tfidf", "--name=x"],
-            "--name is of no use for a list",
+            "--name is of no use for a list, in a --config",
         ),
     ],
 )

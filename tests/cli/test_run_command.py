@@ -73,7 +73,7 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     harness: Callable[..., Any], sample: Dataset, with_evidence: int, tmp_path: Path
 ) -> None:
     (tmp_path / "partly.py").write_text(PARTLY)
-    said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--k", 10)
+    said = harness(*SAMPLE, "--retriever", "partly.py:Partly", "--k", 10, "--full")
     assert said.status == 1
     (folder,) = _folders(tmp_path / "results")
     assert said.err.count("\n") == 1

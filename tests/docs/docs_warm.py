@@ -51,7 +51,7 @@ def environment() -> dict[str, str]:
     """What commands are given, but for the place of the cache; nothing of the tests or the user."""
     strange = ("PYTEST_", "DISPLAY", "WAYLAND_DISPLAY", "OPENAI_", "HARNESS_", "COV_")
     env = {k: v for k, v in os.environ.items() if not k.startswith(strange)}
-    env |= {"TQDM_DISABLE": "1", "COLUMNS": "100", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
+    env |= {"TQDM_DISABLE": "1", "COLUMNS": "300", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"}
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env.get('PATH', '')}"
     return env
 

@@ -140,7 +140,7 @@ def test_labelling_projects_have_the_keys_of_the_page(
     (tmp_path / "queries.txt").write_text("where did Ada move?\n")
     judge = ("label", "start", "documents.jsonl", "queries.txt", "--retriever", "bm25")
     monkeypatch.setattr("sys.stdin", io.StringIO("2"))
-    command(*judge, "--terminal")
+    command(*judge, "--terminal", "--relevant-from", "1")
     command("label", "export", "labels")
     folder = tmp_path / "labels"
     settings = documented(page, "label.json")

@@ -281,7 +281,7 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
         assert list(project.journal("ann").held.notes.values()) == ["3 is too much, 0 too little"]
 
         press(page, "n")
-        page.get_by_text("which counts as relevant").wait_for()
+        page.get_by_text("which counts as evidence").wait_for()
         press(page, "n")
         page.locator("#warning").wait_for(state="hidden")
         page.keyboard.press("?")

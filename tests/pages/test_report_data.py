@@ -16,6 +16,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
+from harness.verdicts.analyze.analyze import analyze
 
 Ran = Callable[..., Path]
 
@@ -69,6 +70,36 @@ def test_recall_by_tokens_and_risk_are_those_of_the_scores(
 
 def curve_at(ks: list[int], values: list[float], k: int) -> float:
     return values[ks.index(k)]
+
+
+def test_causes_are_those_of_harness_analyze(
+    data: dict[str, Any], bm25: Path, sample: Dataset
+) -> None:
+    found, causes = analyze(bm25, sample), data["causes"]
+    run = causes["runs"][0]
+    assert (run["missed"], run["queries"]) == (len(found.missed), len(found.queries))
+    assert run["counts"] == found.as_dict()["causes"]
+    assert run["pieces"] == found.pieces
+    assert sum(n for _, _, n in run["ranks"]) == found.ranks(11, 100)
+    evidence, ids = data["queries"]["evidence"], data["queries"]["documents"]["id"]
+    of = {
+        (query.row, name): str(piece.cause)
+        for query in found.queries
+        for piece in query.missed
+        for name in piece.documents
+    }
+    for at in range(sample.n_queries):
+        for row in range(evidence["start"][at], evidence["start"][at + 1]):
+            cause = evidence["cause"][0][row]
+            said = causes["names"][cause] if cause >= 0 else None
+            assert said == of.get((at, ids[evidence["document"][row]]))
+
+
+def test_causes_are_at_10_or_at_the_deepest_cut_off_of_shorter_rankings(
+    data: dict[str, Any], sample: Dataset, ran: Ran
+) -> None:
+    assert data["causes"]["k"] == 10
+    assert report_data([ran(sample, "bm25", k=7)], sample)["causes"]["k"] == 5
 
 
 def test_each_query_has_its_evidence_with_ranks_and_its_ranking(

@@ -13,6 +13,8 @@ from browsers import Page, opened
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
+from harness.verdicts.analyze.analyze import analyze
+from harness.verdicts.analyze.causes import Cause
 
 Ran = Callable[..., Path]
 
@@ -194,6 +196,65 @@ def test_an_address_of_another_report_shows_what_there_is(page_of_one: Path) -> 
     with opened(f"{page_of_one.as_uri()}?metric=nonsense&k=99999&ability=x&sort=-x&open=q") as page:
         assert choice(page, "Metric").input_value() == "recall@10"
         assert (said(page), choice(page, "Ability").input_value()) == (321, "all")
+
+
+def test_contents_link_to_every_part_that_is_shown_and_keep_the_choice(page_of_one: Path) -> None:
+    with opened(page_of_one) as page:
+        choice(page, "Metric").select_option("hit@5")
+        links = page.locator("#contents a")
+        parts = page.locator("main section:not([hidden]) h2").count()
+        assert links.count() == parts >= 8
+        links.get_by_text("Questions", exact=True).click()
+        page.wait_for_function("location.hash === '#questions'")
+        assert from_top(page, "questions") < 99
+        page.reload()
+        page.locator("main:not([hidden])").wait_for()
+        assert choice(page, "Metric").input_value() == "hit@5"
+        assert from_top(page, "questions") < 99
+
+
+def from_top(page: Page, part: str) -> float:
+    """Pixels between the top of the window and that of a part."""
+    top: float = page.locator(f"#{part}").evaluate("part => part.getBoundingClientRect().top")
+    return top
+
+
+def test_causes_lead_to_their_questions(page_of_one: Path, bm25: Path, sample: Dataset) -> None:
+    found = analyze(bm25, sample)
+    cause = "outranked by more words"
+    mine = [query.query for query in found.queries if Cause(cause) in query.causes]
+    with opened(page_of_one) as page:
+        words = page.locator("#causes-said").inner_text()
+        assert f"{len(found.missed)} of 462 pieces of evidence" in words
+        page.locator("#causes summary").click()
+        page.locator("#causes-table").get_by_role("button", name=cause).click()
+        assert said(page) == len(mine)
+        assert choice(page, "Cause of a miss").input_value() == cause
+        page.locator(".rows button.open").first.click()
+        assert cause in page.locator("#question li.gold").first.locator("..").inner_text()
+
+
+def test_a_number_says_what_it_is_where_it_stands(page_of_one: Path) -> None:
+    with opened(page_of_one, width=390) as page:
+        page.get_by_role("button", name="What is chance?").click()
+        meaning = page.locator(".explanation")
+        assert "a random order" in meaning.inner_text()
+        box = meaning.bounding_box()
+        assert 0 <= box["x"] <= 390 - box["width"]
+        page.keyboard.press("Escape")
+        assert not meaning.is_visible()
+        page.locator("#abilities summary").click()
+        head = page.get_by_role("columnheader", name="ceiling", exact=True)
+        assert "the best that any order" in head.get_attribute("title")
+        assert "recall_all" in page.locator("#words-said").inner_text()
+
+
+def test_metrics_stand_with_the_main_ones_first_then_by_family_and_k(page_of_one: Path) -> None:
+    with opened(page_of_one) as page:
+        names = [group.get_attribute("label") for group in page.locator("#metric optgroup").all()]
+        assert names[:3] == ["main", "recall", "hit"]
+        recall = page.locator("#metric optgroup").nth(1).locator("option").all_inner_texts()
+        assert recall == ["recall@1", "recall@3", "recall@5", "recall@25", "recall@50"]
 
 
 def test_a_search_that_finds_nothing_says_so_and_can_be_cleared(page_of_one: Path) -> None:

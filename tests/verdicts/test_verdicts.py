@@ -9,8 +9,17 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from harness.statistics.paired import compare_paired
-from harness.testing.nightly.summary import drops
-from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED, verdicts
+from harness.verdicts.gate import status
+from harness.verdicts.history import (
+    FELL,
+    NOT_SHOWN,
+    OPEN,
+    ROSE,
+    UNCHANGED,
+    drops,
+    told,
+    verdicts,
+)
 
 ALPHA = 0.05
 
@@ -33,6 +42,7 @@ def cell(p: float, smallest: float = 1e-4, difference: float = 0.1, moved: int =
 def line(system: str, **cells: Any) -> dict[str, Any]:
     """A run that was compared in these cells over all queries, a metric each."""
     change = {"state": "compared", "alpha": ALPHA, "units": 50, "over": "queries"}
+    change["max_drop"] = 0.02
     return {"dataset": "d", "system": system, "change": {**change, "cells": {"all": cells}}}
 
 
@@ -64,7 +74,7 @@ def test_what_could_never_be_shown_is_in_no_correction() -> None:
     assert found["fell", "m"].p == pytest.approx(0.03)
 
 
-def test_a_test_that_the_number_of_tests_makes_impossible_cannot_be_told() -> None:
+def test_a_test_that_the_number_of_tests_makes_impossible_is_open() -> None:
     lines = [line(f"s{i}", m=cell(0.02, smallest=0.02)) for i in range(5)]
     assert {v.said for v in judged(lines).values()} == {OPEN}
 
@@ -97,16 +107,39 @@ def test_of_lists_in_which_nothing_changed_few_show_a_change(nights: int) -> Non
     assert wrong / nights <= ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / nights)
 
 
-def test_a_drop_fails_where_it_is_larger_than_allowed_and_shown_or_cannot_be_told() -> None:
+def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_gate() -> None:
     lines = [
         line("fell", m=cell(0.0001, difference=-0.1)),
         line("little", m=cell(0.0001, difference=-0.01)),
         line("noise", m=cell(0.6, difference=-0.1)),
         line("few", m=cell(0.25, smallest=0.25, difference=-0.1)),
+        line("few rose", m=cell(0.25, smallest=0.25, difference=0.1)),
         line("rose", m=cell(0.0001, difference=0.1)),
     ]
-    by_series = {("d", one["system"]): one for one in lines}
-    checks = drops(by_series, verdicts(lines), by=0.02)
-    assert [check.passed for check in checks] == [False, True, True, False, True]
-    assert "can never show" in checks[3].said
+    checks = drops(lines, verdicts(lines))
+    found = [(check.outcome, check.passed) for check in checks]
+    assert found == [
+        *[("FAIL", False), ("pass", True), ("pass", True)],
+        *[("open", False), ("open", True), ("pass", True)],
+    ]
+    assert "could not have shown a drop" in checks[3].said
     assert 'over = "queries"' in checks[3].said
+    assert told(lines, verdicts(lines)) == [
+        "1 dropped by more than 0.02",
+        "1 rose, 2 fell (4 tests, Holm, alpha 0.05)",
+        "2 open: no drop could have been shown, 1 of which fell by more than 0.02",
+    ]
+    assert [status(checks), status(checks[1:]), status(checks[4:])] == [1, 2, 0]
+
+
+def test_a_night_without_a_test_says_why() -> None:
+    few = line("few", m=cell(0.25, smallest=0.25, difference=-0.01))
+    same = {**few, "change": {"state": "unchanged"}}
+    first = {**few, "change": {"state": "first"}}
+    apart = {**few, "change": {"state": "not comparable"}}
+    assert [told([one], verdicts([one])) for one in (few, same, first, apart)] == [
+        ["1 open: no drop could have been shown"],
+        ["unchanged"],
+        ["the first time, nothing to compare with"],
+        ["1 not comparable with the last time"],
+    ]

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.labelling.generate.leakage import leaks
 from harness.labelling.generate.repeated import QUOTED
+from harness.scoring.grid import grid
 
 MANY = 10
 """Proposals a query from which on a word is said about how many they are."""
@@ -78,10 +79,8 @@ def _cost(cost: Found) -> Iterator[str]:
 
 def checks(leakage: Found) -> str:
     """The three checks as a table, examples of what was found, and what was not looked at."""
-    from tabulate import tabulate
-
     rows = [*_quotes(leakage["quotes"]), *_splits(leakage["splits"]), *_public(leakage["public"])]
-    lines = [tabulate(rows, headers=["leakage", "what", "found", "of"], disable_numparse=True)]
+    lines = [grid(rows, ["leakage", "what", "found", "of"])]
     lines += _notes(leakage)
     n = leaks(leakage)
     if not n:

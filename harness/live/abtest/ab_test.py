@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, near
+from harness.errors import HarnessError, UsageError, near
 from harness.live.abtest.plan import Bounds, Plan
 from harness.live.abtest.preference import PreferenceReport, preference_report
 from harness.live.abtest.records import (
@@ -71,6 +71,7 @@ class ABTest:
         interleave: bool = False,
         metrics: Mapping[str, Bounds] | Iterable[str] = (),
         wanted: Mapping[str, float] | None = None,
+        failed: Mapping[str, float | None] | None = None,
         expected: int = TUNED_FOR,
     ) -> None:
         labels = _labels(a, b)
@@ -89,6 +90,7 @@ class ABTest:
             interleave=interleave,
             metrics=dict(metrics),
             wanted=dict(wanted or {}),
+            failed=dict(failed or {}),
             expected=expected,
         )
         self._systems: dict[Arm, str | Retrieve] = {"a": a, "b": b}
@@ -101,10 +103,11 @@ class ABTest:
         return self._router.arm(unit_id(unit))
 
     def search(self, query: str, k: int, unit: str | int | None = None) -> Answer:
-        """Ask the unit's system, and time it. Nothing is recorded, nothing that it raises caught.
+        """Ask the unit's system, and time it.
 
-        Where the unit is the query itself, `unit` may be left out. Raises UsageError where the
-        systems are names.
+        What it raises is recorded as a failure of its arm (`record_failure`), and raised on; else
+        nothing is recorded. Where the unit is the query itself, `unit` may be left out. Raises
+        UsageError where the systems are names.
         """
         if unit is None:
             if self.plan.unit != "query":
@@ -117,7 +120,14 @@ class ABTest:
                 f"system {system!r} is a name: call it after route(), or give ABTest a function"
             )
         start = clock.perf_counter()
-        found = system(query, k)
+        try:
+            found = system(query, k)
+        except Exception as error:
+            try:
+                self.record_failure(unit, type(error).__name__, arm=arm)
+            except HarnessError as lost:  # the product's own error is what it has to see
+                error.add_note(f"nor was this failure recorded: {lost}")
+            raise
         seconds = clock.perf_counter() - start
         return Answer(arm, self.plan.a if arm == "a" else self.plan.b, found, seconds)
 
@@ -145,6 +155,31 @@ class ABTest:
             raise UsageError(f'arm must be "a" or "b", not {arm!r}')
         values = self._values(metrics)
         self._keep({"time": _seconds(time), "unit": who, "arm": arm, "metrics": values})
+
+    def record_failure(
+        self,
+        unit: str | int,
+        error: str = "",
+        *,
+        arm: Arm | None = None,
+        time: float | datetime | None = None,
+    ) -> None:
+        """Record that a unit's system failed, in place of `record` (or `record_clicks`).
+
+        `search` does so itself. By intention to treat a failure stays with the arm: in a metric
+        that the plan's `failed` names, or whose bounds are (0, 1), it counts as that value, or as
+        0; other metrics have no value for it, and the report says so. `error` is its kind, a word.
+        In an interleaved test `arm` says whose system failed, and the impression is lost by it.
+        Raises UsageError and RunError as `record`.
+        """
+        who = unit_id(unit)
+        if arm not in ("a", "b", None) or (arm is None and self.plan.interleave):
+            raise UsageError(f'arm must be "a" or "b", not {arm!r}')
+        if arm is None:
+            arm = self._router.arm(who)
+        record = {"time": _seconds(time), "unit": who, "arm": arm, "failed": error or "failed"}
+        more = {} if self.plan.interleave else {"metrics": self.plan.of_failure()}
+        self._keep({**record, **more})
 
     def interleave(
         self,

@@ -23,6 +23,8 @@ class Plan:
     `split` is the share of units that go to a. `unit` says what a unit is, for people ("user",
     "query"). `once` promises that a unit has one record. `metrics` maps the names that may be
     recorded to (lowest, highest) or None for no bounds; empty allows any name, without bounds.
+    `failed` is by metric what a request counts as whose system raised: 0 where nothing is said and
+    the bounds are (0, 1), a success or not; None, and any other metric: it has no value there.
     `wanted` is by metric the true difference that the test is to show. `expected` is about how many
     units there will be in all. Raises UsageError for a plan that cannot be.
     """
@@ -37,6 +39,7 @@ class Plan:
     interleave: bool = False
     metrics: Mapping[str, Bounds] = field(default_factory=dict)
     wanted: Mapping[str, float] = field(default_factory=dict)
+    failed: Mapping[str, float | None] = field(default_factory=dict)
     expected: int = TUNED_FOR
 
     def __post_init__(self) -> None:
@@ -55,7 +58,7 @@ class Plan:
                 f"A/B test {self.name!r}: split must be between 0 and 1 (the share of a), "
                 f"not {self.split!r}"
             )
-        if self.interleave and (self.split != 0.5 or self.metrics or self.wanted):
+        if self.interleave and (self.split != 0.5 or self.metrics or self.wanted or self.failed):
             raise UsageError(
                 f"A/B test {self.name!r}: an interleaved test compares clicks, each reader sees "
                 "both systems: it has no split, metrics or wanted differences"
@@ -91,6 +94,27 @@ class Plan:
                     f"number other than 0, not {difference!r}"
                 )
 
+        for metric, value in self.failed.items():
+            bounds = self.metrics.get(metric)
+            if self.metrics and metric not in self.metrics:
+                raise UsageError(
+                    f"A/B test {self.name!r}: failed names {metric!r}, which is no metric of it"
+                    + near(metric, list(self.metrics))
+                )
+            if value is not None and not (
+                _number(value) and (bounds is None or bounds[0] <= value <= bounds[1])
+            ):
+                raise UsageError(
+                    f"A/B test {self.name!r}: a failure cannot count as {value!r} in {metric!r}: "
+                    "give a number within its bounds, or None for no value"
+                )
+
+    def of_failure(self) -> dict[str, float]:
+        """What a request whose system raised counts as, by metric; see `failed`."""
+        successes = {name: 0.0 for name, bounds in self.metrics.items() if bounds == (0, 1)}
+        counted = {**successes, **self.failed}
+        return {name: float(value) for name, value in counted.items() if value is not None}
+
     def router(self) -> Router:
         """What deals units to the arms, by name, salt and split alone."""
         return Router(self.name, self.salt, self.split)
@@ -102,7 +126,8 @@ class Plan:
     def record(self) -> dict[str, Any]:
         """The plan as the first line of a journal."""
         bounds = {name: list(b) if b else None for name, b in self.metrics.items()}
-        return {"abtest": 1, **asdict(self), "metrics": bounds, "wanted": dict(self.wanted)}
+        own = {"metrics": bounds, "wanted": dict(self.wanted), "failed": dict(self.failed)}
+        return {"abtest": 1, **asdict(self), **own}
 
     @classmethod
     def from_record(cls, record: Any, where: str) -> Plan:

@@ -11,7 +11,17 @@ import numpy as np
 
 from harness.live.abtest.plan import Plan
 from harness.live.abtest.records import Clicks
-from harness.live.abtest.text import between, heading, known, number, p_value, wrapped
+from harness.live.abtest.text import (
+    between,
+    by_arm,
+    failures_said,
+    heading,
+    known,
+    number,
+    p_value,
+    wrapped,
+)
+from harness.scoring.grid import grid
 from harness.statistics.betting import betting_interval, betting_p
 from harness.statistics.intervals import mean_intervals
 from harness.statistics.power import power_of
@@ -29,7 +39,8 @@ class PreferenceReport:
     (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with `low` and `high`. `p` and
     these are of a fixed number of units, looked at once; the `always_` ones may be looked at any
     time. `detectable` is the smallest preference that as many units show with 80% power.
-    `repeated` impressions are second ones of a unit that was to have one.
+    `repeated` impressions are second ones of a unit that was to have one. `failures`, by arm and
+    kind of error, are impressions in which a system raised: each is lost by it.
     """
 
     plan: Plan
@@ -56,6 +67,7 @@ class PreferenceReport:
     detectable: float | None
     repeated: int
     damaged: list[int]
+    failures: dict[str, dict[str, int]]
 
     def __str__(self) -> str:
         return preference_text(self)
@@ -115,6 +127,7 @@ def preference_report(plan: Plan, clicks: Clicks, level: float) -> PreferenceRep
         detectable=known(power.detectable),
         repeated=len(clicks) - len(outcome),
         damaged=clicks.damaged,
+        failures=by_arm(clicks.kinds),
     )
 
 
@@ -137,8 +150,13 @@ def conclusion(report: PreferenceReport) -> str:
                 "on the way?"
             )
         winner = report.plan.a if low > 0 else report.plan.b
+        more = (
+            f"{winner} wins more impressions, by clicks and by the failures of the other"
+            if report.failures
+            else f"readers click more on {winner}"
+        )
         return (
-            f"Shown: readers click more on {winner} (preference "
+            f"Shown: {more} (preference "
             f"{number(report.preference, sign=True)}, p {p_value(report.always_p)} at any time)."
         )
     if not report.exact and report.units < MINIMUM:
@@ -154,8 +172,6 @@ def conclusion(report: PreferenceReport) -> str:
 
 
 def _lines(report: PreferenceReport) -> Iterator[str]:
-    from tabulate import tabulate
-
     plan = report.plan
     yield from wrapped(heading(plan, "team-draft interleaving", report.first, report.last))
     yield f"{report.impressions:,} impressions, {report.units:,} units ({plan.unit})"
@@ -166,13 +182,16 @@ def _lines(report: PreferenceReport) -> Iterator[str]:
             f"note: {report.repeated} impressions are second ones of a unit that was to have one; "
             "left out"
         )
+    if report.failures:
+        said = failures_said(plan, report.failures)
+        yield from wrapped(f"note: {said}; an impression in which a system failed is lost by it")
     yield ""
     rows = [
         ["impressions", *(f"{n:,}" for n in (report.wins_a, report.wins_b, report.ties))],
         ["units", *(f"{n:,}" for n in (report.for_a, report.for_b, report.for_none))],
     ]
     head = ["won by", "a", "b", "neither"]
-    yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 3)
+    yield grid(rows, head)
     yield ""
     size = f"{100 * report.level:g}%"
     yield (

@@ -11,6 +11,7 @@ import math
 import os
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ from harness.live.abtest.plan import Plan
 from harness.statistics.units import Ints, Values
 
 SYNC_SECONDS = 1.0  # what a crash of the machine (not of the program) may cost
+_OTHER = {"a": "b", "b": "a"}
 Flags = npt.NDArray[np.bool_]
 Lines = Iterable[tuple[int, dict[str, Any] | None]]
 
@@ -147,13 +149,16 @@ class Records:
     """All records of a test.
 
     `units` are the ids, `unit` and `in_a` of shape (records,) say whose each record is and from
-    which arm. `damaged` are the numbers of the journal's lines that could not be read. `first` and
+    which arm, and `failed` which are failures of its system; `kinds` counts those by arm and kind
+    of error. `damaged` are the numbers of the journal's lines that could not be read. `first` and
     `last` are the times of the first and last record, in seconds since 1970.
     """
 
     units: list[str]
     unit: Ints
     in_a: Flags
+    failed: Flags
+    kinds: Counter[tuple[str, str]]
     metrics: dict[str, Column]
     damaged: list[int]
     first: float | None
@@ -165,12 +170,17 @@ class Records:
 
 @dataclass(frozen=True)
 class Clicks:
-    """All impressions of an interleaved test: whose each was, and the clicks on each team."""
+    """All impressions of an interleaved test: whose each was, and the clicks on each team.
+
+    One in which a system failed is a click on the other's team; `kinds` counts those failures, by
+    arm and kind of error.
+    """
 
     units: list[str]
     unit: Ints
     a: Ints
     b: Ints
+    kinds: Counter[tuple[str, str]]
     damaged: list[int]
     first: float | None
     last: float | None
@@ -184,6 +194,8 @@ def gather(lines: Lines, where: str) -> Records:
     codes: dict[str, int] = {}
     unit: list[int] = []
     in_a: list[bool] = []
+    failed: list[bool] = []
+    kinds: Counter[tuple[str, str]] = Counter()
     found: dict[str, tuple[list[int], list[float]]] = {}
     damaged: list[int] = []
     times: list[float] = []
@@ -196,6 +208,9 @@ def gather(lines: Lines, where: str) -> Records:
             row = len(unit)
             unit.append(codes.setdefault(_text(record["unit"]), len(codes)))
             in_a.append(arm == "a")
+            failed.append("failed" in record)
+            if failed[-1]:
+                kinds[arm, _text(record["failed"])] += 1
             for name, value in values:
                 if name not in found:
                     found[name] = ([], [])
@@ -208,9 +223,8 @@ def gather(lines: Lines, where: str) -> Records:
         name: Column(np.array(rows, np.int64), _finite(values, name, where))
         for name, (rows, values) in found.items()
     }
-    return Records(
-        list(codes), np.array(unit, np.int64), np.array(in_a, bool), metrics, damaged, *_span(times)
-    )
+    columns = np.array(unit, np.int64), np.array(in_a, bool), np.array(failed, bool)
+    return Records(list(codes), *columns, kinds, metrics, damaged, *_span(times))
 
 
 def gather_clicks(lines: Lines, where: str) -> Clicks:
@@ -218,10 +232,14 @@ def gather_clicks(lines: Lines, where: str) -> Clicks:
     codes: dict[str, int] = {}
     unit: list[int] = []
     clicks: list[tuple[int, int]] = []
+    kinds: Counter[tuple[str, str]] = Counter()
     damaged: list[int] = []
     times: list[float] = []
     for number, record in _whole(lines, damaged):
         try:
+            if "failed" in record:  # lost by who failed: the reader had nothing of it to click
+                kinds[record["arm"], _text(record["failed"])] += 1
+                record = {**record, "clicks": {"a": 0, "b": 0, _OTHER[record["arm"]]: 1}}
             a, b = record["clicks"]["a"], record["clicks"]["b"]
             if type(a) is not int or type(b) is not int or min(a, b) < 0:
                 raise ValueError(f"clicks {a!r} and {b!r}")
@@ -232,7 +250,7 @@ def gather_clicks(lines: Lines, where: str) -> Clicks:
             raise _not_a_record(where, number, error) from None
     counts = np.array(clicks, np.int64).reshape(-1, 2)
     codes_of = np.array(unit, np.int64)
-    return Clicks(list(codes), codes_of, counts[:, 0], counts[:, 1], damaged, *_span(times))
+    return Clicks(list(codes), codes_of, counts[:, 0], counts[:, 1], kinds, damaged, *_span(times))
 
 
 def _whole(lines: Lines, damaged: list[int]) -> Iterator[tuple[int, dict[str, Any]]]:

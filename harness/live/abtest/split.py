@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from harness.live.abtest.plan import Plan
+from harness.live.abtest.plan import Bounds, Plan
 from harness.live.abtest.records import Column, Flags, Records
-from harness.live.abtest.split_report import PERMUTED_TO, SplitMetric, SplitReport
-from harness.live.abtest.text import known
+from harness.live.abtest.split_report import FAILED, PERMUTED_TO, SplitMetric, SplitReport
+from harness.live.abtest.text import by_arm, known
 from harness.statistics.betting import balanced, betting_interval, betting_p
 from harness.statistics.corrections import holm
 from harness.statistics.power import UnpairedPower
-from harness.statistics.proportions import sample_ratio
+from harness.statistics.proportions import SampleRatio, sample_ratio
 from harness.statistics.sequential import difference_sequence
 from harness.statistics.units import Ints, Values
 from harness.statistics.unpaired import compare_unpaired
@@ -37,8 +38,18 @@ def split_report(plan: Plan, records: Records, level: float) -> SplitReport:
             columns[name] = _firsts(column, records.unit)
             repeated += len(column.rows) - len(columns[name].rows)
     found = [
-        _metric(plan, name, column, records, level) for name, column in sorted(columns.items())
+        _metric(plan, name, column, records, level, plan.bounds(name))
+        for name, column in sorted(columns.items())
     ]
+    failing = _failing(plan, records, crossed)
+    if records.failed.any():  # a metric like any other, whose values are 0 and 1
+        every = Column(np.arange(len(records)), records.failed.astype(float))
+        every = _kept(every, records, crossed)
+        every = _firsts(every, records.unit) if plan.once else every
+        name = FAILED if FAILED not in columns else f"{FAILED} (raised)"
+        share = _metric(plan, name, every, records, level, (0, 1))
+        # Where one arm never fails the mixture has no spread to go by; who failed is told exactly.
+        found.append(replace(share, always_p=failing.always_p if failing else None))
     return SplitReport(
         plan=plan,
         level=level,
@@ -52,8 +63,17 @@ def split_report(plan: Plan, records: Records, level: float) -> SplitReport:
         unrouted=int(((routed & seen_b) | (~routed & seen_a)).sum()),
         repeated=repeated,
         damaged=records.damaged,
+        failures=by_arm(records.kinds),
+        failing=failing,
         metrics=_corrected(found),
     )
+
+
+def _failing(plan: Plan, records: Records, crossed: Flags) -> SampleRatio | None:
+    """The arms of the units that met a failure, which are as the split is if both fail alike."""
+    rows = np.flatnonzero(records.failed & ~crossed[records.unit])
+    _, at = np.unique(records.unit[rows], return_index=True)
+    return sample_ratio(records.in_a[rows[np.sort(at)]], plan.split) if len(at) else None
 
 
 def _kept(column: Column, records: Records, crossed: Flags) -> Column:
@@ -69,7 +89,9 @@ def _firsts(column: Column, unit: Ints) -> Column:
     return Column(column.rows[at], column.values[at])
 
 
-def _metric(plan: Plan, name: str, column: Column, records: Records, level: float) -> SplitMetric:
+def _metric(
+    plan: Plan, name: str, column: Column, records: Records, level: float, bounds: Bounds
+) -> SplitMetric:
     unit, in_a = records.unit[column.rows], records.in_a[column.rows]
     a, b = (_means(column.values[arm], unit[arm]) for arm in (in_a, ~in_a))
     binary = bool(np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all())
@@ -77,7 +99,6 @@ def _metric(plan: Plan, name: str, column: Column, records: Records, level: floa
     [fixed] = compare_unpaired(
         a, b, level=level, proportions=binary, resamples=10_000 if few else 0
     )
-    bounds = plan.bounds(name)
     exact = plan.once and bounds is not None
     if exact and bounds is not None:
         stream, reach = balanced(column.values, in_a, plan.split, bounds)
@@ -129,6 +150,7 @@ def _metric(plan: Plan, name: str, column: Column, records: Records, level: floa
         detectable=known(power.detectable(units)),
         detectable_any_time=known(power.detectable(units, any_time=True)),
         note=fixed.note.replace("observations", "units"),
+        failures_without=int(records.failed.sum() - records.failed[column.rows].sum()),
     )
 
 

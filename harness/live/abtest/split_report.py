@@ -7,9 +7,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from harness.live.abtest.plan import Plan
-from harness.live.abtest.text import between, heading, number, p_value, wrapped
+from harness.live.abtest.text import between, failures_said, heading, number, p_value, wrapped
+from harness.scoring.grid import grid
 from harness.statistics.proportions import SampleRatio
 from harness.statistics.sequential import MINIMUM
+
+FAILED = "failed"
+"""What the metric is called that is 1 where an arm's system raised."""
 
 PERMUTED_TO = 2_000  # units up to which the permutation test is made too
 CROSSED = 0.01  # share of units seen in both arms from which on no winner is named
@@ -25,7 +29,8 @@ class SplitMetric:
     adjusted over the metrics of the test. `effect_size` is Cohen's d over units. `wanted` is the
     difference to show and `needed`, `needed_any_time` how many units in all show it with 80% power;
     `detectable`, `detectable_any_time` what the present units would; at any time these are of the
-    mixture, and betting takes 20 to 30% more. None is not measurable.
+    mixture, and betting takes 20 to 30% more. `failures_without` are requests whose system failed
+    that have no value in it. None is not measurable.
     """
 
     name: str
@@ -54,6 +59,7 @@ class SplitMetric:
     detectable: float | None
     detectable_any_time: float | None
     note: str
+    failures_without: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,10 @@ class SplitReport:
 
     `crossed` units were seen in both arms and are in no comparison, `unrouted` ones were seen in
     another arm than the plan deals them to, `repeated` records are second ones of a unit that was
-    to have one. `damaged` are lines of the journal that are not whole.
+    to have one. `failures` are the requests whose system raised, by arm and kind of error; there is
+    then a last metric `failed`, their share, and `failing` holds the units that met one against the
+    split, exactly and at any time: that is its `always_p`. `damaged` are lines of the journal that
+    are not whole.
     """
 
     plan: Plan
@@ -77,6 +86,8 @@ class SplitReport:
     unrouted: int
     repeated: int
     damaged: list[int]
+    failures: dict[str, dict[str, int]]
+    failing: SampleRatio | None
     metrics: list[SplitMetric]
 
     @property
@@ -138,8 +149,6 @@ def conclusion(report: SplitReport) -> str:
 
 
 def _lines(report: SplitReport) -> Iterator[str]:
-    from tabulate import tabulate
-
     plan, ratio = report.plan, report.ratio
     share = f"{100 * plan.split:g}/{100 - 100 * plan.split:g}"
     yield from wrapped(heading(plan, f"split {share}", report.first, report.last))
@@ -156,7 +165,7 @@ def _lines(report: SplitReport) -> Iterator[str]:
         yield ""
         head = ["metric", "a", "b", "a - b", "d", f"once: {size}", "p", f"any time: {size}", "p"]
         rows = [_row(m) for m in report.metrics]
-        yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 8)
+        yield grid(rows, head)
         yield ""
         yield from _sizes(report)
         yield ""
@@ -181,8 +190,6 @@ def _row(m: SplitMetric) -> list[str]:
 
 def _sizes(report: SplitReport) -> Iterator[str]:
     """Units of each metric, what they could show, and how many the wanted difference takes."""
-    from tabulate import tabulate
-
     head = ["metric", "units a", "units b", "these can show", "any time", "wanted"]
     head += ["units needed", "any time"]
     rows = [
@@ -198,7 +205,7 @@ def _sizes(report: SplitReport) -> Iterator[str]:
         ]
         for m in report.metrics
     ]
-    yield tabulate(rows, head, disable_numparse=True, colalign=("left",) + ("right",) * 7)
+    yield grid(rows, head)
 
 
 def _notes(report: SplitReport) -> Iterator[str]:
@@ -214,9 +221,28 @@ def _notes(report: SplitReport) -> Iterator[str]:
         yield f"{report.unrouted} units were seen in another arm than this test routes them to"
     if report.repeated:
         yield f"{report.repeated} records are second ones of a unit that was to have one; left out"
+    if report.failures:
+        yield f"{failures_said(report.plan, report.failures)}; {_counted_as(report)}"
     for m in report.metrics:
         if m.note:
             yield f"{m.name}: {m.note}"
+
+
+def _counted_as(report: SplitReport) -> str:
+    """How failures enter the metrics."""
+    values = report.plan.of_failure()
+    names = [m.name for m in report.metrics if m.name in values]
+    counted = [f"{values[name]:g} in {name}" for name in names]
+    without = [m.name for m in report.metrics if m.failures_without]
+    parts = [f"each counts as {', '.join(counted)}"] if counted else []
+    if without:
+        parts.append(
+            f"they have no value in {', '.join(without)}, of which the figures are over requests "
+            "that did not fail, and may flatter who fails (failed= of the test sets a value)"
+        )
+    return "; ".join(
+        [*parts, "p of failed at any time: by which arm the units that met one are of"]
+    )
 
 
 def _method(report: SplitReport) -> str:
@@ -252,6 +278,10 @@ def _method(report: SplitReport) -> str:
 
 def _difference(report: SplitReport, m: SplitMetric) -> str:
     assert m.difference is not None
+    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
+    if report.failing is not None and m is report.metrics[-1]:
+        p = f"p {p_value(m.always_p_holm)} at any time"
+        return f"Shown: {high} fails more often than {low} ({p})."
     interval = between(m.always_low, m.always_high)
     if m.always_low is None or m.always_high is None or m.always_low <= 0 <= m.always_high:
         return (
@@ -259,10 +289,10 @@ def _difference(report: SplitReport, m: SplitMetric) -> str:
             f"{p_value(m.always_p_holm)}), but the interval of now, {interval}, holds 0 again: did "
             "something change on the way?"
         )
-    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
     return (
         f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
-        f"(a - b {interval}, p {p_value(m.always_p_holm)}, at any time)."
+        f"(a - b {interval}, p {p_value(m.always_p_holm)}, at any time"
+        f"{'; of requests that did not fail' if m.failures_without else ''})."
     )
 
 

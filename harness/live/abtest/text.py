@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from harness.live.abtest.plan import Plan
@@ -63,3 +64,21 @@ def p_value(p: float | None) -> str:
     if p < 0.0001:
         return "<0.0001"
     return f"{p:.4f}" if p < 0.01 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
+
+
+def by_arm(kinds: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """Failures counted by arm and kind of error; empty where nothing failed."""
+    found: dict[str, dict[str, int]] = {"a": {}, "b": {}} if kinds else {}
+    for (arm, kind), n in sorted(kinds.items()):
+        found[arm][kind] = n
+    return found
+
+
+def failures_said(plan: Plan, failures: Mapping[str, Mapping[str, int]]) -> str:
+    """How often each system failed, and how."""
+    parts = []
+    for arm, system in (("a", plan.a), ("b", plan.b)):
+        kinds = failures[arm]
+        how = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.items())})" if kinds else ""
+        parts.append(f"{system} {sum(kinds.values()):,}{how}")
+    return f"FAILURES: {', '.join(parts)}"

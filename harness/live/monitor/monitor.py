@@ -188,6 +188,12 @@ class Monitor(Held):
             self._settle()
             return snapshot(self)
 
+    def untold(self) -> list[str]:
+        """Thresholds that nothing is said of yet, a line each: too few recalls have the number."""
+        with self._lock:
+            drift = self.drift() if self.watch.asks_for_drift else None
+            return self.watch.untold(self.cells(), feedback(self.window), drift)
+
     def save(self) -> None:
         """Write the state, whole or not at all. Without a state's file: does nothing."""
         if self._state is None:

@@ -69,7 +69,8 @@ class Held:
         self.over_time = OverTime(_BUCKETS[bucket], _KEPT, len(parsed))
         self.bucket = bucket
         self.words = None if self.labels is None else Drift(self.labels.texts, window)
-        self.watch = Watch(rules, self.metrics, self.labels, alerts)
+        drifts = self.words is not None and self.words.measurable
+        self.watch = Watch(rules, self.metrics, self.labels, alerts, window, drifts)
         self.abilities: dict[str, int] = {}
         self.requests = Requests(self.window)
         self.totals = dict.fromkeys(("recalls", "labelled", "failed", "no_result", "abstained"), 0)

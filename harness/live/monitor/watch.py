@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError
+from harness.live.monitor.able import is_metric, refuse
 from harness.live.monitor.alerts import Alert, Alerts
 from harness.live.monitor.by_period import ByPeriod
 from harness.live.monitor.by_query import RECALLS, ByQuery
@@ -19,9 +20,6 @@ from harness.live.monitor.periods import PERIODS
 from harness.live.monitor.rules import (
     BATCH,
     FIRST,
-    OTHERS,
-    RATES,
-    TIMES,
     ChangeRule,
     Rules,
     checked,
@@ -35,33 +33,26 @@ class Watch:
     """The thresholds and the tests of one monitor."""
 
     def __init__(
-        self, rules: Rules, metrics: Sequence[str], labels: Labels | None, alerts: Alerts
+        self,
+        rules: Rules,
+        metrics: Sequence[str],
+        labels: Labels | None,
+        alerts: Alerts,
+        window: int,
+        drifts: bool,
     ) -> None:
+        """Raises UsageError for a rule that could never raise an alarm; see `able`."""
         self._thresholds = [checked(rule) for rule in rules.thresholds]
         self.alerts = alerts
         changes = rules.changes
         if changes is None:
             changes = tuple(ChangeRule(name) for name in (metrics[0], "no_result"))
         changes = tuple(checked(rule) for rule in changes)
-        for rule in (*self._thresholds, *changes):
-            if rule.metric.partition("@")[0] in TIMES:
-                continue
-            if rule.metric not in metrics and _is_metric(rule.metric):
-                raise UsageError(
-                    f"{rule.metric} is not among the metrics that are measured "
-                    f"({', '.join(metrics)}); name it there too"
-                )
-        known = _abilities(labels)
-        for one in self._thresholds:
-            if known and _is_metric(one.metric) and one.slice not in known:
-                raise UsageError(
-                    f"{one.name}: no labelled query is of the ability {one.slice!r}"
-                    f"{near(one.slice, known)}"
-                )
+        if rules.changes is None and labels is None:  # nobody asked for that one
+            changes = tuple(rule for rule in changes if not is_metric(rule.metric))
+        refuse([*self._thresholds, *changes], metrics, labels, window, drifts)
         self.tests: list[tuple[ChangeRule, Test]] = [
-            (rule, _test(rule, labels))
-            for rule in changes
-            if labels is not None or not _is_metric(rule.metric)
+            (rule, _test(rule, labels)) for rule in changes
         ]
         self._about = ("", 0)
 
@@ -100,6 +91,20 @@ class Watch:
             elif stands and rule.cleared(value):
                 said = f"{rule.name} is over: {value:.4g} over {n} recalls of the window"
                 self._tell(rule.name, "threshold", "cleared", moment, value, n, said)
+
+    def untold(
+        self,
+        cells: Mapping[str, Cell],
+        feedback: Mapping[str, Any] | None,
+        drift: Mapping[str, Any] | None,
+    ) -> list[str]:
+        """Thresholds that nothing is said of yet, and why: too few recalls have their number."""
+        found = []
+        for rule in self._thresholds:
+            value, n = number(rule.metric, cells.get(rule.slice), feedback, drift)
+            if value is None or n < rule.n:
+                found.append(f"{rule.name}: nothing is said yet, over {n} recalls of {rule.n}")
+        return found
 
     def changes(
         self,
@@ -202,11 +207,6 @@ class Watch:
                 del self.alerts.standing[name]
 
 
-def _is_metric(name: str) -> bool:
-    """True for a metric of rankings, which needs labels."""
-    return name not in (*RATES, *TIMES, *OTHERS)
-
-
 def _test(rule: ChangeRule, labels: Labels | None) -> Test:
     period = None if rule.by_recalls else PERIODS[rule.period or "day"]
     if rule.of_run:
@@ -244,9 +244,3 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
             found[at] = [values[labels.ids[i]] for i in at]
             return found
     raise UsageError(f"[[change]] reference {folder}: has no {metric}; score it with --metrics")
-
-
-def _abilities(labels: Labels | None) -> list[str]:
-    """Slices that a metric can have; none where the labels do not say what abilities there are."""
-    named = set(filter(None, labels.abilities)) if labels is not None else set()
-    return ["all", *sorted(named)] if named else []

@@ -60,8 +60,10 @@ class ListedRun:
         return (self.name, f"{self.name}{at}", self.folder_name, self.id, f"{self.system}{at}")
 
 
-def list_runs(results: Path, *, put_away: bool = False) -> list[ListedRun]:
+def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) -> list[ListedRun]:
     """Runs below `results`, the newest first; with `put_away` those that were put away.
+
+    Without `numbers` no scores are read, which are most of what there is to read.
 
     Raises UsageError where there is no such folder.
     """
@@ -69,7 +71,7 @@ def list_runs(results: Path, *, put_away: bool = False) -> list[ListedRun]:
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     if put_away:
         results = results / PUT_AWAY
-    found = [_finished(path.parent) for path in results.glob("[!.]*/run.json")]
+    found = [listed(path.parent, numbers=numbers) for path in results.glob("[!.]*/run.json")]
     found += unfinished(results)
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
 
@@ -134,7 +136,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
     """
     if Path(given).exists():
         return Path(given)
-    runs = list_runs(results) if results.is_dir() else []
+    runs = list_runs(results, numbers=False) if results.is_dir() else []
     runs = [run for run in runs if run.state in ("done", "broken")]
     exact = [run for run in runs if given in run.names]
     meant = exact or [run for run in runs if any(name.startswith(given) for name in run.names)]
@@ -171,13 +173,14 @@ def is_running(partial: Path) -> bool:
         return True
 
 
-def _finished(folder: Path) -> ListedRun:
+def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
+    """A finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
         record = read_json(folder / "run.json")
         if record["run_version"] != RUN_VERSION:
             raise KeyError("run_version")
         scores = folder / "scores.json"
-        main = _main(read_json(scores)) if scores.is_file() else {}
+        main = _main(read_json(scores)) if numbers and scores.is_file() else {}
         queries = record["queries"]
         git = record.get("git") or {}
         changed = "+" if git.get("changed") else ""

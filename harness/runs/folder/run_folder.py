@@ -81,11 +81,12 @@ class RunFolder:
 
 
 def run_name(text: str) -> str:
-    """What a run, or a dataset of one's own, may be called. Raises UsageError."""
-    if not re.fullmatch(r"[^\W_][\w.+\-]{0,63}", text):
+    """What a run may be called: a line that no path and no option looks like. Raises UsageError."""
+    plain = text.isprintable() and text == text.strip() and 0 < len(text) <= 80
+    if not plain or text[0] in "-." or "/" in text or "\\" in text:
         raise UsageError(
-            f"--name {text!r}: a name is up to 64 letters, digits and . _ + - and begins with a "
-            "letter or digit"
+            f"--name {text!r}: a name has up to 80 characters, no / and no \\, and begins with "
+            "neither - nor ."
         )
     return text
 

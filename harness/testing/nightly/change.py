@@ -11,6 +11,7 @@ where the two runs compare:
 | cells | slice -> metric -> before, difference, low, high, p, smallest, n, won, lost; where the two
   are not equally deep, of metrics that depth could not change |
 | alpha, units, over, how | what tests and intervals rest on |
+| max_drop | by how much a main metric may fall, as the list said; null: by anything |
 
 `difference` is tonight less the last time, over the queries that both have a value for. p is that
 of a randomisation test, not corrected; `smallest` the least that it could have been.
@@ -44,7 +45,12 @@ _DIGITS = 6
 
 
 def change(
-    now: ScoredRun, last: ScoredRun | None, metrics: Sequence[str], alpha: float, over: str
+    now: ScoredRun,
+    last: ScoredRun | None,
+    metrics: Sequence[str],
+    alpha: float,
+    over: str,
+    max_drop: float | None = None,
 ) -> dict[str, Any]:
     """Compare a run with the last one; both hold the one protocol that is compared."""
     if last is None:
@@ -79,6 +85,7 @@ def change(
         "state": "compared",
         "since": since,
         "alpha": alpha,
+        "max_drop": max_drop,
         "units": found.units,
         "over": found.over,
         "how": named(first.how, found.over),

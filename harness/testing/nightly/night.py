@@ -75,7 +75,7 @@ class Night:
         known = self.lines.get(series, {})
         if (known.get("run"), known.get("at")) == (folder.name, run.record["finished"]):
             return
-        compared = change(run, last, metrics, self.plan.alpha, self.plan.over)
+        compared = change(run, last, metrics, self.plan.alpha, self.plan.over, self.plan.max_drop)
         if damage:
             compared = {"state": "not comparable", "reasons": [damage]}
         other = changed(run, last) if last is not None else []

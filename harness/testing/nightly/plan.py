@@ -2,7 +2,8 @@
 
 [nightly]
 history = "results/nightly"    # folder of history and summary; default: `out`; false: neither
-max_drop = 0.02                # a main metric that falls by more, and significantly, fails it
+max_drop = 0.02                # a main metric that falls by more, and significantly, fails it:
+                               # status 1; 2 where no drop could have been shown, as at a gate
 alpha = 0.05                   # for all tests of a night together (Holm)
 over = "auto"                  # what is independent: haystacks, queries, auto
 """
@@ -49,6 +50,11 @@ def read_plan(file: Path, table: Any, out: str) -> Plan | None:
     if history is not False and (not isinstance(history, str) or not history):
         raise UsageError(
             f"--config {file}: history must be a folder, or false for none, not {history!r}"
+        )
+    if history is False and (more := [key for key in table if key != "history"]):
+        raise UsageError(
+            f"--config {file}: {more[0]} in [nightly] is of what changed since the last time, "
+            "which history = false does not keep; leave one of them out"
         )
     over = table.get("over", "auto")
     if over not in _OVER:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.scoring.grid import grid
 from harness.scoring.uncertainty import counted
-from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, ROSE, UNCHANGED
+from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, OPEN_WORDS, ROSE, UNCHANGED
 
 Run = Mapping[str, Any]
 
@@ -24,7 +25,7 @@ def render(found: Mapping[str, Any], style: str) -> str:
 
 
 def headline(found: Mapping[str, Any]) -> str:
-    """One line: how many runs went well, and how many changes were shown among how many tests."""
+    """One line: how many runs went well, and what their numbers show since the last time."""
     runs = found["runs"]
     states = [run["state"] for run in runs]
     parts = [f"{states.count('ok')} of {len(runs)} runs ok"]
@@ -32,20 +33,7 @@ def headline(found: Mapping[str, Any]) -> str:
     queries = sum(run["queries"]["failed"] for run in runs if run["state"] == "ok")
     if queries:
         parts.append(f"{counted(queries, 'queries')} failed")
-    apart = [run.get("change", {}).get("state") for run in runs].count("not comparable")
-    if apart:
-        parts.append(f"{apart} not comparable with the last time")
-    if found["drops"]:
-        parts.append(f"{len(found['drops'])} dropped by more than {found['max_drop']:g}")
-    said = [cell["verdict"] for _, _, cell in _changes(found)]
-    if said:
-        tests = found["tests"]
-        shown = ", ".join(f"{said.count(w)} {w}" for w in (ROSE, FELL) if w in said)
-        how = f"{tests['all queries']} tests, Holm, alpha {tests['alpha']:g}"
-        parts.append(f"{shown or 'no change shown'} ({how})")
-    elif "unchanged" in [run.get("change", {}).get("state") for run in runs]:
-        parts.append("unchanged")
-    return "; ".join(parts)
+    return "; ".join([*parts, *found["told"]])
 
 
 def _parts(found: Mapping[str, Any], style: str) -> Iterator[tuple[str, str]]:
@@ -56,9 +44,13 @@ def _parts(found: Mapping[str, Any], style: str) -> Iterator[tuple[str, str]]:
     failed = [f"{_name(run)}: {run['why']}" for run in found["runs"] if run["state"] == "failed"]
     if failed:
         yield "Failed", _list(failed)
-    if found["drops"]:
-        title = f"Dropped by more than {found['max_drop']:g}"
-        yield title, _list([f"{check['rule']}: {check['said']}" for check in found["drops"]])
+    for open, title in (
+        (False, f"Dropped by more than {found['max_drop']}"),
+        (True, f"Fell by more than {found['max_drop']}, and {OPEN_WORDS}"),
+    ):
+        mine = [f"{one['rule']}: {one['said']}" for one in found["drops"] if one["open"] == open]
+        if mine:
+            yield title, _list(mine)
     yield "Changes since the last time", _changed(found, style)
     if style == "markdown":
         yield "All runs", _runs(found)
@@ -127,7 +119,7 @@ def _notes(found: Mapping[str, Any]) -> Iterator[str]:
             if cell["verdict"] == OPEN
         }
         yield (
-            f"{OPEN}: {', '.join(sorted(few))} are too few for any test beside "
+            f"{OPEN_WORDS} (nor a rise): {', '.join(sorted(few))} are too few for any test beside "
             f'{found["tests"]["all queries"]} others; over = "queries" in [nightly] takes '
             "questions to one haystack for independent"
         )
@@ -188,10 +180,8 @@ def _changes(found: Mapping[str, Any]) -> list[tuple[Run, str, dict[str, Any]]]:
 
 
 def _table(rows: Sequence[Sequence[Any]], head: Sequence[str], style: str) -> str:
-    from tabulate import tabulate
-
     kind = "pipe" if style == "markdown" else "simple"
-    return str(tabulate(rows, head, tablefmt=kind, disable_numparse=True))
+    return grid(rows, head, keys=2, style=kind)
 
 
 def _escaped(value: Any) -> Any:

@@ -10,12 +10,12 @@ from typing import Any
 
 import harness
 from harness.files import write_bytes, write_json
-from harness.scoring.uncertainty import counted
 from harness.testing.nightly.kept import kept_name
 from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.render import render
 from harness.verdicts.gate import Check
-from harness.verdicts.history import FELL, OPEN, Line, Series, Verdicts, verdicts
+from harness.verdicts.gate import status as gate_status
+from harness.verdicts.history import Line, Series, Verdicts, drops, told, verdicts
 
 VERSION = 1
 
@@ -32,7 +32,7 @@ def summary(
     """One night as plain values. `why` says why runs failed, `before` their times the last time."""
     mine = {one: lines[one] for one in series if one in lines}
     found = verdicts(mine.values())
-    checks = [] if plan.max_drop is None else drops(mine, found, plan.max_drop)
+    checks = drops(mine.values(), found)
     runs = [_run(one, mine.get(one), why.get(one), before.get(one), found) for one in series]
     return {
         "version": VERSION,
@@ -47,6 +47,7 @@ def summary(
             "all queries": found.tested["all"],
             "by ability": found.tested["by ability"],
         },
+        "told": told([*mine.values()], found),
         "max_drop": plan.max_drop,
         "drops": [asdict(check) for check in checks if not check.passed],
         "failed": [
@@ -64,35 +65,10 @@ def write_summary(folder: Path, found: Mapping[str, Any]) -> None:
     write_bytes(folder / "summary.md", render(found, "markdown").encode("utf-8"))
 
 
-def drops(lines: Mapping[Series, Line], found: Verdicts, by: float) -> list[Check]:
-    """Hold each main metric over all queries against the last time; one check a metric.
-
-    As at `harness gate`, a drop fails that is larger than `by` and significant. A larger one that
-    no test could have shown to be significant fails too: else the check would pass whatever
-    happened. Runs that do not compare with the last time are not held against anything.
-    """
-    checks = []
-    for (dataset, system), line in lines.items():
-        change = line.get("change") or {}
-        for metric, cell in change.get("cells", {}).get("all", {}).items():
-            verdict = found.cells[(dataset, system), "all", metric]
-            beyond = cell["difference"] is not None and -cell["difference"] > by
-            lost = beyond and verdict.said in (FELL, OPEN)
-            p = "" if verdict.p is None else f", p {verdict.p:.4f} (Holm, {found.tested['all']})"
-            said = "not measurable"
-            if cell["difference"] is not None:
-                now = cell["before"] + cell["difference"]
-                said = f"{cell['before']:.4f} -> {now:.4f}, {cell['difference']:+.4f}{p}"
-            if lost and verdict.said == OPEN:
-                said += (
-                    f"; {counted(change['units'], change['over'])} can never show that it is "
-                    'significant: take more data, or over = "queries" if questions to one haystack '
-                    "are independent"
-                )
-            fell = f"fell by more than {by:g}" if lost else f"did not fall by more than {by:g}"
-            rule = f"{metric} of {system} on {dataset} {fell}"
-            checks.append(Check(rule, not lost, said, open=verdict.said == OPEN))
-    return checks
+def status(found: Mapping[str, Any]) -> int:
+    """Exit status of a list by its numbers, as a gate's: 1 where one dropped by more than it may,
+    2 where none did, but one fell so and no drop could have been shown."""
+    return gate_status([Check(**check) for check in found["drops"]])
 
 
 def _run(

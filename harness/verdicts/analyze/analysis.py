@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from harness.verdicts.analyze.causes import Cause, Place
@@ -25,6 +26,12 @@ class Relation(StrEnum):
     SPEAKER = "another speaker"
     UNKNOWN = "no known document"
     OTHER = "other"
+
+
+def bands(k: int, depth: int) -> list[tuple[int, int]]:
+    """Ranks that are told together, first and last: those below k, to twice k, and so on."""
+    edges = sorted({edge for edge in (k, 2 * k, 5 * k, 10 * k) if edge < depth} | {depth})
+    return [(low + 1, high) for low, high in pairwise(edges)]
 
 
 @dataclass(frozen=True)

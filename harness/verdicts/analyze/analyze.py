@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
+from harness.scoring.arrays import Values
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import NOT_RETRIEVED, Ties, rank_judged
-from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
+from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.rollup import haystack_sizes
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
@@ -64,10 +66,64 @@ def analyze(
     run = RunFolder(Path(folder))
     at = ScoredAt(run, dataset, k)
     overlay = None if errata is None else read_errata(Path(errata), dataset)
-    judged = dataset.judgements()
-    found = pieces(dataset, judged, at.ranked, at.scored, k)
-    missed = found.take(np.flatnonzero(found.rank > k))
-    records = explain(at, missed, overlay, embed)
+    counts, queries = misses(at.seen, overlay, embed)
+    record = run.record
+    both = None
+    if overlay is not None:
+        key = CorrectedDataset(dataset, corrected(dataset.judgements(), overlay, dataset))
+        both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
+    return Analysis(
+        run=run.path.resolve().name,
+        system=record["retriever"]["name"],
+        dataset=at.scores.summary["dataset"],
+        k=k,
+        depth=at.depth,
+        scored=int(at.seen.scored.sum()),
+        left_out=at.left_out,
+        pieces=counts,
+        cells={
+            name: {m: cell for m, cell in part.items() if m in (f"recall@{k}", f"hit@{k}")}
+            for name, part in cells(at.scores).items()
+        },
+        queries=queries,
+        similarity=None if embed is None else LOW_SIMILARITY,
+        errata=both,
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run returned, as `harness score` sees it, for k and rankings of a depth.
+
+    `recall` at k has shape (queries,), NaN where a query is not scored. `texts`: the system returns
+    texts of its own.
+    """
+
+    dataset: Dataset
+    k: int
+    depth: int
+    texts: bool
+    resolved: Resolved
+    ranked: Ranked
+    recall: Values
+
+    @property
+    def scored(self) -> Flags:
+        """Queries that count, shape (queries,)."""
+        return ~np.isnan(self.recall)
+
+
+def misses(
+    seen: Seen, errata: Errata | None = None, embed: Embed | None = None
+) -> tuple[dict[str, int], tuple[QueryMisses, ...]]:
+    """How many pieces of evidence each ability has, and the queries that missed some of theirs.
+
+    Those come as in `Analysis.queries`; `errata` and `embed` are as for `analyze`.
+    """
+    dataset = seen.dataset
+    found = pieces(dataset, dataset.judgements(), seen.ranked, seen.scored, seen.k)
+    missed = found.take(np.flatnonzero(found.rank > seen.k))
+    records = explain(seen, missed, errata, embed)
     by_query: dict[int, list[int]] = {}
     for piece, query in enumerate(missed.query.tolist()):
         by_query.setdefault(query, []).append(piece)
@@ -79,51 +135,26 @@ def analyze(
             str(dataset.abilities[query]),
             str(dataset.categories[query]),
             int(counts[query]),
-            float(at.recall[query]),
+            float(seen.recall[query]),
             tuple(records[piece] for piece in mine),
         )
         for query, mine in by_query.items()
     ]
     queries.sort(key=lambda query: (-len(query.missed), query.recall, query.row))
-    record = run.record
-    both = None
-    if overlay is not None:
-        key = CorrectedDataset(dataset, corrected(judged, overlay, dataset))
-        both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
-    return Analysis(
-        run=run.path.resolve().name,
-        system=record["retriever"]["name"],
-        dataset=at.scores.summary["dataset"],
-        k=k,
-        depth=at.depth,
-        scored=int(at.scored.sum()),
-        left_out=at.left_out,
-        pieces={
-            str(ability): n
-            for ability in Ability
-            if (n := int(counts[dataset.abilities == str(ability)].sum()))
-        },
-        cells={
-            name: {m: cell for m, cell in part.items() if m in (f"recall@{k}", f"hit@{k}")}
-            for name, part in cells(at.scores).items()
-        },
-        queries=tuple(queries),
-        similarity=None if embed is None else LOW_SIMILARITY,
-        errata=both,
-    )
+    by_ability = {
+        str(ability): n
+        for ability in Ability
+        if (n := int(counts[dataset.abilities == str(ability)].sum()))
+    }
+    return by_ability, tuple(queries)
 
 
 class ScoredAt:
-    """A run scored at k by the protocol `memory`; nothing is written into its folder.
-
-    `recall` has shape (queries,), NaN where a query is not scored; `scored` says where it is.
-    `ranked` and `resolved` are the rankings as `harness score` sees them. `texts`: the system
-    returns texts of its own.
-    """
+    """A run scored at k by the protocol `memory`; nothing is written into its folder."""
 
     def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
         """Raises UsageError for a k that the rankings cannot tell of."""
-        self.dataset, self.k = dataset, k
+        self._k = k
         self.depth: int = run.record["settings"]["k"]
         deepest = int(haystack_sizes(dataset).max(initial=0))
         if k < 1:
@@ -133,24 +164,29 @@ class ScoredAt:
                 f"{run.path}: its rankings hold {self.depth} documents, so nothing is known of the "
                 f"top {k}; choose a smaller --k"
             )
-        self.texts = run.hits.is_file()
         self.answered = answered(run, dataset)
         self._rankings = read_rankings(run.rankings)
         rankings, _ = cleaned(self._rankings, dataset)
-        self.resolved = resolve(rankings, dataset)
-        self.ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
         self.scores = self.score(dataset)
         table = self.scores.per_query
         table = table.filter(np.array(table["unit"]) == dataset.manifest.granularity)
         row = {name: at for at, name in enumerate(dataset.query_ids)}
-        self.recall = np.full(dataset.n_queries, np.nan)
+        recall = np.full(dataset.n_queries, np.nan)
         at = [row[name] for name in table["query"].to_pylist()]
-        self.recall[at] = table[f"recall@{k}"].to_numpy(zero_copy_only=False)
-        self.scored = ~np.isnan(self.recall)
+        recall[at] = table[f"recall@{k}"].to_numpy(zero_copy_only=False)
+        self.seen = Seen(
+            dataset,
+            k,
+            self.depth,
+            run.hits.is_file(),
+            resolve(rankings, dataset),
+            rank_judged(rankings, from_dataset(dataset), Ties.ORDER),
+            recall,
+        )
 
     def score(self, dataset: Dataset) -> Scores:
         """The run's scores at k by this dataset's default answer key."""
-        choices = Choices(protocols=(PROTOCOL,), ks=(self.k,))
+        choices = Choices(protocols=(PROTOCOL,), ks=(self._k,))
         return score(dataset, self._rankings, choices, depth=self.depth, answered=self.answered)
 
     @property
@@ -161,7 +197,7 @@ class ScoredAt:
 
 
 def explain(
-    at: ScoredAt, missed: Pieces, errata: Errata | None, embed: Embed | None
+    at: Seen, missed: Pieces, errata: Errata | None, embed: Embed | None
 ) -> list[MissedPiece]:
     """A record for each missed piece, in their order."""
     dataset = at.dataset
@@ -230,9 +266,7 @@ def _doubtful(judged: Judgements, missed: Pieces, errata: Errata | None) -> Flag
     return doubtful
 
 
-def _above(
-    at: ScoredAt, missed: Pieces, taken: Taken, versions: Versions
-) -> list[tuple[Above, ...]]:
+def _above(at: Seen, missed: Pieces, taken: Taken, versions: Versions) -> list[tuple[Above, ...]]:
     """The first ABOVE of the k places of each piece."""
     rows: npt.NDArray[np.int32] = taken.rows[:, :ABOVE]
     column = at.dataset.documents.column("id", np.unique(rows[rows >= 0]))

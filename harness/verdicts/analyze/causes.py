@@ -81,6 +81,19 @@ class Place(StrEnum):
     NOT_INGESTED = "not ingested"
 
 
+def rules() -> dict[Cause, str]:
+    """The rule of each cause in words, from the table at the head of this file."""
+    found: dict[Cause, str] = {}
+    cause = ""
+    for line in (__doc__ or "").splitlines():
+        if line.startswith("| ") and line.count("|") == 3:
+            _, name, words, _ = (part.strip() for part in line.split("|"))
+            cause = name or cause
+            if cause in set(Cause):
+                found[Cause(cause)] = f"{found.get(Cause(cause), '')} {words}".strip()
+    return found
+
+
 def decide(true: Mapping[Cause, Flags]) -> list[Cause]:
     """The first cause of each piece whose rule is true of it; arrays of shape (pieces,)."""
     rules = [cause for cause in Cause if cause is not Cause.OTHERS]

@@ -17,7 +17,7 @@ from harness.retrievers.words import Words
 from harness.verdicts.analyze.causes import Flags
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Rows
 
-Terms = npt.NDArray[np.int32]
+Terms = frozenset[int]
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
 
 
@@ -33,6 +33,7 @@ class SharedWords:
         self._words = Words()
         self._dataset, self._missed = dataset, missed
         self._names: dict[int, dict[str, Terms]] = {}
+        self._known: dict[str, Terms] = {}
         self._texts: list[str] = dataset.query_table["text"].to_pylist()
         texts = self._texts
         speakers = dataset.documents.table["speaker"]
@@ -45,16 +46,16 @@ class SharedWords:
         self._contents(np.unique(documents[documents >= 0]))
         for at, query in enumerate(missed.query.tolist()):
             carriers = judged.document[missed.carriers(at)]
-            parts = [self._words.terms(self._read[row]) for row in carriers.tolist() if row >= 0]
-            mine = self._words.terms(texts[query])
-            terms = np.intersect1d(mine, np.concatenate([np.zeros(0, np.int32), *parts]))
+            parts = [self._terms(self._read[row]) for row in carriers.tolist() if row >= 0]
+            mine = self._terms(texts[query])
+            terms = mine.intersection(frozenset[int]().union(*parts))
             self.counts[at] = len(terms)
             self.shared.append(self._written(texts[query], terms))
             names = self._names_of(int(dataset.query_haystack[query]))
-            every = np.concatenate([np.zeros(0, np.int32), *names.values()])
-            self.only_names[at] = len(terms) > 0 and bool(np.isin(terms, every).all())
+            every = frozenset[int]().union(*names.values())
+            self.only_names[at] = len(terms) > 0 and terms <= every
             own = speakers[int(missed.document[at])].as_py() if missed.document[at] >= 0 else None
-            named = {name for name, of_name in names.items() if np.isin(of_name, mine).all()}
+            named = {name for name, of_name in names.items() if of_name <= mine}
             self.names_another[at] = bool(named) and own is not None and own not in named
 
     def more_in(self, places: Rows) -> Flags:
@@ -65,13 +66,17 @@ class SharedWords:
         result = np.zeros(len(self.shared), bool)
         for at in np.flatnonzero((self.counts > 0) & ~self.only_names):
             rows = places[at][places[at] >= 0]
-            mine = np.unique(self._words.terms(self._texts[int(self._missed.query[at])]))
-            more = sum(
-                int(np.isin(mine, self._words.terms(text)).sum()) > self.counts[at]
-                for text in self._contents(rows)
-            )
+            mine = self._terms(self._texts[int(self._missed.query[at])])
+            contents = self._contents(rows)
+            more = sum(len(mine & self._terms(text)) > self.counts[at] for text in contents)
             result[at] = 2 * more > int((places[at] != EMPTY).sum())
         return result
+
+    def _terms(self, text: str) -> Terms:
+        """The words of a text as numbers; those of a text are looked up once."""
+        if text not in self._known:
+            self._known[text] = frozenset(self._words.terms(text).tolist())
+        return self._known[text]
 
     def _contents(self, rows: Rows) -> list[str]:
         """Texts of documents, each read once."""
@@ -84,9 +89,8 @@ class SharedWords:
         """The words of a text whose terms are among these; one word a term."""
         found: dict[int, str] = {}
         for word in re.findall(r"\w+", text) if len(terms) else ():
-            for term in self._words.terms(word).tolist():
-                if term in terms:
-                    found.setdefault(term, word)
+            for term in self._terms(word) & terms:
+                found.setdefault(term, word)
         return tuple(found.values())
 
     def _names_of(self, haystack: int) -> dict[str, Terms]:
@@ -96,8 +100,8 @@ class SharedWords:
         if haystack not in self._names:
             rows = self._dataset.haystack_rows(haystack)
             names = self._dataset.documents.column("speaker", rows).unique().drop_null()
-            terms = {name: self._words.terms(name) for name in names.to_pylist()}
-            self._names[haystack] = {name: of for name, of in terms.items() if len(of)}
+            terms = {name: self._terms(name) for name in names.to_pylist()}
+            self._names[haystack] = {name: of for name, of in terms.items() if of}
         return self._names[haystack]
 
 

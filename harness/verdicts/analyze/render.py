@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 from harness.dataset.reader import Dataset
@@ -12,7 +11,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
 from harness.scoring.grid import grid
 from harness.scoring.matching.hits import by_query, expand, read_hits
-from harness.verdicts.analyze.analysis import Above, Analysis, MissedPiece, QueryMisses
+from harness.verdicts.analyze.analysis import Above, Analysis, MissedPiece, QueryMisses, bands
 from harness.verdicts.analyze.causes import Cause, Place
 from harness.verdicts.analyze.errata import BothKeys
 
@@ -162,10 +161,10 @@ def _could_be(cause: Cause, analysis: Analysis) -> bool:
 def _places(analysis: Analysis) -> str:
     """Where missed evidence stood, and what is near it in the top k."""
     k, depth, missed = analysis.k, analysis.depth, analysis.missed
-    edges = sorted({e for e in (k, 2 * k, 5 * k, 10 * k) if e < depth} | {depth})
-    bands = [(low + 1, high) for low, high in pairwise(edges)]
     stood = [
-        f"{n:,} at rank {low}-{high}" for low, high in bands if (n := analysis.ranks(low, high))
+        f"{n:,} at rank {low}-{high}"
+        for low, high in bands(k, depth)
+        if (n := analysis.ranks(low, high))
     ]
     places = Counter(piece.place for piece in missed)
     if n := places[Place.BEYOND]:

@@ -58,7 +58,7 @@ def test_an_alarm_is_raised_once_and_cleared_a_way_off(tmp_path: Path) -> None:
 
 
 def test_rates_and_times_alarm_too() -> None:
-    one = monitor("p95 > 0.5", "no_result > 0.1", "recall@10[lookup] < 0.9", "drift > 0")
+    one = monitor("p95 > 0.5", "no_result > 0.1", "recall@10[lookup] < 0.9")
     good(one, 150)
     assert one.snapshot()["alerts"] == []
     bad(one, 20)

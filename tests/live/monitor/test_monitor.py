@@ -233,7 +233,6 @@ def test_many_threads_lose_nothing() -> None:
         ({"labels": {}}, "the labels hold no query"),
         ({"labels": ["q"]}, "labels must be a dataset"),
         ({"labels": {"q": {"d": "x"}}}, "labels|grade"),
-        ({"rules": Rules((threshold("recall@7 < 1"),))}, "recall@7 is not among the metrics"),
     ],
 )
 def test_wrong_settings_are_said(settings_: dict[str, Any], words: str) -> None:

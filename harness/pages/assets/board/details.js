@@ -1,6 +1,15 @@
 // What is known of one entry of a board beside its numbers.
 
-import { besideChance, count, duration, NONE, parameters, plain, span } from "../shared/numbers.js";
+import {
+  besideChance,
+  count,
+  duration,
+  moment,
+  NONE,
+  parameters,
+  plain,
+  span,
+} from "../shared/numbers.js";
 import { el, facts } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 
@@ -48,7 +57,7 @@ export function entryDetails(entry, cells, metric) {
       part(
         "Where the numbers are from",
         facts([
-          ["Finished", `${provenance.finished.slice(0, 16).replace("T", " ")} UTC`],
+          ["Finished", `${moment(provenance.finished)} UTC`],
           [
             "Code",
             git?.commit

@@ -1,6 +1,6 @@
 // What the server tells of beside the boards: unfinished runs, broken ones, a history.
 
-import { count, many } from "../shared/numbers.js";
+import { count, many, moment } from "../shared/numbers.js";
 import { el, find, posted, replace } from "../shared/page.js";
 
 /** A link to the lines over time, once there is a history in the folder. */
@@ -70,11 +70,7 @@ const item = (run) =>
       { class: "name" },
       el("strong", {}, run.name),
       run.about && ` on ${run.about}`,
-      el(
-        "span",
-        { class: "small" },
-        `${run.run}, begun ${run.begun.slice(0, 16).replace("T", " ")} UTC`,
-      ),
+      el("span", { class: "small" }, `${run.run}, begun ${moment(run.begun)} UTC`),
     ),
     el("progress", { max: run.queries, value: run.done, "aria-label": `queries of ${run.name}` }),
     el("span", { class: "state" }, far(run)),

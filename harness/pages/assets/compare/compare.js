@@ -1,7 +1,7 @@
 // Several runs beside each other, and every pair of them; all numbers stand in the data.
 
 import { choices } from "../shared/address.js";
-import { count, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
+import { count, moment, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
 import { el, find, load, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 
@@ -85,7 +85,7 @@ function means({ metric }) {
       { scope: "row", class: "run" },
       letter(at),
       el("a", { href: `${HOME}runs/${encodeURIComponent(folder)}/` }, name),
-      el("span", { class: "small" }, `${finished.slice(0, 16).replace("T", " ")} UTC`),
+      el("span", { class: "small" }, `${moment(finished)} UTC`),
     );
   find("means-table").replaceChildren(
     table(

@@ -126,9 +126,8 @@ function night() {
   slider.setAttribute("aria-valuetext", when);
   find("night-title").textContent = last ? "The last night" : `The night of ${when}`;
   const short = found.ok + found.failed < found.of ? `; ${count(found.of)} were to be run` : "";
-  const tests = found.tested.all + found.tested["by ability"];
   find("night-said").textContent =
-    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${tests ? "" : " (nothing differed, or nothing compares)"}.`;
+    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${found.told && `; ${found.told}`}.`;
   find("night-table").replaceChildren(nightTable(data, place, slice, metric));
 }
 

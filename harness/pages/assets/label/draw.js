@@ -71,8 +71,11 @@ function drawAbout(view) {
           "aria-pressed": String(view.ability === name),
         }),
       );
-  if (can("ability") && view.own_ability && !view.ability)
-    parts.push(el("span", { class: "note" }, `given: ${view.own_ability}`));
+  if (view.own_ability) {
+    const words = `ability given: ${view.own_ability}`;
+    const other = view.ability && view.ability !== view.own_ability;
+    parts.push(el("span", { class: "note" }, other ? `${words}, changed here` : words));
+  }
   if (can("unanswerable")) {
     parts.push(
       press("n", "Cannot be answered", () => giveUnanswerable(true), {
@@ -137,6 +140,16 @@ function textOf(shown) {
   ].filter((part) => part && (part.className !== "facts" || part.childNodes.length));
 }
 
+/** Neighbours in the session, greyed and a line each until they are opened; not to be judged. */
+const turnsAround = (where, turns) =>
+  turns.map((one) =>
+    el(
+      "details",
+      { class: `around note ${where}` },
+      el("summary", {}, [one.timestamp, one.speaker].filter(Boolean).join(" · "), " ", one.text),
+    ),
+  );
+
 function drawDocument(view) {
   const box = find("document");
   box.hidden = resolving && !view.shown;
@@ -153,7 +166,12 @@ function drawDocument(view) {
     const words = el("span", { class: "note" }, `Document ${view.at + 1} of ${view.mates.length}`);
     parts.push(el("div", { id: "mates" }, words, dots));
   }
-  if (view.shown) parts.push(...textOf(view.shown));
+  if (view.shown)
+    parts.push(
+      ...turnsAround("before", view.around.before),
+      ...textOf(view.shown),
+      ...turnsAround("after", view.around.after),
+    );
   else parts.push(el("p", {}, "No system found a document for this query. Can it be answered?"));
   if (view.note) parts.push(el("p", { class: "note own-note" }, `Note: ${view.note}`));
   box.replaceChildren(...parts);
@@ -165,7 +183,10 @@ function drawGrades(view) {
     const button = press(String(one.grade), name, () => giveGrade(one.grade), {
       "aria-pressed": String(view.grade === one.grade),
     });
-    button.append(el("span", { class: "meaning" }, one.meaning));
+    button.append(
+      el("span", { class: "meaning" }, one.meaning),
+      el("span", { class: "counts" }, one.counts),
+    );
     return button;
   });
   find("grades").replaceChildren(...(can("grade") ? buttons : []));
@@ -195,7 +216,10 @@ export function drawHelp() {
     ["u", "undo the newest judgement; again for the one before"],
     ...(resolving ? [] : [["e", "a note"]]),
   ];
-  const grades = about.grades.map((one) => [one.grade, `${one.name}: ${one.meaning}`]);
+  const grades = about.grades.map((one) => [
+    one.grade,
+    `${one.name}: ${one.meaning}; ${one.counts}`,
+  ]);
   find("help").replaceChildren(
     el("h2", { id: "help-title" }, "Keys"),
     keyTable(rows),
@@ -204,8 +228,8 @@ export function drawHelp() {
     el(
       "p",
       { class: "note" },
-      "A grade of 1 or more counts as relevant. Every judgement is on the disk before the next " +
-        "one is shown: the page can be closed at any time.",
+      `A grade of ${about.relevant_from} or more counts as evidence. Every judgement is on the disk before the ` +
+        "next one is shown: the page can be closed at any time.",
     ),
     el("form", { method: "dialog" }, el("button", {}, "Close")),
   );

@@ -122,7 +122,7 @@ function abilityChart(width, names, cells, metric) {
   };
   return plot(width, {
     height: names.length * (runs === 1 ? 44 : 56) + 54,
-    marginLeft: small ? 118 : 136,
+    marginLeft: small ? 130 : 136,
     marginRight: small ? 62 : 190,
     marginTop: 6,
     x: {

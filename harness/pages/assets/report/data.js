@@ -33,6 +33,7 @@ export const chosen = choices({
   ability: "all",
   result: "any",
   against: "any",
+  cause: "any",
   sort: "",
   open: "",
 });

@@ -1,6 +1,7 @@
 // Confidence, time, and questions without an answer.
 
 import { across, COLOURS, chart, floor, plot, QUIET, shares, upright } from "../shared/charts.js";
+import { term } from "../shared/glossary.js";
 import { besideChance, count, duration, percent, plain } from "../shared/numbers.js";
 import { el, facts, find } from "../shared/page.js";
 import { data, LETTERS, runDot, several, who } from "./data.js";
@@ -43,21 +44,22 @@ function silence() {
     ...(abstention
       ? [
           ["Questions without an answer", count(abstention.n_unanswerable)],
-          ["False evidence", plain(abstention.false_evidence_rate)],
+          [term("False evidence"), plain(abstention.false_evidence_rate)],
         ]
       : []),
     ...(abstention?.confidence
       ? [
-          ["AUROC", plain(abstention.confidence.auroc)],
+          [term("AUROC"), plain(abstention.confidence.auroc)],
           ["F1 of abstaining, cross-validated", plain(abstention.confidence.at_threshold.f1)],
         ]
       : []),
     ...Object.entries(updates ?? {})
       .filter(([name]) => name !== "signatures" && name !== "chance")
+      .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
       .map(([name, value]) =>
         name === "n"
           ? ["Questions on updated facts", count(value)]
-          : [name.replaceAll("_", " "), besideChance(value, updates.chance?.[name])],
+          : [term(name.replaceAll("_", " ")), besideChance(value, updates.chance?.[name])],
       ),
   ];
   const blocks = data.runs.map(rows);
@@ -179,18 +181,18 @@ function latencyChart(width, { edges_ms: edges, runs }) {
     marks: [
       runs.map(ofRun),
       Plot.ruleY([0], { stroke: "var(--strong-line)" }),
-      across(decades(edges[0], edges.at(-1)), duration, "time of one query, log scale"),
+      across(decades(edges[0], edges.at(-1), width / 75), duration, "time of one query, log scale"),
     ],
   });
 }
 
-/** 1, 2 and 5 of each power of ten that lie between; only the 1s where there are many. */
-function decades(low, high) {
+/** 1, 2 and 5 of each power of ten that lie between; only the 1s where those are too `many`. */
+function decades(low, high, many) {
   const powers = [];
   for (let power = Math.floor(Math.log10(low)); 10 ** power <= high; power += 1) powers.push(power);
   const ticks = (steps) =>
     powers
       .flatMap((power) => steps.map((step) => step * 10 ** power))
       .filter((tick) => tick >= low && tick <= high);
-  return ticks([1, 2, 5]).length > 7 ? ticks([1]) : ticks([1, 2, 5]);
+  return ticks([1, 2, 5]).length > Math.min(7, many) ? ticks([1]) : ticks([1, 2, 5]);
 }

@@ -91,7 +91,10 @@ export function questionPanel(at, view, close) {
       const document = evidence.document[row];
       const said = evidence.missing[row]
         ? [el("span", { class: "missed" }, "is not in the corpus")]
-        : evidence.rank.map((ranks, run) => rankSaid(ranks[row], run));
+        : evidence.rank.map((ranks, run) => [
+            rankSaid(ranks[row], run),
+            causeSaid(evidence.cause[run]?.[row] ?? -1),
+          ]);
       items.push(
         el(
           "li",
@@ -100,11 +103,7 @@ export function questionPanel(at, view, close) {
           el(
             "div",
             {},
-            el(
-              "div",
-              {},
-              said.flatMap((part, place) => (place ? [" · ", part] : [part])),
-            ),
+            said.map((part) => el("div", {}, part)),
             el("div", { class: "about" }, about(document)),
             said_(body(document)),
           ),
@@ -127,6 +126,12 @@ export function questionPanel(at, view, close) {
     return k && rank > k
       ? el("span", { class: "missed" }, `${who(run)}missed at ${k}: rank ${rank}`)
       : el("span", {}, `${who(run)}rank ${rank}`);
+  }
+
+  function causeSaid(cause) {
+    if (cause < 0) return null;
+    const { names, rules } = data.causes;
+    return [" ", el("span", { class: "tag", title: rules[cause] }, names[cause])];
   }
 
   function rankedItem(ranking, row, place) {

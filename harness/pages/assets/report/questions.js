@@ -23,7 +23,8 @@ const AGAINST = {
   lost: ["B lost", (d) => d < 0],
   tied: ["tied", (d) => d === 0],
 };
-const CLEAR = { search: "", ability: "all", result: "any", against: "any" };
+const CLEAR = { search: "", ability: "all", result: "any", against: "any", cause: "any" };
+const CAUSES = data.causes?.names ?? [];
 
 const text = (number) => (number >= 0 ? texts[number] : "");
 const asked = (at) => text(columns.text?.[at] ?? -1);
@@ -84,19 +85,26 @@ export function questions() {
   const now = view();
   const values = blocks[now.at].values.map((ofRun) => ofRun[now.metric]);
   const difference = blocks[now.at].difference?.[now.metric];
-  const { ability, result, against, sort } = filters();
+  const { ability, result, against, cause, sort } = filters();
   const words = chosen.search.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = (at) =>
     (ability === "all" || columns.ability[at] === ability) &&
     RESULTS[result][1](values[0]?.[at] ?? null, runs[0].failed[at]) &&
     (against === "any" || (difference[at] !== null && AGAINST[against][1](difference[at]))) &&
+    (cause === "any" || missedBy(at, CAUSES.indexOf(cause))) &&
     words.every((word) => searched[at].includes(word));
   const shape = columnsOf(now.metric, values, difference);
   const rows = ordered([...columns.id.keys()].filter(wanted), shape, sort);
   if (search.value !== chosen.search) search.value = chosen.search;
   list.show(shape, rows, sort, (next) => chosen.set({ sort: next }));
-  said(rows.length, ability, result, against);
+  said(rows.length, ability, result, against, cause);
 }
+
+/** Whether a run missed evidence of a question for this cause. */
+const missedBy = (at, cause) =>
+  evidence.cause.some((ofRun) =>
+    ofRun.slice(evidence.start[at], evidence.start[at + 1]).includes(cause),
+  );
 
 /** What is chosen, as far as there is such a thing; and the controls for it. */
 function filters() {
@@ -104,6 +112,7 @@ function filters() {
   const ability = present.includes(chosen.ability) ? chosen.ability : "all";
   const result = chosen.result in RESULTS ? chosen.result : "any";
   const against = several && chosen.against in AGAINST ? chosen.against : "any";
+  const cause = CAUSES.includes(chosen.cause) ? chosen.cause : "any";
   const one = (label, name, options, value) =>
     select(label, options, value, (next) => chosen.set({ [name]: next }), { id: name });
   const worded = (table) => Object.entries(table).map(([name, [words]]) => [name, words]);
@@ -112,11 +121,13 @@ function filters() {
     one("Ability", "ability", [["all", "every ability"], ...present], ability),
     one("Result", "result", worded(RESULTS), result),
     several && one("B against A", "against", worded(AGAINST), against),
+    CAUSES.length > 0 &&
+      one("Cause of a miss", "cause", [["any", "any, or none"], ...CAUSES], cause),
   );
-  return { ability, result, against, sort: chosen.sort };
+  return { ability, result, against, cause, sort: chosen.sort };
 }
 
-function said(n, ability, result, against) {
+function said(n, ability, result, against, cause) {
   const place = find("questions-count");
   place.textContent = `${count(n)} of ${count(columns.id.length)} questions`;
   if (n) return;
@@ -124,6 +135,7 @@ function said(n, ability, result, against) {
     ability !== "all" && `ability ${ability}`,
     result !== "any" && `result “${RESULTS[result][0]}”`,
     against !== "any" && AGAINST[against][0],
+    cause !== "any" && `cause “${cause}”`,
   ].filter(Boolean);
   const contains = chosen.search.trim() ? ` contains “${chosen.search.trim()}”` : " is left";
   const among = asFiltered.length ? ` with ${asFiltered.join(" and ")}` : "";

@@ -1,8 +1,10 @@
 // Puts the report together from the data; every number on it stands there.
 
+import { explained, term } from "../shared/glossary.js";
 import {
   count,
   intervalSaid,
+  moment,
   NONE,
   parameters,
   plain,
@@ -10,9 +12,10 @@ import {
   signed,
   span,
 } from "../shared/numbers.js";
-import { el, facts, find, replace, reveal, select } from "../shared/page.js";
+import { contents, el, facts, find, replace, reveal, select } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { abilities } from "./abilities.js";
+import { causes } from "./causes.js";
 import {
   chosen,
   data,
@@ -77,11 +80,12 @@ function head() {
 const about = (run) =>
   facts([
     ["Version", run.version],
+    ["System", run.retriever === run.system ? null : run.retriever],
     ["Revision", run.revision],
     ["Parameters", parameters(run.params)],
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
-    ["Finished", run.finished.slice(0, 16).replace("T", " ")],
+    ["Finished", moment(run.finished)],
     ["By", run.by],
   ]);
 
@@ -100,7 +104,7 @@ function headline() {
         }),
       { id: "protocol" },
     ),
-    select("Metric", block.metrics, metric, (name) => chosen.set({ metric: name }), {
+    select("Metric", groups(block), metric, (name) => chosen.set({ metric: name }), {
       id: "metric",
     }),
   );
@@ -115,16 +119,18 @@ function headline() {
     el(
       "div",
       {},
-      what(several ? [runDot(at), who(at), data.runs[at].system] : `${metric}, ${of}`),
+      what(several ? [runDot(at), who(at), data.runs[at].system] : [term(metric), `, ${of}`]),
       el("div", { class: `value run-${"ab"[at]}` }, plain(mean)),
-      what(interval ? `95% interval ${span(interval.low, interval.high)}` : "no interval"),
+      what(
+        interval ? [term("95% interval"), ` ${span(interval.low, interval.high)}`] : "no interval",
+      ),
     );
   const level = (name, words) => el("div", {}, what(name), el("div", { class: "number" }, words));
   const frame = ["chance", "ceiling"]
     .filter((name) => cells[0][name] !== null && cells[0][name] !== undefined)
     .map((name) => {
       const how = cells[0][`${name}_is`];
-      return level(how ? `${name}, ${how}` : name, plain(cells[0][name]));
+      return level(term(name, how ? `${name}, ${how}` : name), plain(cells[0][name]));
     });
   replace(
     find("figure"),
@@ -133,7 +139,7 @@ function headline() {
       { class: "big" },
       cells.map(value),
       frame,
-      level("n", [...new Set(cells.map(({ n }) => count(n)))].join(" | ")),
+      level(term("n"), [...new Set(cells.map(({ n }) => count(n)))].join(" | ")),
     ),
     several && verdict(block.pairs[slice]?.[metric], metric, block.dropped),
     el(
@@ -142,6 +148,14 @@ function headline() {
       `${block.protocol}: ${block.about}.${leftOut(block)} ${intervalSaid(cells[0].interval)}.`,
     ),
   );
+}
+
+/** The metrics of a protocol, the main ones first, then by family. */
+function groups({ metrics, main_metrics: main }) {
+  const others = metrics.filter((name) => !main.includes(name));
+  const families = [...new Set(others.map((name) => name.split("@")[0]))];
+  const ofFamily = (family) => others.filter((name) => name.split("@")[0] === family);
+  return [["main", main], ...families.map((family) => [family, ofFamily(family)])];
 }
 
 /** What was not scored, and why. */
@@ -175,10 +189,28 @@ function verdict(pair, metric, dropped) {
   return el(
     "p",
     { class: "verdict" },
-    `${metric}, B − A: `,
+    term(metric),
+    ", B − A: ",
     el("strong", { class: "number" }, signed(pair.difference)),
     ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} ${could} B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone.join("")}`,
   );
+}
+
+/** What the page has numbers of, in the order in which one meets them. */
+function words() {
+  const metrics = [view().metric, ...data.blocks.flatMap((block) => block.metrics)];
+  const families = [...new Set(metrics.map((name) => name.split("@")[0]))];
+  const pairs = several ? ["B − A", "p", "detectable", "won / lost / tied"] : [];
+  const silence = ["False evidence", "AUROC", "AURC"];
+  const updates = ["newest found", "only stale found", "newest above all older"];
+  return [
+    ...families,
+    ...["95% interval", "chance", "ceiling", "n"],
+    ...pairs,
+    ...["tokens", "rankings that ended", "p50", "p95", "p99"],
+    ...(data.runs.some((run) => run.abstention) ? silence : []),
+    ...(data.runs.some((run) => run.knowledge_update) ? updates : []),
+  ];
 }
 
 /** Each part of the page, and the choices that it shows. */
@@ -187,7 +219,7 @@ const PARTS = [
   [abilities, ["protocol", "metric"]],
   [depth, ["questions", "beside", "k"]],
   [prompt, ["questions"]],
-  [questions, ["protocol", "metric", "search", "ability", "result", "against", "sort"]],
+  [questions, ["protocol", "metric", "search", "ability", "result", "against", "cause", "sort"]],
   [opened, ["protocol", "metric", "open"]],
 ];
 
@@ -198,5 +230,8 @@ reveal(() => {
   head();
   prepare();
   for (const [draw] of PARTS) draw();
+  causes();
   others();
+  find("words-said").replaceChildren(explained(words()));
+  contents(find("contents"));
 });

@@ -1,5 +1,7 @@
 // One sentence for each number, for who has never seen it. Heads of tables take theirs from here.
 
+import { distinct, el } from "./page.js";
+
 const METRICS = {
   recall:
     "of the evidence of a question, the share that is among the first k documents; the mean over questions",
@@ -23,17 +25,17 @@ const METRICS = {
 const TERMS = {
   n: "how many questions the mean is over",
   "95% interval":
-    "where the true mean lies for 95% of all samples of questions like this one; a short one comes of many questions",
+    "made so that it holds the true mean in 95% of all samples of questions like this one; the more questions, the shorter it is",
   chance: "what a random order of the same documents would score: a number near it shows nothing",
   ceiling: "the best that any order of the documents could score here; mostly 1",
-  p: "how often a difference as large as this one would come by luck alone, corrected for the number of tests; a star marks what is shown",
+  p: "if the two were equal, how often luck alone would make a difference as large as this one, corrected for the number of tests; a star marks what is shown",
   "B − A": "the difference of the two runs over the same questions",
-  detectable: "the smallest difference that so many questions would show four times out of five",
+  detectable: "the smallest true difference that these questions would show four times out of five",
   "won / lost / tied": "questions in which B has more than A, less, and the same",
   "rankings that ended":
     "questions of which the whole ranking fits into so many tokens, so that more would change nothing",
   tokens: "words and signs of the texts that were retrieved: what a prompt with them costs",
-  rank: "the places that a system may truly hold among these, at 95%",
+  rank: "the places that a system may truly hold: one alone where it is told apart from all others",
   lost: "questions that are in no mean: the system failed, or its answer could not be resolved",
   p50: "the median time of a query: half were answered within it",
   p95: "95 of 100 queries were answered within it",
@@ -64,6 +66,36 @@ export function meaning(text) {
   return TERMS[name] ?? TERMS[family.toLowerCase()];
 }
 
-/** The names of all terms and metrics that a page explains, of those given. */
+/** Words that are a term, with a button that says what it means. */
+export function term(name, text = name) {
+  const said = meaning(name);
+  if (!said) return text;
+  const ask = el("button", { type: "button", class: "ask", "aria-label": `What is ${name}?` });
+  ask.title = said;
+  ask.addEventListener("click", () => say(ask, said));
+  return el("span", { class: "term" }, text, ask);
+}
+
+const box = el("div", { class: "explanation", popover: "auto" });
+document.body.append(box);
+
+/** Show words under a button, or above it where there is no room. */
+function say(button, words) {
+  box.textContent = words;
+  box.showPopover();
+  const { left, top, bottom } = button.getBoundingClientRect();
+  const under = bottom + 6 + box.offsetHeight <= innerHeight;
+  box.style.left = `${Math.max(8, Math.min(left - 12, innerWidth - box.offsetWidth - 8))}px`;
+  box.style.top = `${under ? bottom + 6 : top - box.offsetHeight - 6}px`;
+  addEventListener("scroll", () => box.hidePopover(), { once: true });
+}
+
+/** All of these that are terms or metrics, with what they mean. */
 export const explained = (names) =>
-  [...new Set(names)].map((name) => [name, meaning(name)]).filter(([, said]) => said);
+  el(
+    "dl",
+    { class: "meanings" },
+    distinct(names)
+      .filter(meaning)
+      .map((name) => el("div", {}, el("dt", {}, name), el("dd", {}, meaning(name)))),
+  );

@@ -41,6 +41,7 @@ export class LongTable {
     this.head.replaceChildren(heads(columns, sort, resort));
     this.head.firstChild.setAttribute("aria-rowindex", 1);
     if (held) document.getElementById(held)?.focus({ preventScroll: true });
+    this.box.classList.toggle("empty", !rows.length);
     this.table.setAttribute("aria-rowcount", rows.length + 1);
     this.box.scrollTop = 0;
     this.draw(true);

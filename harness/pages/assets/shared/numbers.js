@@ -48,9 +48,9 @@ export function duration(ms) {
   return ms >= 1 ? `${Number(ms.toPrecision(3))} ms` : `${Number((ms * 1000).toPrecision(2))} µs`;
 }
 
-/** Milliseconds since 1970 as a date and a clock of 24 hours, in UTC: 2026-01-09 02:30. */
-export function moment(ms, last = "minute") {
-  const date = new Date(ms ?? Number.NaN);
+/** A time, also as milliseconds since 1970, by a clock of 24 hours in UTC: 2026-01-09 02:30. */
+export function moment(time, last = "minute") {
+  const date = new Date(time ?? Number.NaN);
   if (Number.isNaN(date.getTime())) return NONE; // nobody knows, or no calendar has it
   const length = { day: 10, minute: 16, second: 19 }[last];
   return date.toISOString().slice(0, length).replace("T", " ");

@@ -41,16 +41,20 @@ export function replace(place, ...nodes) {
   if (id) find(id)?.focus({ preventScroll: true });
 }
 
-/** A labelled select; `options` are [value, text], or values that are their own text. */
+/**
+ * A labelled select; `options` are [value, text], or values that are their own text; [name, [...]]
+ * is a group of those.
+ */
 export function select(label, options, value, change, attributes = {}) {
+  const item = (option) => {
+    const [name, text] = Array.isArray(option) ? option : [option, option];
+    if (Array.isArray(text)) return el("optgroup", { label: name }, text.map(item));
+    return el("option", { value: name, selected: String(name) === String(value) }, text);
+  };
   const box = el(
     "select",
     { ...attributes, on: { change: () => change(box.value) } },
-    options
-      .map((option) => (Array.isArray(option) ? option : [option, option]))
-      .map(([name, text]) =>
-        el("option", { value: name, selected: String(name) === String(value) }, text),
-      ),
+    options.map(item),
   );
   return el("label", { class: "field" }, label, box);
 }
@@ -72,6 +76,22 @@ export function reveal(draw) {
   find("main").hidden = false; // drawings need a width
   draw();
   if (location.hash) find(location.hash.slice(1))?.scrollIntoView();
+}
+
+/** Links to the parts of the page that are shown; each part gets a link to itself. */
+export function contents(place) {
+  const parts = [...document.querySelectorAll("main section[id]")].filter(
+    (part) => !part.hidden && part.querySelector("h2"),
+  );
+  const links = parts.map((part) => {
+    const head = part.querySelector("h2");
+    const href = `#${part.id}`;
+    const text = head.firstChild.textContent;
+    if (!head.querySelector("a"))
+      head.append(el("a", { class: "anchor", href, "aria-label": `Link to: ${text}` }, "#"));
+    return el("a", { href }, part.dataset.short ?? text);
+  });
+  place.replaceChildren(...links);
 }
 
 /** The button that changes between light and dark; at first the system's choice holds. */

@@ -1,0 +1,106 @@
+"""One run, as its options say: checked before anything long, run, scored, within its time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.options import (
+    matching,
+    parameters,
+    retriever_spec,
+    scoring_choices,
+    view_arguments,
+)
+from harness.cli.timed import in_time, seconds
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.retrievers.registry import RetrieverSpec
+
+
+def check(options: argparse.Namespace) -> None:
+    """Raises UsageError for what is missing or cannot be, before anything is opened."""
+    for name in ("dataset", "retriever"):
+        if not getattr(options, name):
+            raise UsageError(f"--{name} is missing; see `harness {name}s`")
+    if options.k is not None and options.k < 1:
+        raise UsageError(f"--k must be 1 or more, not {options.k}")
+    if options.timeout is not None:
+        seconds(options.timeout)
+
+
+def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
+    """The retriever and the plug-ins as the run names them.
+
+    Raises UsageError for a dataset, a view of it, or a retriever that there is not.
+    """
+    from harness.dataset.catalogue import find
+    from harness.dataset.prepare import choose_view
+
+    view = view_arguments(options)
+    _, variant, name = find(options.dataset)
+    choose_view(variant, view["granularity"], view["text"], view["split"], name)
+    if not options.isolate:  # whose code is imported in its sandbox alone
+        spec = _spec(options)
+        spec.check()
+        options.retriever, options.plugin = spec.name, [*spec.plugins]
+    scoring_choices(options)
+    return options.retriever, options.plugin
+
+
+def _spec(options: argparse.Namespace) -> RetrieverSpec:
+    params = {**options.params, **parameters(options.param)}
+    return retriever_spec(options, options.retriever, params)
+
+
+def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """Run and score, within the timeout; gives the folder, scores.json and run.json."""
+    return in_time(options, _run_here)
+
+
+def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    from harness.dataset.prepare import open_dataset
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.scored import score_run
+    from harness.runs.plan import Settings
+    from harness.runs.runner import run
+    from harness.scoring.protocols import fitting
+
+    if options.quiet or options.json:
+        os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
+    choices = scoring_choices(options)
+    spec = _spec(options)
+    if not options.isolate:  # whose code is imported in its sandbox alone
+        spec.check()  # a wrong name is said before a long preparation
+    settings = Settings(
+        k=options.k or 0,
+        limit=options.limit,
+        seed=options.seed or 0,
+        workers=1 if options.workers is None else options.workers,
+        batch_size=options.batch_size,
+        strict=options.strict,
+        by=options.by or "",
+        name=options.name or "",
+        matching=matching(options),
+        isolate=options.isolate,
+    )
+    start = perf_counter()
+    dataset = open_dataset(options.dataset, **view_arguments(options))
+    fitting(dataset.keys, options.protocol or ())
+    folder = run(
+        dataset,
+        spec,
+        settings,
+        out=Path(options.out or "results"),
+        resume=options.resume,
+        again=options.again or options.nightly,
+        keep=not options.nightly,
+        quiet=options.quiet or options.json,
+        prepare_seconds=perf_counter() - start,
+    )
+    scores = score_run(folder, dataset, choices)
+    return folder, scores.summary, RunFolder(folder).record

@@ -1,0 +1,145 @@
+"""A run that is ended when its time is up: `--timeout 30m`, `timeout = "30m"` in a list.
+
+Only a process can be ended whatever it is doing: a thread that hangs in C, or at a socket that says
+nothing, cannot. So a run with a timeout is made in a process of its own, which leads a group of
+processes, and the group is killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import re
+import signal
+import threading
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from harness.errors import HarnessError, RunError, TimedOutError, UsageError
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+T = TypeVar("T")
+
+SECONDS_TO_CLOSE = 5.0
+"""What a run whose time is up has for closing what it holds, before it is killed."""
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_MOST = 20 * 24 * 3600  # poll counts milliseconds in 32 bits
+_TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
+
+
+def seconds(text: str) -> float:
+    """`90`, `90s`, `30m` or `1.5h` in seconds. Raises UsageError for anything else."""
+    found = _TEXT.fullmatch(text.strip())
+    value = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if not 0 < value <= _MOST:
+        raise UsageError(
+            f"timeout {text!r}: give seconds, or as 90s, 30m, 1.5h; above 0, at most 480h"
+        )
+    return value
+
+
+def in_time(
+    options: argparse.Namespace, work: Callable[[argparse.Namespace], T], most: float = _MOST
+) -> T:
+    """The work on a run, in a process of its own where it has a timeout, and for `most` seconds."""
+    if options.timeout is None:
+        return work(options)
+    return within(min(seconds(options.timeout), most), work, options)
+
+
+def within(limit: float, work: Callable[..., T], *given: Any) -> T:
+    """What `work` returns, made in another process, within `limit` seconds.
+
+    Raises TimedOutError where it takes longer, what it raises itself, and RunError where the
+    process goes away. Then, and on Ctrl-C, the process is told to stop (as by Ctrl-C), and after
+    SECONDS_TO_CLOSE it and all that is in its group is killed.
+    """
+    from multiprocessing import get_context
+
+    context = get_context("spawn")  # a fork would take threads and locks of this one along
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(there, work, given))
+    process.start()
+    there.close()  # so that the pipe ends with the process
+    try:
+        if not here.poll(limit):
+            raise TimedOutError(
+                f"timed out after {limit:g} s; what is finished is kept: the same command with "
+                "--resume goes on"
+            )
+        answer, error = here.recv()
+        process.join(SECONDS_TO_CLOSE)
+    except (EOFError, ConnectionError):
+        process.join()
+        code = process.exitcode or 0
+        how = f"was killed by signal {-code}" if code < 0 else f"ended, status {code}"
+        raise RunError(
+            f"the process of the run {how}; what is finished is kept: go on with --resume"
+        ) from None
+    finally:
+        _end(process)
+        here.close()
+    if error is not None:
+        raise error
+    result: T = answer
+    return result
+
+
+def _end(process: BaseProcess) -> None:
+    """Stop a process that has not ended, and kill what is left of its group."""
+    if process.is_alive() and process.pid is not None:
+        try:
+            if os.name == "posix":
+                os.kill(process.pid, signal.SIGINT)
+                process.join(SECONDS_TO_CLOSE)
+        finally:  # a second Ctrl-C does not wait
+            if os.name == "posix":
+                with suppress(ProcessLookupError):  # it leads no group yet: it has no children
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+    process.join()
+
+
+def _work(channel: Connection, work: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    """Do the work in this process, and say what came of it."""
+    if os.name == "posix":
+        os.setsid()  # Ctrl-C is the parent's; and all that is started here can be killed at once
+        threading.Thread(target=_end_with_parent, daemon=True).start()
+    answer: Any = None
+    error: BaseException | None = None
+    try:
+        answer = work(*given)
+    except KeyboardInterrupt:
+        return
+    except Exception as raised:
+        error = _sendable(raised)
+    channel.send((answer, error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """An error as it can be raised in another process, with its trace where it is nobody's word."""
+    if not isinstance(error, HarnessError):
+        error.add_note(traceback.format_exc())
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whose class is known here alone
+        return RunError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _end_with_parent() -> None:
+    """Kill this group when the parent is gone, however it went."""
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os.killpg(0, signal.SIGKILL)

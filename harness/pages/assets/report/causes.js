@@ -1,0 +1,140 @@
+// Why evidence was missed: causes by ability, drawn and as a table.
+
+import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
+import { count, many, percent } from "../shared/numbers.js";
+import { el, find } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+import { chosen, data, of, several, who } from "./data.js";
+
+const found = data.causes;
+
+export function causes() {
+  find("causes").hidden = !found?.names.length;
+  if (find("causes").hidden) return;
+  const { k, names, runs } = found;
+  find("causes-how").textContent =
+    `Each piece of evidence that is not among the first ${k} has one cause: the first of the rules that is true of it, by its words and by what took its place. The rules say what to look at, not what to blame.`;
+  const abilities = Object.keys(runs[0].pieces);
+  const inAll = (run, cause) =>
+    abilities.reduce((sum, ability) => sum + (runs[run].counts[ability]?.[cause] ?? 0), 0);
+  chart(
+    find("causes-figure"),
+    "causes of missed evidence; the table below has the numbers",
+    (width) => causeChart(width, names, (cause) => runs.map((_, run) => inAll(run, cause))),
+  );
+  find("causes-said").replaceChildren(
+    ...runs.map((run, at) => el("p", {}, who(at), summary(run, k))),
+  );
+  const show = (cause) => {
+    chosen.set({ cause });
+    find("questions").scrollIntoView();
+  };
+  const number = (head, cell, title) => ({ head, title, number: true, cell });
+  find("causes-table").replaceChildren(
+    table(
+      [
+        {
+          head: "Cause",
+          cell: (cause) =>
+            el(
+              "button",
+              { type: "button", class: "link", on: { click: () => show(cause) } },
+              cause,
+            ),
+        },
+        ...runs.flatMap((run, at) => [
+          ...abilities.map((ability) =>
+            number(
+              of(at, ability),
+              (cause) => count(run.counts[ability]?.[cause] ?? 0),
+              `missed pieces of evidence, of ${count(run.pieces[ability])}`,
+            ),
+          ),
+          number(of(at, "all"), (cause) => count(inAll(at, cause)), "missed pieces of evidence"),
+          number(
+            of(at, "share"),
+            (cause) => percent(inAll(at, cause) / run.missed),
+            "of all that were missed",
+          ),
+        ]),
+        { head: "Rule", kind: "words", cell: (cause) => found.rules[names.indexOf(cause)] },
+      ],
+      names,
+    ),
+  );
+}
+
+/** How much was missed, where it stood, and what was near it. */
+function summary(run, k) {
+  const total = Object.values(run.pieces).reduce((sum, n) => sum + n, 0);
+  const places = {
+    "beyond the depth": `beyond the ${count(data.depth)} that were returned`,
+    "not returned": "not returned although there was room",
+    "not ingested": "not in the haystack",
+  };
+  const stood = [
+    ...run.ranks.map(([low, high, n]) => n && `${count(n)} at rank ${low} to ${high}`),
+    ...Object.entries(places).map(
+      ([place, words]) => run.places[place] && `${count(run.places[place])} ${words}`,
+    ),
+  ].filter(Boolean);
+  const near = run.session
+    ? ` For ${count(run.session)} the first ${k} hold a document of the same session, for ${count(run.beside)} the one right before or after.`
+    : "";
+  return `${count(run.missed)} of ${many(total, "piece")} of evidence are not among the first ${k}, in ${many(run.queries, "question")}. They stood: ${stood.join(", ")}.${near}`;
+}
+
+/** Missed pieces by cause; two runs one under the other. */
+function causeChart(width, names, counts) {
+  const small = width < 560;
+  const rows = names.flatMap((cause) => counts(cause).map((n, run) => ({ cause, run, n })));
+  const bar = several ? 12 : 20;
+  const at = (run) => (several ? (run === 0 ? -8 : 8) : 0);
+  const ofRun = (_, run) => {
+    const mine = rows.filter((row) => row.run === run);
+    return [
+      Plot.ruleY(mine, {
+        x1: 0,
+        x2: "n",
+        y: "cause",
+        dy: at(run),
+        stroke: COLOURS[run],
+        strokeWidth: bar,
+        strokeOpacity: 0.75,
+      }),
+      Plot.text(mine, {
+        x: "n",
+        y: "cause",
+        dx: 8,
+        dy: at(run),
+        textAnchor: "start",
+        fill: COLOURS[run],
+        fontWeight: 600,
+        fontSize: 13,
+        text: ({ n }) => count(n),
+      }),
+    ];
+  };
+  return plot(width, {
+    height: names.length * (several ? 48 : 36) + 54,
+    marginLeft: small ? 172 : 212,
+    marginRight: 56,
+    marginTop: 6,
+    x: {
+      label: "missed pieces of evidence",
+      labelAnchor: "center",
+      labelArrow: "none",
+      grid: true,
+      ticks: small ? 3 : 6,
+      tickFormat: count,
+    },
+    y: {
+      domain: names,
+      label: null,
+      tickSize: 0,
+      padding: 0.2,
+      tickFormat: (name) => (small ? name.replace("outranked by", "behind") : name),
+    },
+    marks: [Plot.ruleX([0], { stroke: QUIET }), counts(names[0]).map(ofRun)],
+  });
+}

@@ -1,0 +1,71 @@
+"""The scripts of a page are one module, so that what a file calls its own is a name of the page."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from browsers import launched
+
+from harness.pages.html import ASSETS, modules
+
+PAGES = sorted(path.parent.name for path in ASSETS.glob("*/*.html"))
+NAME = re.compile(r"^(?:async )?(?:class|const|function|let) (\w+)", re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_name_at_the_top_of_a_file_stands_in_another_of_the_page(page: str) -> None:
+    found = modules(ASSETS / page / f"{page}.js")
+    names = Counter(name for text in found.values() for name in NAME.findall(text))
+    assert [name for name, n in names.items() if n > 1] == []
+    assert {"history", "location", "document"}.isdisjoint(names), "what browsers have is hidden"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_stands_once_behind_what_it_imports_and_is_no_module_of_its_own(
+    page: str,
+) -> None:
+    found = modules(ASSETS / page / f"{page}.js")
+    assert list(found)[-1] == ASSETS / page / f"{page}.js"
+    assert set((ASSETS / page).glob("*.js")) <= set(found), "a script that nothing imports"
+    assert not re.search(r"^(?:import|export) ", "\n".join(found.values()), re.MULTILINE)
+
+
+WORDS = {
+    "plain(0.5)": "0.500",
+    "plain(0.00004)": "0.00004",  # no zero that is none
+    "plain(0.9996)": "0.9996",  # and no perfection
+    "plain(1)": "1.000",
+    "plain(null)": "–",
+    "short(0.5)": "0.5",
+    "short(0.1 + 0.2)": "0.3",
+    "signed(-0.031)": "−0.031",
+    "signed(0)": "±0.000",
+    "signed(-1e-17)": "±0.000",
+    "span(0.494, 0.604)": "0.494 to 0.604",
+    "span(0.04196, 0.04204)": "0.04196 to 0.04204",  # never one number twice
+    "span(0.042, 0.042)": "0.042",
+    "span(-0.0001, 0.0001, signed)": "−0.0001 to +0.0001",
+    "many(1, 'night') + many(2000, 'line')": "1 night2,000 lines",
+    "moment(1767925800000)": "2026-01-09 02:30",
+    "moment('2026-01-09T22:30:00+00:00')": "2026-01-09 22:30",
+    "pValue(0.00001) + pValue(0.0664)": "<0.00010.0664",
+}
+
+
+@pytest.mark.browser
+def test_numbers_in_words() -> None:
+    script = "".join(modules(ASSETS / "shared" / "numbers.js").values())
+    with launched() as browser:
+        page = browser.new_page(color_scheme="null")
+        said = page.evaluate(f"() => {{ {script}; return [{', '.join(WORDS)}] }}")
+    assert dict(zip(WORDS, said, strict=True)) == WORDS
+
+
+def test_files_may_import_each_other(tmp_path: Path) -> None:
+    (tmp_path / "a.js").write_text('import { b } from "./b.js";\nexport const a = () => b;\n')
+    (tmp_path / "b.js").write_text('import {\n  a,\n} from "./a.js";\nexport const b = () => a;\n')
+    found = modules(tmp_path / "a.js")
+    assert list(found.values()) == ["const b = () => a;\n", "const a = () => b;\n"]
