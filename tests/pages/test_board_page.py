@@ -156,7 +156,7 @@ def test_what_is_chosen_stands_in_the_address_and_back_takes_it_back(board: Path
         page.evaluate("history.back()")
         page.locator("tr.details").wait_for(state="detached")
         page.evaluate("history.back()")
-        page.wait_for_function("document.getElementById('k').value === '10'")
+        page.wait_for_function("() => document.getElementById('k').value === '10'")
         assert systems(page) == ["oracle", "bm25", "tfidf", "random"]
         page.goto(link)
         page.locator("tr.details").wait_for()
@@ -296,7 +296,7 @@ def test_chosen_runs_give_the_command_that_compares_them(board: Path, results: P
         names = [r.name for system in ("bm25", "tfidf") for r in results.glob(f"*turn-{system}-*")]
         assert command.startswith(f"harness compare {' '.join(names)} --results ")
         page.evaluate("history.back()")
-        page.wait_for_function("!document.querySelector('#chosen code')")
+        page.wait_for_function("() => !document.querySelector('#chosen code')")
         assert page.get_by_role("checkbox", name="Compare tfidf").is_checked()
 
 
