@@ -200,7 +200,7 @@ def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> N
         assert page.get_by_role("progressbar").count() == 0
         assert page.get_by_role("combobox", name="Ranked by").input_value() == "mrr@10"
         page.get_by_role("button", name="tfidf").click()
-        page.get_by_role("link", name="report").click()
+        page.get_by_role("link", name="Report of tfidf").click()
         page.locator("#abilities svg").wait_for()
         assert page.title() == "tfidf on sample"
 

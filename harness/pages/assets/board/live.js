@@ -79,6 +79,7 @@ const item = (run) =>
 
 function far({ state, done, queries, failed, idle_seconds: idle }) {
   const at = `${count(done)} of ${count(queries)}`;
+  if (state === "failed") return `failed: ${count(failed)} of ${count(queries)} queries`;
   return [
     `${state} at ${at}`,
     failed && `${count(failed)} failed`,

@@ -133,7 +133,7 @@ function differences({ metric, slice }) {
       { first: 1 },
     ),
     number("detectable", null, ({ detectable }) => plain(detectable)),
-    number("effect size", null, ({ effect_size: size }) => plain(size, 2)),
+    number("effect size", null, ({ effect_size: size }) => signed(size, 2)),
     number(
       "won / lost / tied",
       ({ won, lost }) => won - lost,
