@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.dataset.adapter import Raw, Variant, View
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
 from harness.dataset.catalogue import register_adapter
-from harness.errors import RunError, UsageError
+from harness.errors import RunError, UsageError, install
 
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
@@ -85,8 +85,7 @@ def _load(dataset_id: str) -> Any:
         import ir_datasets
     except ModuleNotFoundError:
         raise UsageError(
-            f"{dataset_id!r} comes through the package ir_datasets: "
-            "pip install 'memory-retrieval-harness[ir]'"
+            f"{dataset_id!r} comes through the package ir_datasets: {install('ir')}"
         ) from None
     try:
         dataset = ir_datasets.load(dataset_id)

@@ -1,6 +1,6 @@
 """`labelled`: your own documents, queries and judgements, from a folder of files.
 
-BEIR's layout, JSONL, CSV and TREC's formats are told apart by the files' names (see
+BEIR's layout, JSONL, JSON, CSV, Parquet and TREC's formats are told apart by the files' names (see
 labelled_files), and may be mixed. Without haystacks every query is answered from all documents.
 A document's `haystack` is a name, a list of names, or an object of names with the time at which
 the document was said in each; ids must be unique in a haystack. A query's `haystack` is one name.
@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View
-from harness.dataset.adapters import labelled_files
+from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
-from harness.dataset.adapters.formats.text import TextFile, integer
+from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.labelled_fields import Judgement
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.judged_rows import Repeated
 from harness.errors import UsageError
+from harness.rankings.fields import DOCUMENTS
 from harness.schema import Ability
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[^\W_][\w.+\-]{0,63}")
 _VARIANT = Variant(
     "",
-    "your own documents, queries and judgements (BEIR, JSONL, CSV or TREC files)",
+    "your own documents, queries and judgements (BEIR, JSONL, CSV, Parquet or TREC files)",
     "yours",
     granularities=("document",),
     splits=("test", "dev", "train", "all"),
@@ -45,7 +47,7 @@ _VARIANT = Variant(
 class Labelled:
     """The user's own files, by `--source`."""
 
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     def variants(self) -> Iterable[Variant]:
         """The only one."""
@@ -68,31 +70,18 @@ class Labelled:
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
         """Everything in the files; queries of other splits than the one chosen are left out."""
-        key = _Key()
-        for role, path in raw.files.items():
-            if role.startswith("judgements"):
-                _read_judgements(path, key)
+        key = _read_judgements(raw.files, needed=replace(raw.variant, name="") == _VARIANT)
         splits = {role.partition("/")[2] for role in raw.files} - {""}
         haystacks = _write_queries(raw.files["queries"], key, out, splits)
         places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
         _write_judgements(key, haystacks, places, out)
 
 
-@dataclass(frozen=True)
-class _Judgement:
-    file: TextFile
-    line: int
-    document: str
-    grade: int
-    unit: str | None
-    missing: bool
-
-
 @dataclass
 class _Key:
     """Judgements by (query, name of the answer key), then by document and unit."""
 
-    judgements: dict[tuple[str, str], dict[tuple[str, str | None], _Judgement]] = field(
+    judgements: dict[tuple[str, str], dict[tuple[str, str | None], Judgement]] = field(
         default_factory=dict
     )
 
@@ -130,30 +119,20 @@ class _Contents:
         self.own_times = self.own_times or said is not None
 
 
-def _read_judgements(path: Path, key: _Key) -> None:
-    file, n = TextFile(path), 0
-    for line, record in labelled_files.records("judgements", path):
-        n += 1
-        grade = integer(file, line, str(record.get("grade", 1)), "the grade")
-        judgement = _Judgement(
-            file,
-            line,
-            string(file, line, record, "document"),
-            grade,
-            optional_string(file, line, record, "unit"),
-            record.get("missing") is True,
-        )
-        name = optional_string(file, line, record, "key") or "default"
-        of_query = key.judgements.setdefault((string(file, line, record, "query"), name), {})
-        before = of_query.setdefault((judgement.document, judgement.unit), judgement)
-        if before.grade != grade:
-            raise file.error(
-                line,
-                f"the document {judgement.document!r} has the grade {grade} here and "
-                f"{before.grade} on line {before.line}; keep one",
+def _read_judgements(files: Mapping[str, Path], *, needed: bool) -> _Key:
+    """`needed`: a labelled set has some, a pool to be labelled (LabelPool) has none."""
+    key = _Key()
+    for one in labelled_fields.judgements(files, needed=needed):
+        of_query = key.judgements.setdefault((one.query, one.key), {})
+        before = of_query.setdefault((one.document, one.unit), one)
+        if before.grade != one.grade:
+            where = "" if before.file == one.file else f" of {before.file}"
+            raise one.file.error(
+                one.line,
+                f"the document {one.document!r} has the grade {one.grade} here and "
+                f"{before.grade} on {before.file.at(before.line)}{where}; keep one",
             )
-    if not n:
-        raise UsageError(f"{file}: holds no judgements")
+    return key
 
 
 def _write_queries(
@@ -164,19 +143,19 @@ def _write_queries(
     `splits` are those that were chosen, empty where there are none. A query that names its split
     is left out of others, which matters for one that cannot be answered: it needs no judgement.
     """
-    file, judged = TextFile(path), key.queries
+    file, judged = labelled_files.opened(path), key.queries
     lines: dict[str, int] = {}
     haystacks: dict[str, str | None] = {}
     for line, record in labelled_files.records("queries", path):
         id_ = string(file, line, record, "id")
         if id_ in lines:
             raise file.error(
-                line, f"the query id {id_!r} stands on line {lines[id_]} already; rename one"
+                line, f"the query id {id_!r} stands on {file.at(lines[id_])} already; rename one"
             )
         lines[id_] = line
         if id_ not in judged and splits and record.get("split") not in (None, "", *splits):
             continue
-        ability = labelled_files.ability(file, line, record)
+        ability = labelled_fields.ability(file, line, record)
         if id_ not in judged and ability is not Ability.ABSTENTION:
             if splits:
                 out.repair("queries without a judgement in the split: left out", id_)
@@ -189,8 +168,8 @@ def _write_queries(
             haystacks[id_] or HAYSTACK,
             ability=ability,
             category=optional_string(file, line, record, "category") or "",
-            timestamp=labelled_files.timestamp(file, line, record.get("timestamp")),
-            answers=labelled_files.answers(file, line, record),
+            timestamp=labelled_fields.timestamp(file, line, record.get("timestamp")),
+            answers=labelled_fields.answers(file, line, record),
         )
     if not lines:
         raise UsageError(f"{file}: holds no queries")
@@ -207,17 +186,19 @@ def _write_documents(
     path: Path, key: _Key, wanted: dict[str, str | None], out: DatasetWriter, *, quiet: bool
 ) -> dict[str, list[_Place]]:
     """Write documents and haystacks; returns where the judged documents are."""
-    file, judged = TextFile(path), key.documents
+    file, judged = labelled_files.opened(path), key.documents
+    known, passed = {*DOCUMENTS.names, *DOCUMENTS.passed}, set[str]()
     places: dict[str, list[_Place]] = {}
     contents: dict[str, _Contents] = {}
     repeated, n = Repeated(), 0
     with progress(quiet=quiet) as bar:
         for line, record in labelled_files.records("documents", path):
             id_ = string(file, line, record, "id")
-            haystacks = labelled_files.haystacks(file, line, record)
+            haystacks = labelled_fields.haystacks(file, line, record)
             repeated.add((name, id_) for name in haystacks or (HAYSTACK,))
-            stamp = labelled_files.timestamp(file, line, record.get("timestamp"))
-            position = record.get("position")
+            stamp = labelled_fields.timestamp(file, line, record.get("timestamp"))
+            if not record.keys() <= known:
+                passed |= record.keys() - known
             row = out.document(
                 id_,
                 string(file, line, record, "text"),
@@ -225,9 +206,7 @@ def _write_documents(
                 timestamp=stamp,
                 session=optional_string(file, line, record, "session"),
                 speaker=optional_string(file, line, record, "speaker"),
-                position=None
-                if position is None
-                else integer(file, line, str(position), "the position"),
+                position=labelled_fields.position(file, line, record.get("position")),
             )
             if id_ in judged:
                 places.setdefault(id_, []).append(_Place(row, haystacks))
@@ -237,6 +216,8 @@ def _write_documents(
             bar.update(1)
     if not n:
         raise UsageError(f"{file}: holds no documents")
+    for name in sorted(passed):
+        out.repair("fields of documents that are not known: passed over", name)
     if candidates := repeated.candidates():
         refuse_repeated(_keys(path, file), candidates, file, "the haystack and document id")
     _write_haystacks(contents, wanted, path, out)
@@ -296,5 +277,5 @@ def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, tuple[str, str]]]:
     """What must be unique of every document: its haystack (one of them) and its id."""
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
-        for name in labelled_files.haystacks(file, line, record) or (HAYSTACK,):
+        for name in labelled_fields.haystacks(file, line, record) or (HAYSTACK,):
             yield line, (name, id_)

@@ -1,103 +1,56 @@
-"""The files of a user's own labelled set: which are accepted, their records, and their fields.
+"""The files of a user's own labelled set: which are accepted, and their records.
 
-Records have the same field names whatever the format of their file:
+Records come out under the fields' own names whatever the format of their file, and whichever of the
+usual names it uses (harness.rankings.fields):
 
-* documents: id, text; title, timestamp, session, speaker, position, haystack
-* queries: id, text; haystack, ability, category, timestamp, answers, split
+* documents: id, text; title, timestamp, session, speaker, position, haystack, and whatever is there
+* queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
 * judgements: query, document; grade, unit, key, missing
+
+A file `labelled.toml` beside them declares further fields, which are passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
-from fnmatch import fnmatch
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness import schema
 from harness.dataset.adapters.formats import jsonl, trec
-from harness.dataset.adapters.formats.delimited import csv_records, tsv
+from harness.dataset.adapters.formats.delimited import csv_rows, tsv
 from harness.dataset.adapters.formats.text import TextFile
-from harness.errors import UsageError
-from harness.schema import Ability
+from harness.errors import UsageError, near
+from harness.files import read_toml
+from harness.rankings.fields import DOCUMENTS, JUDGEMENTS, QUERIES, FieldError, Fields
+from harness.rankings.json_rows import load_json
+from harness.rankings.tables import FORMS, form_of, has_header, header
 
 Records = Iterator[tuple[int, dict[str, Any]]]
-Reader = Callable[[TextFile], Records]
+
+FIELDS = {"documents": DOCUMENTS, "queries": QUERIES, "judgements": JUDGEMENTS}
+SETTINGS = "labelled.toml"
+
+_STEMS = {
+    "documents": ("documents", "docs", "corpus", "collection"),
+    "queries": ("queries", "topics"),
+    "judgements": ("judgements", "judgments", "qrels"),
+}
+_TREC = {"documents": ("documents", "docs"), "queries": ("topics",), "judgements": ("qrels",)}
+"""What a file is called that is of TREC's form by any other ending (documents: by .trec)."""
 
 ACCEPTED = (
-    "documents.jsonl, .csv, .tsv or .trec (or BEIR's corpus.jsonl); queries.jsonl, .csv or .tsv "
-    "(or TREC's topics.*); judgements.jsonl or .csv (or TREC's qrels.*, or BEIR's qrels/*.tsv)"
+    "documents, docs or corpus; queries; judgements or qrels: each .jsonl, .json, .csv, .tsv or "
+    ".parquet, or TREC's documents.trec, topics.* and qrels.*; BEIR's qrels/*.tsv; or queries with "
+    "a field `relevant`"
 )
 
 
-def _from_jsonl(file: TextFile) -> Records:
-    for line, record in jsonl.records(file):
-        if "_id" in record and "id" not in record:  # as BEIR names it
-            record["id"] = record["_id"]
-        yield line, record
-
-
-def _documents_from_csv(file: TextFile) -> Records:
-    return csv_records(file, ("id", "text"))
-
-
-def _judgements_from_csv(file: TextFile) -> Records:
-    return csv_records(file, ("query", "document"))
-
-
-def _documents_from_tsv(file: TextFile) -> Records:
-    for line, (id_, text) in tsv(file, ("document id", "text")):
-        yield line, {"id": id_, "text": text}
-
-
-def _documents_from_trec(file: TextFile) -> Records:
-    for document in trec.documents(file):
-        line, id_, title, text = document
-        yield line, {"id": id_, "title": title, "text": text}
-
-
-def _queries_from_topics(file: TextFile) -> Records:
-    for line, id_, text in trec.topics(file):
-        yield line, {"id": id_, "text": text}
-
-
-def _judgements_from_qrels(file: TextFile) -> Records:
-    for line, query, document, grade in trec.qrels(file):
-        yield line, {"query": query, "document": document, "grade": grade}
-
-
-_READERS: Mapping[str, tuple[tuple[str, Reader], ...]] = {
-    "documents": (
-        ("documents.jsonl", _from_jsonl),
-        ("corpus.jsonl", _from_jsonl),
-        ("documents.csv", _documents_from_csv),
-        ("documents.tsv", _documents_from_tsv),
-        ("docs.tsv", _documents_from_tsv),
-        ("collection.tsv", _documents_from_tsv),
-        ("documents.trec", _documents_from_trec),
-        ("docs.trec", _documents_from_trec),
-    ),
-    "queries": (
-        ("queries.jsonl", _from_jsonl),
-        ("queries.csv", _documents_from_csv),
-        ("queries.tsv", _queries_from_topics),
-        ("topics.*", _queries_from_topics),
-    ),
-    "judgements": (
-        ("judgements.jsonl", jsonl.records),
-        ("judgments.jsonl", jsonl.records),
-        ("judgements.csv", _judgements_from_csv),
-        ("judgments.csv", _judgements_from_csv),
-        ("qrels.*", _judgements_from_qrels),
-    ),
-}
-
-
 def find(folder: Path, split: str) -> dict[str, Path]:
-    """The files of a folder by role: `documents`, `queries`, and one or more `judgements`.
+    """The files of a folder by role: `documents`, `queries`, and none or more `judgements`.
 
-    Raises UsageError when a role has no file or several, and for a split that is not there.
+    `settings` is labelled.toml, where there is one. Without judgements of their own the queries
+    must hold them. Raises UsageError when a role has no file or several, and for a split that is
+    not there.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: a folder is needed, with {ACCEPTED}")
@@ -105,23 +58,39 @@ def find(folder: Path, split: str) -> dict[str, Path]:
     found = {}
     for role in ("documents", "queries"):
         found[role] = folder / _only(folder, role, names)
+    if SETTINGS in names:
+        found["settings"] = folder / SETTINGS
     if (folder / "qrels").is_dir():
         return found | _splits(folder / "qrels", split)
     if split not in ("test", "all"):
         raise UsageError(f"{folder}: has no splits, so no {split!r}; leave out --split")
+    if not _fitting("judgements", names):
+        return found
     return found | {"judgements": folder / _only(folder, "judgements", names)}
 
 
+def opened(path: Path) -> TextFile:
+    """A file of records, which knows whether they are counted by lines."""
+    return TextFile(path, unit="record" if form_of(path) in (".json", ".parquet") else "line")
+
+
 def records(role: str, path: Path) -> Records:
-    """The records of a file in its role. Raises UsageError for a line that cannot be read."""
-    if path.parent.name == "qrels":
-        return _judgements_from_qrels(TextFile(path))
-    return _reader(role, path.name)(TextFile(path))
+    """The records of a file in its role. Raises UsageError for what cannot be read as one."""
+    fields, passed = FIELDS[role], _ignored(role, path)
+    file, form = opened(path), form_of(path)
+    if form == ".jsonl":
+        return _named(file, jsonl.checked(file), fields, passed)
+    if form == ".json":
+        return _named(file, _from_json(file, role), fields, passed)
+    if form == ".parquet":
+        return _named(file, _from_parquet(file), fields, passed)
+    if form == ".csv" or (_may_have_header(role, form) and has_header(path, fields)):
+        return _from_delimited(file, fields, passed, form)
+    return _HEADERLESS[role](file)
 
 
-def _reader(role: str, name: str) -> Reader:
-    plain = name.removesuffix(".gz")
-    return next(reader for pattern, reader in _READERS[role] if fnmatch(plain, pattern))
+def _may_have_header(role: str, form: str) -> bool:
+    return form == ".tsv" or (role == "judgements" and not form)
 
 
 def documents_name(folder: Path, name: str = "") -> str | None:
@@ -137,7 +106,8 @@ def documents_name(folder: Path, name: str = "") -> str | None:
 def _only(folder: Path, role: str, names: list[str]) -> str:
     fitting = _fitting(role, names)
     if not fitting:
-        raise UsageError(f"{folder}: no file with the {role}; accepted are {ACCEPTED}")
+        there = f"; there is {', '.join(names[:8])}" if names else ""
+        raise UsageError(f"{folder}: no file with the {role}; accepted are {ACCEPTED}{there}")
     if len(fitting) > 1:
         raise UsageError(
             f"{folder}: several files could be the {role}: {', '.join(fitting)}; leave one"
@@ -147,15 +117,21 @@ def _only(folder: Path, role: str, names: list[str]) -> str:
 
 def _fitting(role: str, names: list[str]) -> list[str]:
     """The names that a file in this role may have."""
-    patterns = [pattern for pattern, _ in _READERS[role]]
-    return [n for n in names if any(fnmatch(n.removesuffix(".gz"), p) for p in patterns)]
+    return [name for name in names if _fits(role, name)]
+
+
+def _fits(role: str, name: str) -> bool:
+    stem, _, ending = name.removesuffix(".gz").partition(".")
+    if stem in _STEMS[role] and f".{ending}" in FORMS:
+        return True
+    return stem in _TREC[role] and (ending == "trec" if role == "documents" else bool(ending))
 
 
 def _splits(folder: Path, split: str) -> dict[str, Path]:
-    there = {
-        path.name.removesuffix(".gz").removesuffix(".tsv"): path
-        for path in sorted(folder.iterdir())
-    }
+    there = {}
+    for path in sorted(folder.iterdir()):
+        name = path.name.removesuffix(".gz")
+        there[name.removesuffix(form_of(Path(name)))] = path
     wanted = list(there) if split == "all" else [split]
     if split not in ("all", *there):
         raise UsageError(
@@ -165,60 +141,160 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     return {f"judgements/{name}": there[name] for name in wanted}
 
 
-# -- Fields that are more than a string ------------------------------------------------------------
-
-
-def haystacks(
-    file: TextFile, line: int, record: Mapping[str, Any]
-) -> Mapping[str, int | None] | None:
-    """Haystacks of a document, each with its own time there; None where it names none.
-
-    A name, a list of names, or an object of names and times (null: the document's own). Raises
-    UsageError for anything else.
-    """
-    value = record.get("haystack")
-    if value is None or value == "":
-        return None
-    if isinstance(value, dict):
-        return {name: timestamp(file, line, said) for name, said in value.items()}
-    names = value if isinstance(value, list) else [value]
-    if not all(isinstance(name, str) and name for name in names):
-        raise file.error(line, f"the haystack {value!r} is neither a name nor a list of names")
-    return dict.fromkeys(names)
-
-
-def ability(file: TextFile, line: int, record: Mapping[str, Any]) -> Ability:
-    """What a query asks; lookup where it does not say. Raises UsageError for an unknown one."""
-    value = record.get("ability") or Ability.LOOKUP
-    try:
-        return Ability(value)
-    except ValueError:
-        raise file.error(
-            line, f"the ability {value!r} is none of {', '.join(Ability)}; choose one"
-        ) from None
-
-
-def answers(file: TextFile, line: int, record: Mapping[str, Any]) -> list[str]:
-    """Reference answers: a string, or a list of them. Raises UsageError for anything else."""
-    value = record.get("answers") or []
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or not all(isinstance(answer, str) for answer in found):
-        raise file.error(line, f"the answers {value!r:.60} are neither a string nor a list of them")
+def _ignored(role: str, path: Path) -> Sequence[str]:
+    """The fields that labelled.toml declares to be passed over."""
+    folder = path.parent.parent if path.parent.name == "qrels" else path.parent
+    place = folder / SETTINGS
+    if not place.is_file():
+        return ()
+    table = read_toml(place)
+    for key in table:
+        if key != "ignore":
+            raise UsageError(f"{place}: unknown key {key!r}{near(key, ['ignore'])}")
+    ignored = table.get("ignore", {})
+    for key, names in ignored.items() if isinstance(ignored, dict) else [("ignore", None)]:
+        if key not in FIELDS:
+            raise UsageError(f"{place}: [ignore] has no {key!r}{near(key, list(FIELDS))}")
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UsageError(f"{place}: [ignore] {key} must be a list of names, as in ['source']")
+    found: Sequence[str] = ignored.get(role, ())
     return found
 
 
-def timestamp(file: TextFile, line: int, value: object) -> int | None:
-    """ISO 8601, or whole seconds since 1970, as the schema's timestamp. Raises UsageError."""
-    if value is None or (isinstance(value, int) and not isinstance(value, bool)):
-        return value
-    text = str(value).strip()
-    if text.removeprefix("-").isdecimal() and len(text) > 8:  # 8 digits are a date: 20230508
-        return int(text)
+# -- Forms -----------------------------------------------------------------------------------------
+
+
+def _named(
+    file: TextFile, given: Iterable[tuple[int, Any]], fields: Fields, passed: Sequence[str]
+) -> Records:
+    """The records under the fields' own names; others, which are passed over, come along."""
+    shapes: dict[tuple[str, ...], list[tuple[str, str]] | None] = {}
+    for number, record in given:
+        if not isinstance(record, dict):
+            raise file.error(number, "not an object with fields; one record is needed")
+        shape = tuple(record)
+        if shape not in shapes:
+            shapes[shape] = _plan(file, number, shape, fields, passed)
+        plan = shapes[shape]
+        yield number, record if plan is None else {to: record[of] for to, of in plan}
+
+
+def _plan(
+    file: TextFile, number: int, names: Sequence[str], fields: Fields, passed: Sequence[str]
+) -> list[tuple[str, str]] | None:
+    """(field or name, name as given) of what a record keeps; None: all, as it is."""
     try:
-        return schema.timestamp(datetime.fromisoformat(text))
-    except ValueError:
-        raise file.error(
-            line,
-            f"the timestamp {value!r} is neither ISO 8601 (2023-05-08T13:56:00) nor whole seconds "
-            "since 1970; mend it",
-        ) from None
+        found = fields.read(names, passed, _remedy(fields))
+    except FieldError as error:
+        raise file.error(number, str(error)) from None
+    used = {*found.values(), *passed}
+    rest = [(name, name) for name in names if name not in used and name not in fields.names]
+    plan = [*found.items(), *rest]
+    return None if len(plan) == len(names) and all(to == of for to, of in plan) else plan
+
+
+def _remedy(fields: Fields) -> str:
+    role = next(role for role, one in FIELDS.items() if one is fields)
+    return f" (to pass one over, name it in {SETTINGS} under [ignore] {role})"
+
+
+def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
+    """A list of records, lines of them, or an object with an id for each."""
+    value, unit = load_json(file.path)
+    if isinstance(value, dict):
+        value = list(_of_object(file, role, value))
+    if not isinstance(value, list):
+        raise UsageError(f"{file}: holds neither a list of records nor an object of ids")
+    for number, record in enumerate(value, 1):
+        if record is not None or unit == "record":
+            yield number, record
+
+
+def _of_object(file: TextFile, role: str, value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """{id: text}, {id: {field: value}}; judgements {query: {document: grade}}, {query: [id]}."""
+    for id_, held in value.items():
+        if role == "judgements" and isinstance(held, dict):
+            for document, grade in held.items():
+                yield {"query": id_, "document": document, "grade": grade}
+        elif role == "judgements" and isinstance(held, list):
+            for document in held:
+                yield {"query": id_, "document": document}
+        elif role != "judgements" and isinstance(held, str):
+            yield {"id": id_, "text": held}
+        elif role != "judgements" and isinstance(held, dict) and FIELDS[role].heads(["id", *held]):
+            yield {"id": id_, **held}
+        else:
+            raise UsageError(
+                f"{file}: {id_!r} holds {held!r:.40}; a list of records is needed, or "
+                + ("{query: {document: grade}}" if role == "judgements" else "{id: text}")
+            )
+
+
+def _from_parquet(file: TextFile) -> Iterator[tuple[int, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    number = 0
+    try:
+        with pq.ParquetFile(file.path) as table:
+            names = table.schema_arrow.names
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
+            for batch in table.iter_batches(1 << 13):
+                for record in batch.to_pylist():
+                    number += 1
+                    yield number, {name: _without_nulls(v) for name, v in record.items()}
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{file}: not a readable Parquet file ({error})") from None
+
+
+def _without_nulls(value: Any) -> Any:
+    """Objects of a column have each other's fields in Arrow, as nulls: those are taken out."""
+    if isinstance(value, dict):
+        return {name: held for name, held in value.items() if held is not None}
+    return value
+
+
+def _from_delimited(file: TextFile, fields: Fields, passed: Sequence[str], form: str) -> Records:
+    """A table with a header line; an empty cell says nothing, except that a grade is none."""
+    first = next((lines[0] for _, lines in file.blocks()), b"")
+    cells, delimiter = header(first)
+    if not first.strip():
+        raise UsageError(f"{file}: empty; a header line with {', '.join(fields.needed)} is needed")
+    plan = _plan(file, 1, cells, fields, passed)
+    places = [(to, cells.index(of)) for to, of in plan or zip(cells, cells, strict=True)]
+    for number, row in csv_rows(file, delimiter, one_line=form != ".csv"):
+        if number > 1:
+            if len(row) != len(cells):
+                raise file.error(
+                    number, f"{len(row)} cells where the header has {len(cells)}; quote the commas"
+                )
+            yield number, {to: row[at] for to, at in places if row[at] or to == "grade"}
+
+
+def _documents(file: TextFile) -> Records:
+    if form_of(file.path) == ".tsv":
+        for line, (id_, text) in tsv(file, ("document id", "text")):
+            yield line, {"id": id_, "text": text}
+        return
+    for document in trec.documents(file):
+        line, id_, title, text = document
+        yield line, {"id": id_, "title": title, "text": text}
+
+
+def _queries(file: TextFile) -> Records:
+    for line, id_, text in trec.topics(file):
+        yield line, {"id": id_, "text": text}
+
+
+def _judgements(file: TextFile) -> Records:
+    for line, query, document, grade in trec.qrels(file):
+        yield line, {"query": query, "document": document, "grade": grade}
+
+
+_HEADERLESS: Mapping[str, Callable[[TextFile], Records]] = {
+    "documents": _documents,
+    "queries": _queries,
+    "judgements": _judgements,
+}
+"""Lines without a header, and TREC's own forms."""

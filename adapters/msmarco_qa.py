@@ -20,7 +20,7 @@ from harness.dataset.adapter import Raw, RemoteFile, Variant, View
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
-from harness.errors import UsageError
+from harness.errors import UsageError, install
 from harness.schema import Ability
 
 if TYPE_CHECKING:
@@ -192,8 +192,7 @@ def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
         import datasets
     except ModuleNotFoundError:
         raise UsageError(
-            "MS MARCO QA is read through the package datasets: "
-            "pip install 'memory-retrieval-harness[hub]'"
+            f"MS MARCO QA is read through the package datasets: {install('hub')}"
         ) from None
     try:
         # Streaming reads the file itself; loading would leave a second copy in a cache.

@@ -64,8 +64,8 @@ def refuse_repeated(
             if key in seen:
                 raise file.error(
                     line,
-                    f"{what} {key!r} stands on line {seen[key]} already; ids must be unique, take "
-                    "one out or rename it",
+                    f"{what} {key!r} stands on {file.at(seen[key])} already; ids must be unique, "
+                    "take one out or rename it",
                 )
             seen[key] = line
 

@@ -69,6 +69,14 @@ def require_ids(ids: Collection[object], what: str) -> None:
         ) from None
 
 
+def install(extra: str) -> str:
+    """The command that brings one of this package's extras: published, and from a checkout."""
+    return (
+        f"pip install 'memory-retrieval-harness[{extra}]' "
+        f"(in a checkout: pip install -e '.[{extra}]')"
+    )
+
+
 def near(name: str, known: list[str]) -> str:
     """`; did you mean a, b?` for names close to `name`, else `; known: ...` with all of them."""
     import difflib

@@ -8,10 +8,12 @@ BiDi, which Playwright speaks under the channel `moz-firefox`.
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,23 +29,35 @@ CHOSEN = "chromium"
 
 @contextmanager
 def launched(scheme: str = "light") -> Iterator[Any]:
-    """The chosen browser, with these colours as those of its system."""
+    """The chosen browser, with these colours as those of its system; its pages are closed again."""
+    browser = _running(CHOSEN, scheme)
+    yield browser
+    for context in browser.contexts:
+        context.close()
+
+
+@cache
+def _playwright() -> Any:
     from playwright.sync_api import sync_playwright
 
-    variable = f"HARNESS_{CHOSEN.upper()}"
-    program = os.environ.get(variable) or shutil.which(PROGRAMS[CHOSEN])
-    assert program, f"no {CHOSEN}: apt-get install {PROGRAMS[CHOSEN]}, or name one with {variable}"
-    with sync_playwright() as playwright:
-        if CHOSEN == "firefox":
-            # BiDi has no command for a page's colours yet, but the system's are a setting.
-            colours = {"layout.css.prefers-color-scheme.content-override": int(scheme == "light")}
-            browser = playwright.firefox.launch(
-                executable_path=program, channel="moz-firefox", firefox_user_prefs=colours
-            )
-        else:
-            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield browser
-        browser.close()
+    playwright = sync_playwright().start()
+    atexit.register(playwright.stop)
+    return playwright
+
+
+@cache
+def _running(name: str, scheme: str) -> Any:
+    """A browser that runs to the end of the tests: to start one takes longer than most of them."""
+    variable = f"HARNESS_{name.upper()}"
+    program = os.environ.get(variable) or shutil.which(PROGRAMS[name])
+    assert program, f"no {name}: apt-get install {PROGRAMS[name]}, or name one with {variable}"
+    if name == "firefox":
+        # BiDi has no command for a page's colours yet, but the system's are a setting.
+        colours = {"layout.css.prefers-color-scheme.content-override": int(scheme == "light")}
+        return _playwright().firefox.launch(
+            executable_path=program, channel="moz-firefox", firefox_user_prefs=colours
+        )
+    return _playwright().chromium.launch(executable_path=program, args=["--no-sandbox"])
 
 
 @contextmanager

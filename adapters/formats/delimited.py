@@ -58,26 +58,38 @@ def csv_records(file: TextFile, needed: Sequence[str]) -> Iterator[tuple[int, di
     Raises UsageError for a header without a needed column and for a row of another width. The
     number is that of the line where the record begins.
     """
-    reader = csv.reader(_with_line_ends(file), strict=True)
+    rows = csv_rows(file, ",")
+    _, header = next(rows, (1, None))
+    if header is None:
+        raise UsageError(f"{file}: empty; a header line with {', '.join(needed)} is needed")
+    header = [name.strip() for name in header]
+    for name in needed:
+        if name not in header:
+            raise file.error(1, f"no column {name!r} in the header ({', '.join(header)}); add it")
+    for start, row in rows:
+        if len(row) != len(header):
+            raise file.error(
+                start, f"{len(row)} cells where the header has {len(header)}; quote the commas"
+            )
+        yield start, {k: v for k, v in zip(header, row, strict=True) if v}
+
+
+def csv_rows(
+    file: TextFile, delimiter: str, *, one_line: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Cells of each row, the header's too, and the line where it begins; blank lines are none.
+
+    Raises UsageError for broken quotes, and where `one_line` for a cell that goes over a line's
+    end.
+    """
+    reader = csv.reader(_with_line_ends(file), delimiter=delimiter, strict=True)
     start = 1
     try:
-        header = next(reader, None)
-        if header is None:
-            raise UsageError(f"{file}: empty; a header line with {', '.join(needed)} is needed")
-        header = [name.strip() for name in header]
-        for name in needed:
-            if name not in header:
-                raise file.error(
-                    1, f"no column {name!r} in the header ({', '.join(header)}); add it"
-                )
-        start = reader.line_num + 1
         for row in reader:
-            if row and len(row) != len(header):
-                raise file.error(
-                    start, f"{len(row)} cells where the header has {len(header)}; quote the commas"
-                )
+            if one_line and reader.line_num > start:
+                raise file.error(start, "a cell in quotes goes on in the next line; mend them")
             if row:
-                yield start, {k: v for k, v in zip(header, row, strict=True) if v}
+                yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
         raise file.error(start, f"not valid CSV ({error}); mend the quotes") from None

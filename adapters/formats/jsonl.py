@@ -10,6 +10,7 @@ import orjson
 
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
+from harness.rankings.jsonl import count_keys, doubled_key
 
 Record = dict[str, Any]
 
@@ -39,6 +40,19 @@ def records(file: TextFile) -> Iterator[tuple[int, Record]]:
     """Records one by one, with their line numbers."""
     for numbers, batch in batches(file):
         yield from zip(numbers, batch, strict=True)
+
+
+def checked(file: TextFile) -> Iterator[tuple[int, Record]]:
+    """As `records`, and a key that stands twice in an object is refused: slower, and safe."""
+    for number, line in file.raw_lines():
+        record = _load(file, number, line)
+        if (name := doubled_key(line, count_keys(record))) is not None:
+            raise file.error(number, f"the field {name!r} stands twice; keep one")
+        if not isinstance(record, dict):
+            raise file.error(
+                number, "a JSON object was expected; one line must hold one {...} record"
+            )
+        yield number, record
 
 
 def strings(

@@ -19,17 +19,27 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class TextFile:
-    """A UTF-8 text file. `member` is its name inside the zip archive `path`, where it is in one."""
+    """A UTF-8 text file. `member` is its name inside the zip archive `path`, where it is in one.
+
+    `unit`: what its parts are counted as in errors, where they are not lines.
+    """
 
     path: Path
     member: str = ""
+    unit: str = "line"
 
     def __str__(self) -> str:
         return str(self.path / self.member)
 
     def error(self, line: int, what: str) -> UsageError:
         """A UsageError that points at a line, counted from 1."""
+        if self.unit != "line":
+            return UsageError(f"{self}, {self.at(line)}: {what}")
         return UsageError(f"{self}:{line}: {what}")
+
+    def at(self, line: int) -> str:
+        """`line 3`, for errors that speak of another line too."""
+        return f"{self.unit} {line}"
 
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
         """The file in blocks of whole lines: the number of the first one, and the lines.
@@ -66,6 +76,13 @@ class TextFile:
                 text = self.decode(number, line)
                 if text:
                     yield number, text
+
+    def raw_lines(self) -> Iterator[tuple[int, bytes]]:
+        """The lines with their numbers as they stand; blank ones are left out."""
+        for first, lines in self.blocks():
+            for number, line in enumerate(lines, first):
+                if line.strip():
+                    yield number, line
 
     def decode(self, number: int, line: bytes) -> str:
         """A line as text, without a carriage return at its end. Raises UsageError."""

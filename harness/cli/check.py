@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from dataclasses import asdict
 
 from harness.cli.options import Verbs, parameters, retriever_spec
@@ -44,5 +45,11 @@ def call(options: argparse.Namespace) -> int:
         said = [f"{counts[PASSED]} passed", f"{counts[FAILED]} failed"]
         if counts[NOTED]:
             said.append(f"{counts[NOTED]} worth knowing")
+        if left := len(CHECKS) - len(outcomes):
+            said.append(f"{left} not tried")
         print(f"\n{spec.name}: {', '.join(said)}")
+        if left:
+            params = [word for one in options.param for word in ("--param", one)]
+            again = shlex.join(["harness", "check", options.retriever, *params])
+            print(f"next: mend `search`, and type `{again}` again")
     return 1 if counts[FAILED] else 0

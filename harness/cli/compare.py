@@ -68,6 +68,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Compare and print."""
+    from harness.runs.folder.run_folder import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.verdicts.compare.compare import compare
@@ -78,6 +79,8 @@ def call(options: argparse.Namespace) -> int:
         protocol(name)
     metrics = tuple(map(str, parse_metrics(options.metrics))) if options.metrics else ()
     folders = [run_folder(options, run) for run in options.runs]
+    for folder in folders:
+        require_run(folder)
     if options.json:
         if options.format not in ("terminal", "json"):
             raise UsageError(f"--json and --format {options.format} exclude each other; name one")

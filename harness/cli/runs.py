@@ -196,7 +196,8 @@ def call_back(options: argparse.Namespace) -> int:
 
 def call_remove(options: argparse.Namespace) -> int:
     """Remove runs, what lies beside them in their folders too, after a question."""
-    from harness.runs.folder.tidy import not_ours, remove, require_run
+    from harness.runs.folder.run_folder import require_run
+    from harness.runs.folder.tidy import not_ours, remove
 
     folders = [run_folder(options, run) for run in options.runs]
     for folder in folders:

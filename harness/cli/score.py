@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +37,10 @@ def add(verbs: Verbs) -> None:
         "score",
         help="score a run file or a run folder",
         description=(
-            "Score rankings that carry the dataset's own ids: a TREC run file, JSONL or Parquet "
-            "(.gz too), or the folder of an earlier run. With --qrels instead of --dataset: "
-            "trec_eval's metrics on any qrels file. With --expected: texts against texts, where "
-            "there are no ids. With --log: recalls that a system logged."
+            "Score rankings that carry the dataset's own ids: a TREC run file, JSONL, JSON, CSV or "
+            "Parquet (.gz too), or the folder of an earlier run. With --qrels instead of "
+            "--dataset: trec_eval's metrics on any qrels file. With --expected: texts against "
+            "texts, where there are no ids. With --log: recalls that a system logged."
         ),
         allow_abbrev=False,
     )
@@ -102,15 +105,16 @@ def call(options: argparse.Namespace) -> int:
             raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
         dataset = open_dataset(options.dataset, **arguments)
         fitting(dataset.keys, options.protocol or ())
-        folder = import_rankings(
-            path,
-            dataset,
-            out=Path(options.out or "results"),
-            name=options.name or path.name.partition(".")[0],
-            k=options.k,
-            strict=options.strict,
-            matching=matching(options),
-        )
+        with _log_is_told(options, path):
+            folder = import_rankings(
+                path,
+                dataset,
+                out=Path(options.out or "results"),
+                name=options.name or path.name.partition(".")[0],
+                k=options.k,
+                strict=options.strict,
+                matching=matching(options),
+            )
     _score(folder, dataset, choices, semantic, options)
     return 0
 
@@ -147,6 +151,22 @@ def _score(
     record = RunFolder(folder).record
     show(scores.summary, record, folder, shown_first(choices), options)
     return record
+
+
+@contextmanager
+def _log_is_told(options: argparse.Namespace, path: Path) -> Iterator[None]:
+    """Where a file cannot be read as a run and is a log of recalls, say so, and what to type."""
+    from harness.live.logs.read import holds_recalls
+
+    try:
+        yield
+    except UsageError:
+        if not holds_recalls(path):
+            raise
+        command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
+        raise UsageError(
+            f"{path}: is a log of recalls, not a run file; type: {shlex.join(command)}"
+        ) from None
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
@@ -206,13 +226,14 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
     if options.ties is not None and options.ties not in list(Ties):
         raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
-    result = evaluate(
-        Path(options.qrels),
-        path,
-        metrics,
-        ties=Ties(options.ties or "trec"),
-        missing=options.missing or "zero",
-    )
+    with _log_is_told(options, path):
+        result = evaluate(
+            Path(options.qrels),
+            path,
+            metrics,
+            ties=Ties(options.ties or "trec"),
+            missing=options.missing or "zero",
+        )
     found = result.n - result.missing_queries if options.missing != "skip" else result.n
     if not found:
         raise UsageError(f"{path}: none of its queries is judged in {options.qrels}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import digest, disk_errors, folder_aside, replace_folder
+from harness.rankings.tables import Frame
 
 
 def home() -> Path:
@@ -34,20 +36,26 @@ def open_dataset(
     granularity: str = "",
     text: str = "",
     split: str = "",
-    source: str | Path | None = None,
+    source: str | Path | Mapping[str, Frame] | None = None,
     quiet: bool = True,
     rebuild: bool = False,
 ) -> Dataset:
     """Open a dataset by name; prepare it first when the cache does not hold it.
 
     `granularity`, `text` and `split` default to the dataset's first. `source` is a local copy of
-    the raw files (file or folder) to read instead of downloading.
+    the raw files (file or folder) to read instead of downloading. For `labelled` it may be tables
+    of pandas, polars, Arrow or Hugging Face: {"documents": ..., "queries": ..., "judgements": ...}.
 
     Raises UsageError for unknown names and choices, missing or broken raw files and a cache that
     cannot be written or is full; RunError when a download fails.
     """
     adapter, variant, full = find(name)
     view = choose_view(variant, granularity, text, split, full)
+    if isinstance(source, Mapping):
+        from harness.dataset.frames import kept
+
+        with disk_errors(home(), "set HARNESS_HOME"), kept(source, full, home()) as folder:
+            return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
     with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
         path = Path(source).expanduser().absolute() if source is not None else None
         if path is not None and not path.exists():

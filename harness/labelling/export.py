@@ -11,6 +11,7 @@ query that cannot be answered becomes one of ability abstention without a releva
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from harness.dataset.adapters.labelled_files import SETTINGS
 from harness.errors import UsageError
 from harness.files import digest, folder_aside, write_bytes, write_json
 from harness.labelling.consensus import Consensus, consensus, decided, held_by_all
@@ -26,6 +28,7 @@ from harness.labelling.readme import readme
 from harness.labelling.records import Judgements
 from harness.labelling.scores import Finished, finished
 from harness.labelling.status import measures
+from harness.rankings.fields import QUERIES
 from harness.schema import Ability
 
 RULES = ("refuse", "lower", "higher")
@@ -239,6 +242,11 @@ def _write(
         records = [{**record, "split": record.get("split") or "test"} for record in records]
     write_bytes(folder / "documents.jsonl", as_lines(project.documents))
     write_bytes(folder / "queries.jsonl", as_lines(records))
+    known = {*QUERIES.names} - {"relevant"}  # what was judged here counts, not what a file held
+    others = sorted({name for record in records for name in record} - known)
+    if others:  # else `labelled` would refuse what it does not know
+        names = ", ".join(map(json.dumps, others))
+        write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
     if not split:
         lines: list[Record] = [
             {"query": query, "document": document, "grade": grade}

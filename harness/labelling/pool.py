@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
-from harness.dataset.adapters import labelled_files as fields
+from harness.dataset.adapters import labelled_fields as fields
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.delimited import csv_records, tsv
 from harness.dataset.adapters.formats.text import TextFile
@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.files import fsync_path, write_bytes
 from harness.labelling.folder import Record, as_lines
 from harness.labelling.generate.splits import NAMES
+from harness.rankings.fields import QUERIES
 from harness.retrievers.registry import RetrieverSpec
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def top_k(
     shutil.rmtree(place, ignore_errors=True)
     try:
         write_bytes(place / "documents.jsonl", as_lines(documents))
-        write_bytes(place / "queries.jsonl", as_lines(queries))
+        kept = {*QUERIES.names} - {"relevant"}  # nothing is judged here
+        known = [{name: query[name] for name in query if name in kept} for query in queries]
+        write_bytes(place / "queries.jsonl", as_lines(known))
         fsync_path(place)
         dataset = open_dataset(_FAMILY, source=place, quiet=quiet)
         try:

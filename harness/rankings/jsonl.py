@@ -1,87 +1,283 @@
-"""JSONL run files: lines of {query, document, score?}, or {query, documents, scores?}."""
+"""Run files of JSON: lines of {query, document, score?} or {query, documents, scores?}, a list of
+them, or one object {query: {document: score}} or {query: [document, ...]}."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from harness.errors import UsageError
+from harness.rankings.fields import RUN, RUN_LISTS, FieldError
 
-Columns = tuple[list[str], npt.NDArray[np.int32], list[str], npt.NDArray[np.float64] | None]
+_LINE = '{"query": id, "document": id, "score": number}'
+_OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
+_NUMBERS = {int, float}
+_NESTED = {dict, list}
+_KEY = re.compile(rb'"\s*:')
 
 
-def read_jsonl(path: Path) -> Columns:
-    """Query ids, and for each returned document its query's index there, its id and its score.
+@dataclass
+class Answers:
+    """What queries were answered with, a row a document, in the order in which it stands.
 
-    A query whose documents are an empty list was answered with nothing. The scores are None where
-    no line has one. Raises UsageError, naming file and line, for anything else.
+    `query` holds places in `ids`, whose values are places too. `scores` and `ranks` are empty where
+    there are none.
     """
+
+    ids: dict[str, int] = field(default_factory=dict)
+    query: list[int] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    ranks: list[float] = field(default_factory=list)
+
+    def add(self, query: str, documents: list[str]) -> None:
+        """Documents of a query, maybe none; their scores are the caller's to add."""
+        self.query += [self.ids.setdefault(query, len(self.ids))] * len(documents)
+        self.documents += documents
+
+
+def read_lines_of_a_run(path: Path) -> Answers:
+    """A JSONL run file. A query whose documents are an empty list was answered with nothing.
+
+    Raises UsageError, naming file and line, for what cannot be read, and for scores that only some
+    lines have.
+    """
+    found = _Records(path, "line")
+    for number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            try:
+                found.take(number, _loaded(line))
+            except (FieldError, TypeError, ValueError) as error:
+                raise found.error(number, error) from None
+    return found.whole()
+
+
+def read_json(path: Path) -> Answers:
+    """A JSON run file; lines of JSON are read too. Raises UsageError as `read_lines_of_a_run`."""
     import orjson
 
-    ids: dict[str, int] = {}
-    query: list[int] = []
-    documents: list[str] = []
-    scores: list[float] = []
-    first: dict[bool, int] = {}  # the first line with scores, and the first without
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
+    data = read_bytes(path)
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        first = next((line for line in data.split(b"\n") if line.strip()), b"")
+        if _is_object(first):
+            return read_lines_of_a_run(path)
+        raise UsageError(f"{path}: not valid JSON ({error}); a run is {_OBJECT}") from None
+    found = _Records(path, "record")
+    if isinstance(value, dict) and not all(isinstance(v, dict | list) for v in value.values()):
+        value = [value]
+    if isinstance(value, dict) and value:
+        return _of_object(path, value, data)
+    records = value if isinstance(value, list) else [value]
+    for number, record in enumerate(records, 1):
         try:
-            name, found, given = _fields(orjson.loads(line))
-        except (KeyError, TypeError, ValueError) as error:
-            said = f"no field {error}" if isinstance(error, KeyError) else str(error)
-            raise UsageError(
-                f'{path}, line {number}: expected {{"query": id, "document": id, "score": number}} '
-                f"({said})"
-            ) from None
-        query += [ids.setdefault(name, len(ids))] * len(found)
-        documents += found
-        scores += given or []
-        if found:
-            first.setdefault(given is not None, number)
-    if len(first) == 2:
-        raise UsageError(
-            f"{path}, line {first[False]}: no score, but line {first[True]} has one; "
-            "give all or none"
-        )
-    if not ids:
-        raise UsageError(
-            f'{path}: empty; a run has lines {{"query": id, "document": id, "score": number}}'
-        )
-    values = np.array(scores, np.float64) if True in first else None
-    return list(ids), np.array(query, np.int32), documents, values
+            found.take(number, record)
+        except (FieldError, TypeError, ValueError) as error:
+            raise found.error(number, error) from None
+    if (name := doubled_key(data, sum(map(len, records)))) is not None:
+        raise UsageError(f"{path}: {name!r} stands twice in one record; keep one")
+    return found.whole()
 
 
-def read_lines(path: Path) -> list[bytes]:
-    """The lines of a file, unpacked where it is. Raises UsageError where it cannot be read."""
+def rows_of_lines(path: Path) -> pa.Table | None:
+    """A JSONL run file that is a row a line, as Arrow's own reader sees it, with its own names.
+
+    None for any other form and for whatever is odd: then `read_lines_of_a_run` says what it is.
+    """
+    import orjson
+    from pyarrow import json as arrow_json
+
+    data = read_bytes(path)
+    try:
+        record = orjson.loads(data[: data.find(b"\n") + 1] or data)
+        names = RUN.read([*record]) if isinstance(record, dict) else {}
+        types = {"query": pa.string(), "document": pa.string()}
+        types |= {"score": pa.float64(), "rank": pa.float64()}
+        schema = pa.schema([(name, types[field]) for field, name in names.items()])
+        if not names:
+            return None
+        table = arrow_json.read_json(
+            pa.py_buffer(data), parse_options=arrow_json.ParseOptions(explicit_schema=schema)
+        )
+        if RUN.read(table.column_names) != names:
+            return None
+        table = table.select(list(names.values())).rename_columns(list(names))
+        table.validate(full=True)
+    except (FieldError, ValueError, pa.ArrowException):
+        return None
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    odd = len(table) != lines or any(column.null_count for column in table.columns)
+    return None if odd else table
+
+
+def read_bytes(path: Path) -> bytes:
+    """A file, unpacked where it is packed. Raises UsageError where it cannot be read."""
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             data: bytes = stream.read()
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
-    return data.split(b"\n")
+    return data
 
 
-def _fields(record: Any) -> tuple[str, list[str], list[float] | None]:
-    """Query, documents and scores of one line. Raises KeyError, TypeError and ValueError."""
-    if not isinstance(record, dict):
-        raise TypeError("not an object")
-    query = record["query"]
-    listed = "documents" in record
-    found = record["documents"] if listed else [record["document"]]
-    given = record.get("scores") if listed else record.get("score")
-    if given is not None and not listed:
-        given = [given]
-    if not isinstance(found, list) or not isinstance(given, list | None):
-        raise TypeError("documents and scores must be lists")
-    if not isinstance(query, str) or not all(isinstance(id_, str) for id_ in found):
+def read_lines(path: Path) -> list[bytes]:
+    """The lines of a file, unpacked where it is. Raises UsageError where it cannot be read."""
+    return read_bytes(path).split(b"\n")
+
+
+def doubled_key(data: bytes, keys: int) -> str | None:
+    """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
+
+    `keys` is how many keys were found in it: as many as there are colons after quotation marks,
+    unless a key is doubled or a text holds such a colon, and only then it is looked at closely.
+    """
+    if len(_KEY.findall(data)) == keys:
+        return None
+    doubled: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            doubled.extend(name for name in names if names.count(name) > 1)
+
+    try:
+        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
+    except RecursionError:
+        return "(nested too deep)"
+    return doubled[0] if doubled else None
+
+
+def count_keys(value: Any) -> int:
+    """How many keys a JSON value has, in all its objects."""
+    keys, inside = (len(value), value.values()) if isinstance(value, dict) else (0, value)
+    if isinstance(value, dict | list):
+        for one in inside:
+            if type(one) in _NESTED:
+                keys += count_keys(one)
+    return keys
+
+
+def _loaded(line: bytes) -> Any:
+    import orjson
+
+    record = orjson.loads(line)
+    if isinstance(record, dict) and (name := doubled_key(line, len(record))) is not None:
+        raise ValueError(f"{name!r} stands twice")
+    return record
+
+
+def _is_object(line: bytes) -> bool:
+    import orjson
+
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+class _Records:
+    """Gathers records of a file, which are counted as `unit`: lines or records."""
+
+    def __init__(self, path: Path, unit: str) -> None:
+        self._path, self._unit = path, unit
+        self._answers = Answers()
+        self._first: dict[str, dict[bool, int]] = {"score": {}, "rank": {}}
+        self._shapes: dict[tuple[str, ...], tuple[bool, dict[str, str]]] = {}
+
+    def take(self, number: int, record: Any) -> None:
+        """One record. Raises FieldError, TypeError and ValueError."""
+        if not isinstance(record, dict):
+            raise TypeError("not an object")
+        shape = tuple(record)
+        if shape not in self._shapes:
+            listed = RUN_LISTS.heads(shape)
+            self._shapes[shape] = listed, (RUN_LISTS if listed else RUN).read(shape)
+        listed, names = self._shapes[shape]
+        if listed:
+            found = record[names["documents"]]
+            scores = record[names["scores"]] if "scores" in names else None
+            ranks = None
+        else:
+            found = [record[names["document"]]]
+            scores, ranks = (_alone(record, names, name) for name in ("score", "rank"))
+        if not isinstance(found, list) or not isinstance(scores, list | None):
+            raise TypeError("documents and scores must be lists")
+        if scores is not None and len(scores) != len(found):
+            raise ValueError(f"{len(found)} documents, {len(scores)} scores")
+        answers = self._answers
+        answers.add(_id(record[names["query"]]), _ids(found))
+        for name, given, values in (
+            ("score", scores, answers.scores),
+            ("rank", ranks, answers.ranks),
+        ):
+            if given is not None and not set(map(type, given)) <= _NUMBERS:
+                raise TypeError(f"{name}s must be numbers")
+            values += given or []
+            if found:
+                self._first[name].setdefault(given is not None, number)
+
+    def whole(self) -> Answers:
+        """All of them. Raises UsageError where only some have a score, or none is there."""
+        for name, first in self._first.items():
+            if len(first) == 2 and not (name == "rank" and self._answers.scores):
+                raise UsageError(
+                    f"{self._path}, {self._unit} {first[False]}: no {name}, but {self._unit} "
+                    f"{first[True]} has one; give all or none"
+                )
+        if not self._answers.ids:
+            raise UsageError(f"{self._path}: empty; a run has {self._unit}s {_LINE}")
+        return self._answers
+
+    def error(self, number: int, error: Exception) -> UsageError:
+        """What is wrong with a record."""
+        return UsageError(f"{self._path}, {self._unit} {number}: expected {_LINE} ({error})")
+
+
+def _alone(record: dict[str, Any], names: dict[str, str], name: str) -> list[Any] | None:
+    value = record[names[name]] if name in names else None
+    return None if value is None else [value]
+
+
+def _ids(values: list[Any]) -> list[str]:
+    return values if set(map(type, values)) == {str} else [_id(one) for one in values]
+
+
+def _id(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
+    if not isinstance(value, str):
         raise TypeError("ids must be text")
-    if given is not None and not all(type(score) in (int, float) for score in given):
-        raise TypeError("scores must be numbers")
-    if given is not None and len(given) != len(found):
-        raise ValueError(f"{len(found)} documents, {len(given)} scores")
-    return query, found, given
+    return value
+
+
+def _of_object(path: Path, run: dict[str, Any], data: bytes) -> Answers:
+    """{query: {document: score}} or {query: [document, ...]}."""
+    answers = Answers()
+    kinds: dict[type, str] = {}
+    keys = len(run)
+    for query, found in run.items():
+        scores = list(found.values()) if isinstance(found, dict) else []
+        keys += len(scores)
+        try:
+            answers.add(query, _ids(list(found)))
+        except TypeError as error:
+            raise UsageError(f"{path}, query {query!r}: {error}; a run is {_OBJECT}") from None
+        if found:
+            kinds.setdefault(type(found), query)
+        if not set(map(type, scores)) <= _NUMBERS:
+            raise UsageError(f"{path}, query {query!r}: scores must be numbers; a run is {_OBJECT}")
+        answers.scores += scores
+    if len(kinds) == 2:
+        raise UsageError(
+            f"{path}, query {kinds[list]!r}: no scores, but query {kinds[dict]!r} has them; give "
+            "all or none"
+        )
+    if (name := doubled_key(data, keys)) is not None:
+        raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
+    return answers

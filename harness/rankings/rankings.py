@@ -1,4 +1,4 @@
-"""Rankings as columns: what a retriever returned, from memory, TREC run files, JSONL or Parquet.
+"""Rankings as columns: what a retriever returned, from memory, or from run files of any usual form.
 
 A ranking on disk is all that scoring needs. Ids here are the dataset's own ids.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,8 +18,19 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import take, to_numpy
-from harness.rankings.jsonl import read_jsonl
+from harness.rankings.fields import RUN
+from harness.rankings.jsonl import Answers, read_json, read_lines_of_a_run, rows_of_lines
 from harness.rankings.pairs import Pairs
+from harness.rankings.tables import (
+    Columns,
+    Frame,
+    form_of,
+    has_header,
+    is_frame,
+    of_delimited,
+    of_frame,
+    of_parquet,
+)
 from harness.rankings.trec import map_blocks, nan_line
 
 T = TypeVar("T")
@@ -57,8 +69,11 @@ class Rankings:
         return np.searchsorted(self.query, np.arange(len(self.query_ids) + 1))
 
 
-def read_rankings(source: str | Path | Run | Rankings) -> Rankings:
-    """Rankings from a file (by its ending: .parquet, .jsonl, else TREC; .gz too) or a dict.
+def read_rankings(source: str | Path | Run | Frame | Rankings) -> Rankings:
+    """Rankings from a file, a dict, or a frame of pandas, polars, Arrow or Hugging Face.
+
+    A file is read by its ending: .jsonl, .json, .parquet, .csv, .tsv with a header line, else TREC;
+    .gz too. Columns may have any usual name (see the reference on rankings).
 
     Raises UsageError, naming file and line, for what cannot be read and for scores that are NaN.
     """
@@ -66,17 +81,32 @@ def read_rankings(source: str | Path | Run | Rankings) -> Rankings:
         return source
     if isinstance(source, Mapping):
         return from_dict(source)
+    if is_frame(source):
+        return _of_columns(of_frame(source, RUN, "the run"))
+    if not isinstance(source, str | PathLike):
+        raise UsageError(
+            f"the run must be a file, {{query: {{document: score}}}} or a frame, not {source!r:.60}"
+        )
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path}: no such run file")
     if is_trec(path):
         return _read_trec(path)
-    return _read_parquet(path) if ".parquet" in path.suffixes else _read_jsonl(path)
+    form = form_of(path)
+    if form == ".jsonl":
+        table = rows_of_lines(path)
+        if table is not None:
+            return _of_columns(Columns(table, str(path), lambda row: f"line {row + 1}"))
+        return _of_answers(read_lines_of_a_run(path), str(path))
+    if form == ".json":
+        return _of_answers(read_json(path), str(path))
+    return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, RUN))
 
 
 def is_trec(path: Path) -> bool:
-    """True for a file whose ending says nothing else: it is read as a TREC run file."""
-    return {".parquet", ".jsonl"}.isdisjoint(path.suffixes)
+    """True for a file whose ending says nothing else, and for .tsv without a header line."""
+    form = form_of(path)
+    return not form or (form == ".tsv" and not has_header(path, RUN))
 
 
 def from_dict(run: Run) -> Rankings:
@@ -142,55 +172,55 @@ def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
     return map_blocks(path, call)
 
 
-# -- JSONL and Parquet ----------------------------------------------------------------------------
+# -- JSON and tables ------------------------------------------------------------------------------
 
 
-def _read_jsonl(path: Path) -> Rankings:
-    ids, query, documents, scores = read_jsonl(path)
-    column = pa.chunked_array([pa.array(documents, pa.string())])
-    return _checked(ids, query, column, scores, str(path))
+def _of_answers(answers: Answers, where: str) -> Rankings:
+    scores = np.array(answers.scores, np.float64) if answers.scores else None
+    ranks = np.array(answers.ranks, np.float64) if answers.ranks else None
+    query = np.array(answers.query, np.int32)
+    document = pa.chunked_array([pa.array(answers.documents, pa.string())])
+    return _ordered(list(answers.ids), query, document, scores, ranks, where)
 
 
-def _read_parquet(path: Path) -> Rankings:
-    """Columns query, document and, where there are scores, score; other columns are ignored."""
-    import pyarrow.parquet as pq
-
-    try:
-        names = pq.read_schema(path).names
-        missing = {"query", "document"} - set(names)
-        if missing:
-            raise UsageError(f"{path}: no column {', '.join(sorted(missing))}; it has {names}")
-        wanted = [name for name in ("query", "document", "score") if name in names]
-        table = pq.read_table(path, columns=wanted)
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
-    if "score" in wanted and table["score"].null_count == len(table):
-        table = table.drop_columns("score")
-    types = {"query": pa.string(), "document": pa.string(), "score": pa.float64()}
-    for name in table.column_names:
-        column = table[name]
-        if column.null_count:
-            row = pc.index(pc.is_null(column), True).as_py()
-            remedy = "give all scores or none" if name == "score" else "give every id"
-            raise UsageError(
-                f"{path}, row {row}: no {name}, the first of {column.null_count} without; {remedy}"
-            )
-        try:
-            column = column.cast(types[name])
-        except pa.ArrowException as error:
-            raise UsageError(
-                f"{path}: the column {name} holds {column.type}, not {types[name]} ({error})"
-            ) from None
-        table = table.set_column(table.column_names.index(name), name, column)
-    queries = table["query"].dictionary_encode().unify_dictionaries().combine_chunks()
-    scores = table["score"].to_numpy() if "score" in table.column_names else None
-    return _checked(
-        queries.dictionary.to_pylist() if len(table) else [],
-        queries.indices.to_numpy(zero_copy_only=False) if len(table) else np.zeros(0, np.int32),
-        table["document"],
-        scores,
-        str(path),
+def _of_columns(rows: Columns) -> Rankings:
+    """Rows with query, document and, where there are scores, score; or else rank."""
+    names, document, score = rows.ids("query"), rows.ids("document"), rows.numbers("score")
+    queries = names.dictionary_encode().unify_dictionaries().combine_chunks()
+    if len(rows.table) == 0:
+        return _ordered([], np.zeros(0, np.int32), document, score, None, rows.source)
+    return _ordered(
+        queries.dictionary.to_pylist(),
+        to_numpy(queries.indices),
+        document,
+        score,
+        rows.numbers("rank") if score is None else None,
+        rows.source,
     )
+
+
+def _ordered(
+    query_ids: list[str],
+    query: npt.NDArray[np.int32],
+    document: pa.ChunkedArray,
+    score: npt.NDArray[np.float64] | None,
+    rank: npt.NDArray[np.float64] | None,
+    where: str,
+) -> Rankings:
+    """Rankings of rows in any order; without scores the ranks order them, if there are any.
+
+    Raises UsageError for NaN, and for a rank that stands twice in a query.
+    """
+    if score is None and rank is not None:
+        order = np.lexsort((rank, query))
+        query, rank, document = query[order], rank[order], take(document, order)
+        again = np.flatnonzero((query[1:] == query[:-1]) & ~(rank[1:] > rank[:-1]))
+        if len(again):
+            raise UsageError(
+                f"{where}: the rank {rank[again[0]]:g} stands twice for query "
+                f"{query_ids[query[again[0]]]!r}, so it is no order; mend it, or give scores"
+            )
+    return _checked(query_ids, query, document, score, where)
 
 
 # -- what every way in ends with ------------------------------------------------------------------

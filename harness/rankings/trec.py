@@ -19,7 +19,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from harness.errors import UsageError
+from harness.rankings.fields import RUN
 from harness.rankings.jsonl import read_lines
+from harness.rankings.tables import header
 
 T = TypeVar("T")
 
@@ -28,6 +30,7 @@ _BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough 
 _THREADS = 4
 
 _COMMENT = b"#"
+_JSON = (b'{"', b'{ "', b"[{", b"[ {")
 _COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # begins with a byte that is quickly looked for
 _TYPES = {
     "query": pa.dictionary(pa.int32(), pa.string()),
@@ -93,14 +96,25 @@ def _form(path: Path) -> _Form:
         raise UsageError(f"{path}: cannot be read ({error})") from None
     if not first:
         raise UsageError(f"{path}: empty; a run file has lines `query Q0 document rank score tag`")
+    if first.startswith(_JSON):
+        raise UsageError(
+            f"{path}, line {number}: is JSON; call it .json, or .jsonl for lines of it"
+        )
     columns = _COLUMNS[: len(first.split())]
     if len(columns) < 5:
         raise UsageError(
             f"{path}, line {number}: {len(columns)} fields, but a run file has "
-            "`query Q0 document rank score tag`"
+            f"`query Q0 document rank score tag`{_other_form(first)}"
         )
     tabs = first.count(b"\t") == 5 and b" " not in first
     return _Form(columns, "\t" if tabs else " ", number)
+
+
+def _other_form(first: bytes) -> str:
+    """What to do where a first line is the header of another form."""
+    return (
+        "; a table with a header line is called .csv or .tsv" if RUN.heads(header(first)[0]) else ""
+    )
 
 
 def _first_line(stream: Any) -> tuple[int, bytes]:

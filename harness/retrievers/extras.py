@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from harness import errors
 from harness.errors import UsageError
 
 EXTRAS = {
@@ -36,7 +37,7 @@ EXTRAS = {
 def install(module: str) -> str:
     """The command that brings a module: one of our extras, else the package of that name."""
     extra = EXTRAS.get(module)
-    return f"pip install 'memory-retrieval-harness[{extra}]'" if extra else f"pip install {module}"
+    return errors.install(extra) if extra else f"pip install {module}"
 
 
 def there(module: str) -> bool:

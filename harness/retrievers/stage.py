@@ -11,7 +11,14 @@ import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Found, Question, as_result
+from harness.retrievers.contract import (
+    Corpus,
+    Found,
+    NotAnAnswerError,
+    Question,
+    as_answers,
+    as_result,
+)
 
 Given = str | Mapping[str, Any]
 """What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
@@ -64,9 +71,11 @@ class Stage:
         for start in range(0, len(queries), size):
             part = queries[start : start + size]
             found = self._retriever.search(part, k)
-            if len(found) != len(part):
-                raise ValueError(f"{self.name}: {len(part)} questions, but {len(found)} results")
-            rankings += [self._ranking(one, k) for one in found]
+            try:
+                answers = as_answers(found, len(part))
+            except (NotAnAnswerError, ValueError) as error:
+                raise type(error)(f"{self.name}: {error}") from None
+            rankings += [self._ranking(one, k) for one in answers]
         return rankings
 
     def report(self) -> dict[str, Any]:

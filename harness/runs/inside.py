@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from harness.errors import HarnessError, UsageError
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Question, Retriever, as_result
+from harness.retrievers.contract import Corpus, Question, Retriever, as_answers, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import retriever_record
 from harness.runs.reports import FAILURES, reported, trace
@@ -68,7 +68,8 @@ class _Bench:
             start = perf_counter()
             found = self.retriever.search(questions, message["k"])
             seconds = perf_counter() - start
-            return {"value": [_item(one) for one in found], "seconds": seconds}
+            answers = as_answers(found, len(questions))
+            return {"value": [_item(one) for one in answers], "seconds": seconds}
         return {"value": reported(self.retriever.report)}  # type: ignore[attr-defined]
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
 from harness.retrievers.baselines import Oracle
-from harness.retrievers.contract import Hit, Result, Retriever, as_result
+from harness.retrievers.contract import Hit, Result, Retriever, as_answers, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.isolated import Isolated, Isolation, Reply
 from harness.runs.reports import FAILURES, counts, reported, trace, well_formed
@@ -158,9 +158,7 @@ class Worker:
             retriever.reveal([_gold(bench, query) for query in queries])
         start = perf_counter()
         try:
-            found: Sequence[Any] = retriever.search(questions, k)
-            if len(found) != len(questions):
-                raise ValueError(f"{len(questions)} questions, but {len(found)} results")
+            found: Sequence[Any] = as_answers(retriever.search(questions, k), len(questions))
         except HarnessError:
             raise
         except FAILURES:

@@ -1,4 +1,5 @@
-"""Metrics of a run against qrels, without a dataset: trec_eval's job, from files or dictionaries.
+"""Metrics of a run against qrels, without a dataset: trec_eval's job, from files, dictionaries or
+frames.
 
 A TREC run file is read and ranked in blocks of whole queries, so that memory stays small; what is
 kept of a block is the places of its judged documents.
@@ -25,6 +26,7 @@ from harness.rankings.rankings import (
     read_rankings,
     without,
 )
+from harness.rankings.tables import Frame, is_frame
 from harness.scoring.arrays import Values, mean
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels
@@ -67,14 +69,15 @@ class Evaluation:
 
 
 def evaluate(
-    qrels: str | Path | QrelsDict,
-    run: str | Path | Run | Rankings,
+    qrels: str | Path | QrelsDict | Frame,
+    run: str | Path | Run | Frame | Rankings,
     metrics: str | Sequence[str],
     *,
     ties: Ties = Ties.TREC,
     missing: str = "zero",
 ) -> Evaluation:
-    """Evaluate `run` on `qrels`; both are files or `{query: {document: number}}`.
+    """Evaluate `run` on `qrels`: files, `{query: {document: number}}`, or frames of pandas, polars,
+    Arrow or Hugging Face with columns as query_id, doc_id and score or grade.
 
     `metrics` are texts as `Metric.parse` reads them, in a list or with commas. A query with nothing
     relevant counts 0, as in trec_eval. `missing` says what a judged query counts that the run does
@@ -93,14 +96,15 @@ def evaluate(
         ("judgements", qrels, (Mapping, str, os.PathLike)),
         ("run", run, (Mapping, str, os.PathLike, Rankings)),
     ):
-        if not isinstance(given, kinds):
+        if not isinstance(given, kinds) and not is_frame(given):
             raise UsageError(
-                f"the {what} must be a file or {{query: {{document: number}}}}, not {given!r:.60}"
+                f"the {what} must be a file or {{query: {{document: number}}}}, or a frame, not "
+                f"{given!r:.60}"
             )
     if not isinstance(metrics, Iterable):
         raise UsageError(f"metrics must be texts, as in 'ndcg@10,map', not {metrics!r:.60}")
     wanted = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
-    judged = from_dict(qrels) if isinstance(qrels, Mapping) else read_qrels(Path(qrels))
+    judged = from_dict(qrels) if isinstance(qrels, Mapping) else read_qrels(qrels)
     ranked, unknown, repeated = _ranked(judged, run, Ties(ties))
     counted = ranked.answered if missing == "skip" else np.ones(ranked.n, bool)
     per_query = {str(m): np.nan_to_num(m(ranked))[counted] for m in wanted}
@@ -115,13 +119,15 @@ def evaluate(
     )
 
 
-def _ranked(qrels: Qrels, run: str | Path | Run | Rankings, ties: Ties) -> tuple[Ranked, int, int]:
+def _ranked(
+    qrels: Qrels, run: str | Path | Run | Frame | Rankings, ties: Ties
+) -> tuple[Ranked, int, int]:
     """Places of the judged documents, and how many queries are unknown and documents repeated."""
     if isinstance(run, Mapping):
         return _of_dicts(qrels, run, ties)
     judged = Judged(qrels)
     parts = None
-    if not isinstance(run, Rankings) and is_trec(Path(run)):
+    if isinstance(run, str | os.PathLike) and is_trec(Path(run)):
         parts = _by_block(judged, Path(run), ties)
     if parts is None:
         parts = [_part(judged, read_rankings(run), ties)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,17 @@ import pyarrow as pa
 
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import strings, to_numpy
+from harness.rankings.fields import JUDGEMENTS
+from harness.rankings.json_rows import of_json
+from harness.rankings.tables import (
+    Columns,
+    Frame,
+    form_of,
+    has_header,
+    of_delimited,
+    of_frame,
+    of_parquet,
+)
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
@@ -112,16 +124,54 @@ def _odd(qrels: QrelsDict) -> str:
     raise AssertionError("unreachable")
 
 
-def read_qrels(path: Path) -> Qrels:
-    """A TREC qrels file (`query 0 document grade`) or BEIR's (`query document score`, with header).
+def read_qrels(source: str | Path | Frame) -> Qrels:
+    """A TREC qrels file (`query 0 document grade`), BEIR's (`query document score`, with header),
+    one of {query, document, grade} in any form that runs come in, or a frame.
 
-    In the former, lines that begin with # are comments, as for trec_eval 10. Raises UsageError with
-    the line for anything else, and for a pair that stands twice with different grades.
+    In TREC's, lines that begin with # are comments, as for trec_eval 10. A grade is 1 where there
+    is no such column. Raises UsageError with the line for anything else, and for a pair that stands
+    twice with different grades.
     """
+    if not isinstance(source, str | PathLike):
+        return _of_columns(of_frame(source, JUDGEMENTS, "the judgements"))
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such qrels file")
+    form = form_of(path)
+    if form == ".parquet":
+        return _of_columns(of_parquet(path, JUDGEMENTS))
+    if form in (".json", ".jsonl"):
+        return _of_columns(of_json(path, JUDGEMENTS, lines=form == ".jsonl"))
+    if form == ".csv" or (form == ".tsv" and has_header(path, JUDGEMENTS)):
+        return _of_columns(of_delimited(path, JUDGEMENTS))
+    return _of_lines(path)
+
+
+def _of_columns(rows: Columns) -> Qrels:
+    keys = set(rows.table["key"].to_pylist()) if "key" in rows else set()
+    if keys - {None, "", "default"}:
+        raise UsageError(f"{rows.source}: holds several answer keys; leave the rows of one")
+    queries, documents = (rows.ids(name).to_pylist() for name in ("query", "document"))
+    grades = rows.grades()
+    given = [1] * len(queries) if grades is None else grades.tolist()
+    qrels: dict[str, dict[str, int]] = {}
+    for row, (query, document, grade) in enumerate(zip(queries, documents, given, strict=True)):
+        before = qrels.setdefault(query, {}).setdefault(document, grade)
+        if before != grade:
+            raise rows.error(row, _twice(document, query, before, grade))
+    if not qrels:
+        raise UsageError(f"{rows.source}: no judgements in it")
+    return from_dict(qrels)
+
+
+def _twice(document: str, query: str, before: int, grade: int) -> str:
+    return f"{document!r} is judged twice for query {query!r}, with grades {before} and {grade}"
+
+
+def _of_lines(path: Path) -> Qrels:
+    """TREC's form, and BEIR's."""
     try:
         lines = path.read_bytes().splitlines()
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such qrels file") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     qrels: dict[str, dict[str, int]] = {}
@@ -144,8 +194,7 @@ def read_qrels(path: Path) -> Qrels:
         judged = qrels.setdefault(query, {})
         if judged.setdefault(document, grade) != grade:
             raise UsageError(
-                f"{path}, line {number}: {document!r} is judged twice for query {query!r}, "
-                f"with grades {judged[document]} and {grade}"
+                f"{path}, line {number}: {_twice(document, query, judged[document], grade)}"
             )
     if not qrels:
         raise UsageError(f"{path}: no judgements in it")

@@ -16,6 +16,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, Run, read_rankings
+from harness.rankings.tables import Frame
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.answers import ANSWERS, document_texts
@@ -48,13 +49,13 @@ Flags = npt.NDArray[np.bool_]
 
 def score(
     dataset: Dataset,
-    rankings: str | Path | Run | Rankings,
+    rankings: str | Path | Run | Frame | Rankings,
     choices: Choices | None = None,
     *,
     depth: int | None = None,
     answered: Answered | None = None,
 ) -> Scores:
-    """Score rankings (a file, a dict, columns) that carry the dataset's own ids.
+    """Score rankings (a file, a dict, a frame, columns) that carry the dataset's own ids.
 
     `depth` is how many documents a ranking could hold (by default the most that one does). Raises
     UsageError for rankings that cannot be read, and for unknown protocols or ones that do not fit.

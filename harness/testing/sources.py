@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.errors import UsageError
+from harness.rankings.tables import is_frame
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import Interval, mean_intervals
@@ -50,7 +51,7 @@ def source_of(
         return OfReport(run, ability)
     if scored:
         return _scored(run, ability, protocol, unit)
-    if not isinstance(run, Evaluation | Mapping | str | Path):
+    if not isinstance(run, Evaluation | Mapping | str | Path) and not is_frame(run):
         raise UsageError(
             f"cannot hold a {_kind(run)} against thresholds: give a scored run folder, the report "
             "of harness.testing.evaluate, what score_run or harness.evaluate return, or "

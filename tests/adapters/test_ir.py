@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import uuid
 from pathlib import Path
 
@@ -93,3 +94,14 @@ def test_what_ir_datasets_does_not_have_is_said(files: dict[str, Path], home: Pa
         open_dataset(f"ir/{id_}")
     with pytest.raises(UsageError, match="leave out --source"):
         open_dataset("ir/vaswani", source=files["docs"])
+
+
+@pytest.mark.parametrize("name", ["msmarco/dl19", "ir/vaswani"])
+def test_without_the_extra_it_is_said_what_to_install(
+    name: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ir_datasets", None)
+    with pytest.raises(UsageError) as error:
+        open_dataset(name)
+    assert "pip install 'memory-retrieval-harness[ir]'" in str(error.value)
+    assert "(in a checkout: pip install -e '.[ir]')" in str(error.value)

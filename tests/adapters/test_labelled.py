@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.dataset.prepare import open_dataset
@@ -30,6 +32,9 @@ def write(folder: Path, files: dict[str, Any]) -> Path:
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith(".parquet"):
+            pq.write_table(pa.Table.from_pylist(content), path)
+            continue
         if isinstance(content, list):
             content = "".join(json.dumps(record) + "\n" for record in content)
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -63,7 +68,10 @@ EXPECTED = (
     [
         jsonl(queries=QUERIES[:1]),
         {
-            "corpus.jsonl": [{**d, "_id": d["id"]} for d in DOCUMENTS],
+            "corpus.jsonl": [
+                {"_id": "d1", "title": "Harbour", "text": DOCUMENTS[0]["text"], "metadata": {}},
+                {"_id": "d2", "title": "", "text": DOCUMENTS[1]["text"]},
+            ],
             "queries.jsonl": [{"_id": "q1", "text": "When does the ferry leave?"}],
             "qrels/test.tsv": "query-id\tcorpus-id\tscore\nq1\td1\t2\n",
         },
@@ -82,12 +90,56 @@ EXPECTED = (
             "qrels.txt": "q1 0 d1 2\n",
         },
         {
+            "docs.csv": "doc_id,TITLE,contents\nd1,Harbour,The ferry leaves at noon.\n"
+            "d2,,Bread rises overnight.\n",
+            "queries.csv": "qid;question\nq1;When does the ferry leave?\n",
+            "qrels.csv": "query_id,doc_id,relevance\nq1,d1,2.0\n",
+        },
+        {
+            "corpus.tsv": "pid\tpassage\ttitle\nd1\tThe ferry leaves at noon.\tHarbour\n"
+            "d2\tBread rises overnight.\t\n",
+            "queries.tsv": "qid\tquery\nq1\tWhen does the ferry leave?\n",
+            "qrels.tsv": "corpus-id\tscore\tquery-id\nd1\t2\tq1\n",
+        },
+        {
+            "documents.json": json.dumps(DOCUMENTS, indent=1),
+            "queries.json": json.dumps({"q1": "When does the ferry leave?"}),
+            "qrels.json": json.dumps({"q1": {"d1": 2}}),
+        },
+        {
+            "corpus.json": json.dumps({d["id"]: {**d, "id": None} for d in DOCUMENTS}).replace(
+                '"id": null, ', ""
+            ),
+            "queries.json": json.dumps([{**QUERIES[0], "relevant_docs": {"d1": 2}}]),
+        },
+        {
+            "documents.parquet": DOCUMENTS,
+            "queries.parquet": [{"query_id": "q1", "text": "When does the ferry leave?"}],
+            "judgements.parquet": [{"query_id": "q1", "doc_id": "d1", "score": 2.0}],
+        },
+        {
+            "docs.jsonl": DOCUMENTS,
+            "queries.csv": 'id,text,relevant\nq1,When does the ferry leave?,"{""d1"": 2}"\n',
+        },
+        {
             "documents.jsonl": DOCUMENTS,
             "topics.tsv": "q1\tWhen does the ferry leave?\n",
             "qrels.tsv": "q1\tQ0\td1\t2\n",
         },
     ],
-    ids=["jsonl", "beir", "csv", "trec", "mixed"],
+    ids=[
+        "jsonl",
+        "beir",
+        "csv",
+        "trec",
+        "usual csv",
+        "usual tsv",
+        "json",
+        "json inline",
+        "parquet",
+        "cell inline",
+        "mixed",
+    ],
 )
 def test_every_format_gives_the_same_dataset(
     files: dict[str, Any], home: Path, tmp_path: Path
@@ -148,6 +200,53 @@ def test_a_document_can_have_another_date_in_each_haystack(home: Path, tmp_path:
     assert years == [[2023], [2024, 2024]]
 
 
+@pytest.mark.parametrize("grade", ["0", 0, False, "false", "0.0"])
+@pytest.mark.parametrize("name", ["relevance", "GRADE", "Rel", "label", "score", "relevant"])
+def test_a_grade_of_nothing_is_none_by_whatever_name(
+    name: str, grade: object, home: Path, tmp_path: Path
+) -> None:
+    judgements = [{"query": "q1", "document": "d1", name: grade}]
+    files = {**jsonl(judgements=judgements)}
+    assert contents(open_dataset("labelled", source=write(tmp_path / "a", files)))[2] == [("d1", 0)]
+    del files["judgements.jsonl"]
+    files["judgements.csv"] = f"query,document,{name}\nq1,d1,{grade}\n"
+    assert contents(open_dataset("labelled", source=write(tmp_path / "b", files)))[2] == [("d1", 0)]
+
+
+def test_what_documents_carry_besides_is_passed_over_and_said_and_what_is_declared_is_not_said(
+    home: Path, tmp_path: Path
+) -> None:
+    documents = [{**d, "url": "x", "author": "y", "metadata": {"a": 1}} for d in DOCUMENTS]
+    judgements = [{**JUDGEMENTS[0], "annotator": "ann"}]
+    queries = [{**QUERIES[0], "source": "mail", "metadata": {}}]
+    files = jsonl(documents=documents, queries=queries, judgements=judgements)
+    files["labelled.toml"] = (
+        "[ignore]\ndocuments = ['author']\nqueries = ['source']\njudgements = ['annotator']\n"
+    )
+    folder = write(tmp_path / "mine", files)
+    dataset = open_dataset("labelled", source=folder)
+    assert contents(dataset) == EXPECTED
+    (repair,) = dataset.manifest.repairs
+    assert (repair.kind, repair.examples) == (
+        "fields of documents that are not known: passed over",
+        ["url"],
+    )
+    (folder / "labelled.toml").write_text("[ignore]\nqueries = ['source']\n")
+    with pytest.raises(UsageError, match="unknown field 'annotator'"):
+        open_dataset("labelled", source=folder)
+
+
+@pytest.mark.parametrize("held", [["d1", "d2"], {"d1": 1, "d2": 1}, '["d1", "d2"]', "['d1', 'd2']"])
+def test_queries_may_hold_their_judgements(held: Any, home: Path, tmp_path: Path) -> None:
+    queries = [
+        {**QUERIES[0], "positive_ids": held},
+        {"id": "q3", "text": "?", "positive_ids": "d1"},
+    ]
+    files = {"documents.jsonl": DOCUMENTS, "queries.jsonl": queries}
+    dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
+    assert contents(dataset)[2] == [("d1", 1), ("d2", 1), ("d1", 1)]
+
+
 def test_unjudged_queries_are_kept_and_recorded_unless_nothing_answers_them(
     home: Path, tmp_path: Path
 ) -> None:
@@ -198,7 +297,7 @@ CSV = {
          "judgements.jsonl:1: the grade '1.5' is not an integer"),
         (jsonl(judgements=[*JUDGEMENTS, {"query": "q1", "document": "d1", "grade": 1}]),
          "judgements.jsonl:2: the document 'd1' has the grade 1 here and 2 on line 1"),
-        (jsonl(judgements=[{"query": "q1"}]), "judgements.jsonl:1: the record has no field 'docu"),
+        (jsonl(judgements=[{"query": "q1"}]), "judgements.jsonl:1: no field 'document' (or"),
         (jsonl(judgements=[]), "judgements.jsonl: holds no judgements"),
         (jsonl(documents=[*DOCUMENTS, DOCUMENTS[0]]),
          "documents.jsonl:3: the haystack and document id ('corpus', 'd1') stands on line 1"),
@@ -216,8 +315,43 @@ CSV = {
          "no document is in the haystack 'nowhere' of the query 'q1'"),
         (jsonl(queries=[QUERIES[0], QUERIES[0]]), "queries.jsonl:2: the query id 'q1' stands on"),
         (jsonl(queries=[]), "queries.jsonl: holds no queries"),
-        ({**CSV, "documents.csv": "id,body\nd1,a\n"},
-         "documents.csv:1: no column 'text' in the header (id, body)"),
+        ({**CSV, "documents.csv": "id,txt\nd1,a\n"},
+         "documents.csv:1: no field 'text' (or contents, content, body, passage, page_content); it "
+         "has id, txt; did you mean 'txt' for it?"),
+        ({**CSV, "documents.csv": "id,_id,text\nd1,d1,a\n"}, "csv:1: 'id' and '_id' both mean id"),
+        ({**CSV, "documents.csv": "id,text,haystak\nd1,a,b\n"},
+         "documents.csv:1: unknown field 'haystak'; did you mean haystack? (to pass one over"),
+        ({**CSV, "queries.csv": "id,text,abilty\nq1,a,temporal\n"},
+         "queries.csv:1: unknown field 'abilty'; did you mean ability? (to pass one over, name it "
+         "in labelled.toml under [ignore] queries)"),
+        ({**CSV, "queries.csv": "id,text,source\nq1,a,b\n"}, "unknown field 'source'; known: id,"),
+        ({**CSV, "judgements.csv": "query,document,grad\nq1,d1,0\n"},
+         "judgements.csv:1: unknown field 'grad'; did you mean grade?"),
+        ({**CSV, "judgements.csv": "query,document,grade,grade\nq1,d1,0,1\n"},
+         "judgements.csv:1: 'grade' stands 2 times; keep one"),
+        ({**CSV, "judgements.csv": "query,document,grade,Relevance\nq1,d1,0,1\n"},
+         "judgements.csv:1: 'grade' and 'Relevance' both mean grade; take one out"),
+        ({**CSV, "judgements.csv": "query,document,grade\nq1,d1,\n"},
+         "judgements.csv:2: the grade is empty; give a whole number, 0 for not relevant"),
+        (jsonl(judgements=[{"query": "q1", "document": "d1", "grade": None}]),
+         "judgements.jsonl:1: the grade is empty"),
+        (jsonl(judgements='{"query": "q1", "document": "d1", "grade": 0, "grade": 1}'),
+         "judgements.jsonl:1: the field 'grade' stands twice"),
+        (jsonl(judgements=[{"query": "q1", "document": "d1", "grade": 10**12}]),
+         "judgements.jsonl:1: the grade 1000000000000 is beyond 32 bits"),
+        ({"documents.jsonl": DOCUMENTS, "queries.json": "[{]", "qrels.txt": "q1 0 d1 1\n"},
+         "queries.json: not valid JSON"),
+        ({"documents.jsonl": DOCUMENTS, "queries.json": '[{"id": "q1", "text": "a"}, 3]',
+          "qrels.txt": "q1 0 d1 1\n"}, "queries.json, record 2: not an object"),
+        ({"documents.jsonl": DOCUMENTS, "queries.jsonl": [{**QUERIES[0], "relevant": ["d9"]}]},
+         "queries.jsonl:1: the document 'd9' is not in the documents"),
+        (jsonl(queries=[{**QUERIES[0], "relevant": ["d1"]}]),
+         "queries.jsonl:1: the document 'd1' has the grade 1 here and 2 on line 1 of"),
+        (jsonl(queries=[{**QUERIES[0], "relevant": True}]), "queries.jsonl:1: relevant is True:"),
+        (jsonl(documents=[{**DOCUMENTS[0], "timestamp": 1683554160000}]),
+         "documents.jsonl:1: the timestamp 1683554160000 is too large for seconds"),
+        ({**CSV, "labelled.toml": "[ignored]\n"}, "labelled.toml: unknown key 'ignored'; did you"),
+        ({**CSV, "labelled.toml": "[ignore]\nquery = []\n"}, "[ignore] has no 'query'; did you"),
         ({**CSV, "documents.csv": "id,text\nd1,a,b\n"}, "documents.csv:2: 3 cells where the head"),
         ({**CSV, "documents.csv": 'id,text\nd0,"two\nlines"\nd1,"a\n'},
          "documents.csv:4: not valid CSV"),
@@ -227,7 +361,7 @@ CSV = {
          "judgements.csv:2: the grade 'high' is not an integer"),
         ({"documents.jsonl": DOCUMENTS, "queries.jsonl": QUERIES}, "no file with the judgements"),
         ({**CSV, **jsonl()}, "several files could be the documents: documents.csv, documents.json"),
-        ({"notes.txt": "x"}, "no file with the documents; accepted are documents.jsonl, .csv"),
+        ({"notes.txt": "x"}, "no file with the documents; accepted are documents, docs or corpus"),
         ({**jsonl(), "documents.jsonl": b"", "topics.txt": "q1 no tab\n"},
          "several files could be the queries"),
         ({"documents.trec": "<DOC>\n<TEXT>x</TEXT>\n</DOC>\n", "topics.txt": "q1\tx\n",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,3 +61,15 @@ def test_an_unknown_metric_or_folder_is_one_line(
     assert "recall@7" in capsys.readouterr().err
     assert main(["compare", runs[0], runs[0] + "-gone"]) == 2
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_folder_of_runs_in_place_of_a_run_is_told_with_those_in_it(
+    runs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(runs[0], tmp_path / "results" / name)
+    inside = ", ".join(str(tmp_path / "results" / name) for name in ("one", "two"))
+    for command in (["compare", runs[0], tmp_path / "results"], ["score", tmp_path / "results"]):
+        assert main([str(word) for word in command]) == 2
+        told = capsys.readouterr().err
+        assert f"is a folder of runs (2), not a run; name one of them: {inside}\n" in told

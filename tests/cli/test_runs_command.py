@@ -99,7 +99,7 @@ def test_two_versions_of_ones_own_code_look_different_on_a_board(
         line for line in harness("leaderboard").out.splitlines() if "mine.py:retrieve (" in line
     ]
     assert len(rows) == 2
-    assert len({row.partition("mine.py:retrieve ")[2][:12] for row in rows}) == 2
+    assert len({row.partition("mine.py:retrieve ")[2].partition(")")[0] for row in rows}) == 2
 
 
 def test_runs_are_put_away_brought_back_and_removed_after_a_question(

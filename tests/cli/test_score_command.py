@@ -223,10 +223,10 @@ def test_a_run_file_that_cannot_be_read_is_one_line(
 def test_a_parquet_file_without_the_columns_is_one_line(
     harness: Callable[..., Any], tmp_path: Path
 ) -> None:
-    pq.write_table(pa.table({"qid": ["a"], "document": ["b"]}), tmp_path / "run.parquet")
+    pq.write_table(pa.table({"qid": ["a"], "text": ["b"]}), tmp_path / "run.parquet")
     told = harness("score", "run.parquet", "--dataset", "sample")
     assert told.status == 2
-    assert "no column query; it has ['qid', 'document']" in told.err
+    assert "no field 'document' (or doc, " in told.err
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_a_parquet_file_without_the_columns_is_one_line(
         (["run.trec", "--dataset", "sample", "--protocol", "trce"], "did you mean trec?"),
         (["run.trec", "--dataset", "sample", "--protocol", "longmemeval-470"], "these fit: memory"),
         (["run.trec", "--dataset", "sample", "--out", "run.trec"], "cannot be written"),
-        ([".", "--dataset", "sample"], "run.json: no such file"),
+        ([".", "--dataset", "sample"], "not the folder of a run: there is no run.json"),
         (
             ["run.trec", "--dataset", "sample", "--qrels", "q"],
             "exclude each other",

@@ -210,6 +210,22 @@ def test_texts_without_ids_are_resolved_as_hits(
     assert "resolved 100.0% by" in said.out
 
 
+def test_a_log_that_is_not_said_to_be_one_is_told_with_what_to_type(
+    harness: Harness, recalls: list[Line], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "a.jsonl", recalls)
+    for options in (["--dataset", "sample"], ["--qrels", tmp_path / "qrels"]):
+        (tmp_path / "qrels").write_text("q 0 d 1\n")
+        said = harness("score", path, *options)
+        named = "sample" if "sample" in options else "NAME"
+        command = f"harness score {path} --log --dataset {named}"
+        assert said.status == 2
+        assert f"is a log of recalls, not a run file; type: {command}\n" in said.err
+    broken = write(tmp_path / "b.jsonl", [{"query_id": "q", "documents": ["d"], "scores": ["x"]}])
+    said = harness("score", broken, "--dataset", "sample")
+    assert "scores must be numbers" in said.err
+
+
 def test_clicks_are_told_with_what_they_cannot_tell(
     harness: Harness, sample: Dataset, recalls: list[Line], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
+from harness.rankings.fields import DOCUMENTS, JUDGEMENTS, QUERIES, RUN, RUN_LISTS, Fields
 from harness.retrievers.plugins import PLUGIN_MODULE
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
@@ -30,6 +32,7 @@ _ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
         {"id": "q1", "text": "a", "haystack": "h", "ability": "lookup", "category": "b",
          "timestamp": "2024-03-02", "answers": ["c"]},
         {"id": "q2", "text": "b", "haystack": "i", "ability": "abstention"},
+        {"id": "q3", "text": "c", "haystack": "h", "relevant": ["d1"]},
     ],
     "judgements": [
         {"query": "q1", "document": "d1", "grade": 2, "unit": "u"},
@@ -105,11 +108,36 @@ def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
         (source / f"{role}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
     export = ("datasets", "export", "labelled", "--source", "mine", "--format", "jsonl")
     command(*export, "--out", "out")
-    # A query's split chooses what is read, and is not kept.
-    not_written = {"documents": set(), "queries": {"split"}, "judgements": set()}
+    # A query's split chooses what is read, and is not kept; its judgements are written apart.
+    not_written = {"documents": set(), "queries": {"split", "relevant"}, "judgements": set()}
     for role in _ALL_FIELDS:
         written = {key for record in _lines(tmp_path / "out" / f"{role}.jsonl") for key in record}
         assert written | not_written[role] == set(documented(page, role.capitalize()))
+
+
+@pytest.mark.parametrize(
+    ("page", "heading", "fields"),
+    [
+        ("labelled-data.md", "Documents", DOCUMENTS),
+        ("labelled-data.md", "Queries", QUERIES),
+        ("labelled-data.md", "Judgements", JUDGEMENTS),
+        ("rankings.md", "Names", RUN),
+    ],
+)
+def test_every_name_that_a_field_may_have_stands_in_its_row(
+    page: str, heading: str, fields: Fields
+) -> None:
+    lines = (FORMATS / page).read_text("utf-8").split(f"# {heading}\n", 1)[1].split("\n#", 1)[0]
+    rows = [row.split("|")[1:-1] for row in lines.splitlines() if row.startswith("| `")]
+    told = {re.findall(r"`(.+?)`", row[0])[0]: re.findall(r"`(.+?)`", row[-1]) for row in rows}
+    said = {field: list(names[1:]) for field, names in fields.names.items()}
+    assert told == said
+
+
+def test_every_name_of_a_list_of_documents_stands_on_the_page() -> None:
+    text = (FORMATS / "rankings.md").read_text("utf-8")
+    names = {name for names in RUN_LISTS.names.values() for name in names}
+    assert {name for name in names if f"`{name}`" not in text and f'"{name}"' not in text} == set()
 
 
 @pytest.mark.slow

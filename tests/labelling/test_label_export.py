@@ -60,6 +60,18 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
     assert "cannot be answered: of ability abstention, without a relevant document: 1." in readme
 
 
+def test_what_queries_carry_besides_is_passed_over_and_no_judgement_of_theirs_counts(
+    judged: Project,
+) -> None:
+    for query in judged.queries:
+        query |= {"source": "mail", "relevant": ["d4"]}
+    judged.write()
+    dataset = open_dataset("labelled", source=export(judged.folder).folder)
+    names, key = dataset.query_ids, dataset.judgements()
+    pairs = zip((names[i] for i in key.query), key.document_id.to_pylist(), strict=True)
+    assert dict(zip(pairs, key.grade.tolist(), strict=True)) == KEY
+
+
 def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) -> None:
     judge(judged, "bob", {**KEY, ("q2", "d2"): 0, ("q3", "d1"): 2, ("q3", "d3"): 0})
     with pytest.raises(UsageError, match=r"2 conflicts are open .*label resolve"):

@@ -64,7 +64,7 @@ def test_wrong_use_is_said_in_one_line(
     for arguments, words in (
         ([bm25, tfidf, bm25], "a report is about one run, or two"),
         ([bm25, bm25], "is named twice"),
-        ([tmp_path], "no such file"),
+        ([tmp_path], "not the folder of a run"),
         ([bm25, "--ranks", "0"], "--ranks must be 1 or more"),
         ([bm25, "--out", tmp_path], "is a folder; name a file"),
     ):

@@ -182,7 +182,7 @@ def test_what_is_chosen_stands_in_the_address_and_back_takes_it_back(page_of_two
         assert said(page) == n
         for _ in range(2):  # the search is no step of its own
             page.evaluate("history.back()")
-        page.wait_for_function("document.getElementById('ability').value === 'all'")
+        page.wait_for_function("() => document.getElementById('ability').value === 'all'")
         assert (choice(page, "Metric").input_value(), said(page)) == ("hit@5", 321)
         page.goto(link)
         page.locator("#question h3").wait_for()
@@ -205,7 +205,7 @@ def test_contents_link_to_every_part_that_is_shown_and_keep_the_choice(page_of_o
         parts = page.locator("main section:not([hidden]) h2").count()
         assert links.count() == parts >= 8
         links.get_by_text("Questions", exact=True).click()
-        page.wait_for_function("location.hash === '#questions'")
+        page.wait_for_function("() => location.hash === '#questions'")
         assert from_top(page, "questions") < 99
         page.reload()
         page.locator("main:not([hidden])").wait_for()

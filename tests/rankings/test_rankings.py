@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,12 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
         ("a.run", b"q d 0.5\n", ", line 1: 3 fields, but a run file has `query Q0 document"),
         ("a.run", GOOD + b"q1 Q0 d\xff 3 0.7 t\n", ", line 3: not UTF-8"),
         ("a.run", GOOD + b"q\xff Q0 d 3 0.7 t\n", ", line 3: not UTF-8"),
+        (
+            "a.run",
+            b"qid,docid,score\nq,d,1\n",
+            "; a table with a header line is called .csv or .ts",
+        ),
+        ("a.run", b'{"q": {"d": 1, "e": 2, "f": 0.5}}', ", line 1: is JSON; call it .json, or .js"),
         ("a.run", b"", ": empty; a run file has lines `query Q0"),
         ("a.run", b" \n\n", ": empty; a run file has lines `query Q0"),
         # Named here, since a packed file holds the time of packing and its bytes would be the name.
@@ -62,11 +69,21 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
         ("a.run.gz", GOOD, ": cannot be read ("),
         ("a.jsonl", b"", ": empty; a run has lines"),
         ("a.jsonl", b'{"query":"q","document":"d"}\n{"query":"q"', f", line 2: {JSON_FORM}"),
-        ("a.jsonl", b'\n{"query":"q","doc":"d"}', f", line 2: {JSON_FORM} (no field 'document')"),
-        ("a.jsonl", b'{"document":"d"}', "(no field 'query')"),
+        (
+            "a.jsonl",
+            b'\n{"query":"q","dcument":"d"}',
+            f", line 2: {JSON_FORM} (no field 'document'",
+        ),
+        ("a.jsonl", b'{"document":"d"}', "(no field 'query' (or query_id, qid, question_id)"),
+        ("a.jsonl", b'{"query":"q","pid":"d","doc_id":"e"}', "'pid' and 'doc_id' both mean docum"),
+        ("a.jsonl", b'{"query":"q","doc":"d","scor":1}', "unknown field 'scor'; did you mean sco"),
+        ("a.jsonl", b'{"query":"q","doc":"d","distance":1}', "of a distance less is better"),
+        ("a.jsonl", b'{"query":"q","doc":"d","score":1,"score":2}', "line 1: expected"),
+        ("a.jsonl", b'{"query":"q","docs":["d"],"scores":[1],"scores":[2]}', "'scores' stands tw"),
         ("a.jsonl", b'["q","d"]', "line 1: expected"),
-        ("a.jsonl", b'{"query":1,"document":"d"}', "line 1: "),
-        ("a.jsonl", b'{"query":"1","document":2}', "(ids must be text)"),
+        ("a.jsonl", b'{"query":1.0,"document":"d"}', "line 1: "),
+        ("a.jsonl", b'{"query":"1","document":2.0}', "(ids must be text)"),
+        ("a.jsonl", b'{"query":"1","document":true}', "(ids must be text)"),
         ("a.jsonl", b'{"query":"1","document":null}', "(ids must be text)"),
         ("a.jsonl", b'{"query":"1","documents":"abc"}', "(documents and scores must be lists)"),
         ("a.jsonl", b'{"query":"1","documents":["a"],"scores":[1,2]}', "(1 documents, 2 scores)"),
@@ -79,6 +96,36 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
             ", line 2: no score, but line 1 has one; give all or none",
         ),
         pytest.param("a.jsonl.gz", ZIPPED[:50], TRUNCATED, id="a.jsonl.gz-beginning"),
+        ("a.json", b"", ": not valid JSON"),
+        ("a.json", b"[]", ": empty; a run has records"),
+        ("a.json", b"7", "record 1: expected"),
+        ("a.json", b'{"q": {"d": 1}, "r": {"d": "1"}}', ", query 'r': scores must be numbers"),
+        ("a.json", b'{"q": {"d": 1}, "r": ["d"]}', ", query 'r': no scores, but query 'q' has the"),
+        ("a.json", b'{"q": {"d": 1}, "q": {"e": 1}}', ": 'q' stands twice in one object; keep one"),
+        ("a.json", b'{"q": {"d": 1, "d": 2}}', ": 'd' stands twice in one object; keep one"),
+        ("a.json", b'{"q": [["d", 1]]}', ", query 'q': ids must be text"),
+        ("a.json", b'[{"query":"q","doc":"d"}, 5]', ", record 2: expected"),
+        ("a.json", b'[{"query":"q","doc":"d","score":1,"score":2}]', ": 'score' stands twice in"),
+        ("a.csv", b"", ", line 1: no field 'query'"),
+        ("a.csv", b"q1,d1,0.5\n", ", line 1: no field 'query'"),
+        ("a.csv", b"query,docment,score\nq,d,1\n", "; did you mean 'docment' for it?"),
+        (
+            "a.csv",
+            b"qid,docid,score,score\nq,d,1,2\n",
+            ", line 1: 'score' stands 2 times; keep one",
+        ),
+        ("a.csv", b"qid,docid,score,sim\nq,d,1,2\n", "line 1: 'score' and 'sim' both mean score"),
+        ("a.csv", b"qid,docid,SCOER\nq,d,1\n", "unknown field 'SCOER'; did you mean score?"),
+        ("a.csv", b"qid,docid,score\nq,d,1\n\nq,e,high\n", ", line 4: the score 'high' is not a n"),
+        ("a.csv", b"qid,docid,score\nq,d,1\nq,e,\n", ", line 3: no score, the first of 1 without"),
+        ("a.csv", b"qid,docid,score\nq,d,1\n,e,2\n", ", line 3: no query, the first of 1 without"),
+        ("a.csv", b"qid,docid,score\nq,d,1,5\n", ", line 2: 4 cells where the header has 3"),
+        ("a.csv", b"qid;docid;score\nq;d;0,5\n", ", line 2: the score '0,5' is not a number"),
+        ("a.csv", b"qid,docid,score\nq,d\xff,1\n", ", line 2: not UTF-8"),
+        ("a.csv", b"qid,docid,score\nq,d,nan\n", "NaN, first for query 'q'"),
+        ("a.csv", b"qid,docid,rank\nq,d,1\nq,e,1\n", ": the rank 1 stands twice for query 'q'"),
+        ("a.csv.gz", GOOD, ": cannot be read ("),
+        ("a.tsv", b"query_id\tdoc_id\tscore\nq\td\thigh\n", ", line 2: the score 'high' is not"),
         ("a.parquet", b"", ": not a readable Parquet file"),
         ("a.parquet", b"PAR1" + GOOD, ": not a readable Parquet file"),
     ],
@@ -98,14 +145,17 @@ def test_a_file_that_cannot_be_read_is_refused_in_one_line_that_says_where(
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        ({"qid": ["a"]}, "no column document, query; it has ['qid']"),
+        ({"qid": ["a"]}, "no field 'document' (or doc, document_id, doc_id, "),
+        ({"qid": ["a"], "docid": ["a"], "pid": ["b"]}, "'docid' and 'pid' both mean document"),
         ({"query": ["a", None], "document": ["x", "y"]}, "row 1: no query"),
         ({"query": ["a", "b"], "document": [None, "y"]}, "row 0: no document"),
         (
             {"query": ["a", "b"], "document": ["x", "y"], "score": [1.0, None]},
             "row 1: no score, the first of 1 without; give all scores or none",
         ),
-        ({"query": ["a"], "document": ["x"], "score": ["high"]}, "the column score holds string"),
+        ({"query": ["a"], "document": ["x"], "score": ["high"]}, "row 0: the score 'high'"),
+        ({"query": ["a"], "document": ["x"], "score": [True]}, "the column score holds bool"),
+        ({"query": ["a"], "document": [1.0]}, "the column document holds double, not string"),
         ({"query": ["a"], "document": [["x"]]}, "the column document holds list"),
         ({"query": ["a"], "document": ["x"], "score": [np.nan]}, "NaN, first for query 'a'"),
     ],
@@ -122,7 +172,14 @@ def test_a_parquet_file_of_another_form_is_refused_in_one_line(
 
 @pytest.mark.parametrize(
     "run",
-    [{"q": ["d"]}, {"q": {"d": "high"}}, {"q": {1: 1.0}}, {1: {"d": 1.0}}, {"q": {"d": np.nan}}],
+    [
+        {"q": ["d"]},
+        {"q": "d"},
+        {"q": {"d": "high"}},
+        {"q": {1: 1.0}},
+        {1: {"d": 1.0}},
+        {"q": {"d": np.nan}},
+    ],
     ids=str,
 )
 def test_a_dictionary_of_another_form_is_refused(run: Any) -> None:
@@ -151,6 +208,74 @@ def test_lines_of_a_query_may_stand_apart(tmp_path: Path) -> None:
     expected = {"b": [("x", 3.0), ("y", 4.0)], "a": [("x", 9.0), ("y", 1.0)]}
     assert as_dict(read_rankings(path)) == expected
     assert as_dict(best_first(read_rankings(path))) == expected | {"b": [("y", 4.0), ("x", 3.0)]}
+
+
+RUN = {"q": {"a": 3.0, "b": 1.5}, "r": {"c": -2.0}}
+ROWS = [("q", "a", 3.0), ("q", "b", 1.5), ("r", "c", -2.0)]
+TABLE = "".join(f"{q},{d},{s}\n" for q, d, s in ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.json", json.dumps(RUN)),
+        ("a.json", json.dumps(RUN, indent=1)),
+        ("a.json", json.dumps([{"qid": q, "docid": d, "similarity": s} for q, d, s in ROWS])),
+        ("a.json", "".join(json.dumps({"qid": q, "pid": d, "sim": s}) + "\n" for q, d, s in ROWS)),
+        ("a.jsonl", "".join(json.dumps({"query-id": q, "docno": d, "score": s, "text": "x"}) + "\n"
+                            for q, d, s in ROWS)),
+        ("a.ndjson", '{"qid": "q", "docs": ["a", "b"], "scores": [3, 1.5]}\n'
+                     '{"query": "r", "passage_id": "c", "sim": -2}\n'),
+        ("a.csv", "query_id,doc_id,score\n" + TABLE),
+        ("a.csv", "query,qid,doc_id,doc,score\nwho?,q,a,x,3\nwho?,q,b,y,1.5\nwhat?,r,c,z,-2\n"),
+        ("a.csv", "\ufeffScore;Query ID;text;Doc-ID\r\n3;q;;a\r\n1.5;q;\"x;y\";b\r\n\r\n-2;r;;c"),
+        ("a.tsv", "query-id\tcorpus-id\tscore\n" + TABLE.replace(",", "\t")),
+        ("a.tsv", "q\tQ0\ta\t1\t3\tt\nq\tQ0\tb\t2\t1.5\tt\nr\tQ0\tc\t1\t-2\tt\n"),
+    ],
+)  # fmt: skip
+def test_a_run_is_read_in_every_form_that_people_have(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(content.encode()))
+    for path in (tmp_path / name, tmp_path / f"{name}.gz"):
+        assert as_dict(read_rankings(path)) == as_dict(read_rankings(RUN))
+
+
+def test_whole_numbers_are_ids_in_every_form_that_has_types(tmp_path: Path) -> None:
+    lines = '{"qid": 7, "docid": 12, "score": 1}\n{"qid": 7, "docid": 9, "score": 2}\n'
+    (tmp_path / "a.jsonl").write_text(lines)
+    pq.write_table(
+        pa.table({"qid": [7, 7], "docid": [12, 9], "sim": [1, 2]}), tmp_path / "a.parquet"
+    )
+    for name in ("a.jsonl", "a.parquet"):
+        assert as_dict(read_rankings(tmp_path / name)) == {"7": [("12", 1.0), ("9", 2.0)]}
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
+def test_ranks_order_what_has_no_scores_and_say_nothing_where_there_are_some(
+    tmp_path: Path, ending: str
+) -> None:
+    rows = [("q", "late", 10, 9.0), ("r", "x", 1, 1.0), ("q", "soon", 2, 1.0), ("q", "top", 1, 2.0)]
+    columns = dict(
+        zip(("query", "document", "rank", "score"), zip(*rows, strict=True), strict=True)
+    )
+    table = pa.table({name: list(values) for name, values in columns.items()})
+    path = tmp_path / f"a.{ending}"
+    for fields in (["query", "document", "rank"], ["query", "document", "rank", "score"]):
+        part = table.select(fields)
+        if ending == "parquet":
+            pq.write_table(part, path)
+        elif ending == "csv":
+            lines = [",".join(map(str, row.values())) for row in part.to_pylist()]
+            path.write_text("\n".join([",".join(fields), *lines]))
+        else:
+            lines = [json.dumps(row) for row in part.to_pylist()]
+            path.write_text("\n".join(lines) if ending == "jsonl" else f"[{','.join(lines)}]")
+        found = as_dict(best_first(read_rankings(path)))
+        first = "late" if "score" in fields else "top"
+        assert found["q"][0][0] == first
+        assert len(found["q"]) == 3
 
 
 def test_a_query_answered_with_nothing_is_kept_where_the_form_can_say_so(tmp_path: Path) -> None:

@@ -125,9 +125,9 @@ def test_equal_scores_keep_the_order_of_the_answer(notes: Dataset, tmp_path: Pat
         (Result(["d0"], [1.0, 2.0]), "1 ids, but scores of shape (2,)"),
         (Result([0], confidence=float("nan")), "the confidence is nan"),
         (Result([0], confidence="high"), "could not convert string to float"),  # type: ignore[arg-type]
-        (None, "search must return a list of ids or a Result, not NoneType"),
-        ("d0", "search must return a list of ids or a Result, not str"),
-        (7, "search must return a list of ids or a Result, not int"),
+        (None, "search returned None for a question; it must return a list of ids"),
+        ("d0", "search returned str for a question; it must return a list of ids"),
+        (7, "search returned int for a question; it must return a list of ids"),
     ],
 )
 def test_an_answer_that_cannot_be_costs_its_own_query_alone(

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.dataset.adapters import labelled_files
+from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
-from harness.dataset.adapters.formats.text import TextFile, integer
 from harness.labelling.folder import CONSTRUCTION, Project, haystacks
 from harness.labelling.generate.sources import Source, read
 from harness.labelling.records import RELEVANT
@@ -49,18 +48,12 @@ def read_set(folder: Path) -> LabelledSet:
     rows = row_of(sources)
     split: dict[str, str] = {}
     relevant: dict[str, dict[str, None]] = {}
-    for role, path in files.items():
-        if role.startswith("judgements"):
-            name = role.partition("/")[2]
-            file = TextFile(path)
-            for line, record in labelled_files.records("judgements", path):
-                query = string(file, line, record, "query")
-                split.setdefault(query, name)
-                if integer(file, line, str(record.get("grade", 1)), "the grade") >= RELEVANT:
-                    document = string(file, line, record, "document")
-                    relevant.setdefault(query, {})[document] = None
+    for one in labelled_fields.judgements(files):
+        split.setdefault(one.query, one.split)
+        if one.grade >= RELEVANT:
+            relevant.setdefault(one.query, {})[one.document] = None
     queries = []
-    file = TextFile(files["queries"])
+    file = labelled_files.opened(files["queries"])
     for line, record in labelled_files.records("queries", files["queries"]):
         id_ = string(file, line, record, "id")
         text = string(file, line, record, "text")

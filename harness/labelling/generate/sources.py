@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.adapters import labelled_files
+from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
@@ -81,10 +81,10 @@ class Read:
 def read(place: Path) -> Read:
     """The documents of a folder or of one file of records.
 
-    A folder that holds documents.jsonl, .csv, .tsv or .trec, or corpus.jsonl, is read as the
-    dataset `labelled` reads it, any other for its .md and .txt files, in all its folders; hidden
-    ones are left out. Raises UsageError for a place that holds no document, for a file that is not
-    UTF-8, and for ids that stand twice in a haystack.
+    A folder that holds documents.jsonl, .csv or another file of documents is read as the dataset
+    `labelled` reads it, any other for its .md and .txt files, in all its folders; hidden ones are
+    left out. Raises UsageError for a place that holds no document, for a file that is not UTF-8,
+    and for ids that stand twice in a haystack.
     """
     if place.is_dir():
         name = labelled_files.documents_name(place)
@@ -92,8 +92,8 @@ def read(place: Path) -> Read:
     elif place.is_file():
         if labelled_files.documents_name(place.parent, place.name) is None:
             raise UsageError(
-                f"{place}: a file of documents is called documents.jsonl, .csv, .tsv or .trec, or "
-                "corpus.jsonl; rename it, or give a folder of .md and .txt files"
+                f"{place}: a file of documents is called documents, docs or corpus, and .jsonl, "
+                ".json, .csv, .tsv or .parquet; rename it, or give a folder of .md and .txt files"
             )
         found = _records(place)
     else:
@@ -107,18 +107,18 @@ def read(place: Path) -> Read:
 
 
 def _records(path: Path) -> Read:
-    file, seen = TextFile(path), dict[tuple[str, str], int]()
+    file, seen = labelled_files.opened(path), dict[tuple[str, str], int]()
     sources = list[Source]()
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
         text = string(file, line, record, "text")
-        haystacks = tuple(labelled_files.haystacks(file, line, record) or ())
-        labelled_files.timestamp(file, line, record.get("timestamp"))
+        haystacks = tuple(labelled_fields.haystacks(file, line, record) or ())
+        labelled_fields.timestamp(file, line, record.get("timestamp"))
         for name in haystacks or ("",):
             before = seen.setdefault((name, id_), line)
             if before != line:
                 raise file.error(
-                    line, f"the document id {id_!r} stands on line {before} already; rename one"
+                    line, f"the document id {id_!r} stands on {file.at(before)} already; rename one"
                 )
         title = optional_string(file, line, record, "title") or ""
         kept = {"id": id_, **{k: v for k, v in record.items() if k not in ("id", "_id")}}

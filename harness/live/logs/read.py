@@ -19,12 +19,14 @@ from harness.live.logs.lines import LineError, Reader
 from harness.live.logs.mapping import Mapping
 from harness.live.logs.recall import Feedback, Recall
 from harness.live.logs.spans import is_spans, retrievals
+from harness.rankings.fields import RUN, RUN_LISTS, FieldError
 
 _KINDS = (".jsonl", ".ndjson", ".json", ".log")
 PACKED = (".gz", ".zst")
 _NAME = re.compile(r"(.*?\.(?:jsonl|ndjson|json|log))(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\.(\d{1,6})(?:\.gz|\.zst)?")
 _BLOCK = 1 << 20
+_LOOKED_AT = 9  # records, to tell a log from something else
 _LONGEST = 10_000  # lines of one object that is written over several
 
 BOM = b"\xef\xbb\xbf"
@@ -169,6 +171,32 @@ def _said(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"no field {error}"
     return str(error) or type(error).__name__
+
+
+def holds_recalls(path: Path) -> bool:
+    """Whether a file begins as a log of recalls and not as a run, going by its first records."""
+    import orjson
+
+    parser = Parser()
+    try:
+        block = next(blocks(path), b"").removeprefix(BOM)
+    except UsageError:
+        return False
+    for at, text in split(block)[0][:_LOOKED_AT]:
+        for one in parser.recalls("", at, text):
+            if isinstance(one, Recall) and (one.returned or one.texts):
+                return not _is_of_a_run([*orjson.loads(text)])
+    return False
+
+
+def _is_of_a_run(fields: list[str]) -> bool:
+    for form in (RUN, RUN_LISTS):
+        try:
+            form.read(fields)
+        except FieldError:
+            continue
+        return True
+    return False
 
 
 # -- Files, and the JSON objects in their bytes ----------------------------------------------------

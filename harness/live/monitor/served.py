@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, install
 from harness.live.logs.read import Tally
 from harness.live.monitor.monitor import Monitor
 from harness.live.monitor.rules import RATES
@@ -16,7 +16,7 @@ from harness.pages.html import page
 from harness.pages.local_server import HTML, Answer, Request, as_json
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
-_MISSING = "Prometheus metrics need a library; pip install 'memory-retrieval-harness[monitor]'"
+_MISSING = f"Prometheus metrics need a library; {install('monitor')}"
 
 
 def server(

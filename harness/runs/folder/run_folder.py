@@ -37,6 +37,7 @@ from harness.files import read_json
 from harness.rankings.rankings import Rankings, write_trec
 
 RUN_VERSION = 1
+_SHOWN = 8  # runs that an error lists
 
 OURS = frozenset(
     {
@@ -57,6 +58,7 @@ class RunFolder:
     @property
     def record(self) -> dict[str, Any]:
         """run.json. Raises UsageError when the folder is not a run's."""
+        require_run(self.path)
         record: dict[str, Any] = read_json(self.path / "run.json")
         if not isinstance(record, dict) or record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{self.path}: not a run folder of this version of the harness")
@@ -94,6 +96,21 @@ def run_name(text: str) -> str:
 def called(record: dict[str, Any]) -> str:
     """What a run is called in tables and pages: its name, else its system's."""
     return str(record.get("name") or record["retriever"]["name"])
+
+
+def require_run(folder: Path) -> None:
+    """Raises UsageError for what is no run folder, with the runs that are in it, if any."""
+    if (folder / "run.json").is_file():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such run folder")
+    inside = [str(path.parent) for path in sorted(folder.glob("[!.]*/run.json"))]
+    if not inside:
+        raise UsageError(f"{folder}: not the folder of a run: there is no run.json in it")
+    shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "")
+    raise UsageError(
+        f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"
+    )
 
 
 def earlier_place(folder: Path) -> Path:

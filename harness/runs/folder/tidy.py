@@ -6,23 +6,18 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.files import write_json
 from harness.runs.folder.listing import PUT_AWAY, is_running
-from harness.runs.folder.run_folder import OURS, RunFolder, run_name
-
-
-def require_run(folder: Path) -> dict[str, Any]:
-    """The record of a run. Raises UsageError for a folder that is none."""
-    return RunFolder(folder).record
+from harness.runs.folder.run_folder import OURS, RunFolder, require_run, run_name
 
 
 def rename(folder: Path, name: str) -> None:
     """Call a run `name` from now on; its folder stays where it is. Raises UsageError."""
     run_name(name)
-    write_json(folder / "run.json", {**require_run(folder), "name": name})
+    require_run(folder)
+    write_json(folder / "run.json", {**RunFolder(folder).record, "name": name})
 
 
 def put_away(folder: Path, results: Path) -> Path:

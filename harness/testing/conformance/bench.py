@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Documents
-from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever, as_result
+from harness.retrievers.contract import (
+    Corpus,
+    Found,
+    Question,
+    Result,
+    Retriever,
+    as_answers,
+    as_result,
+)
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.view import View
 from harness.scoring.matching.matcher import Matcher
@@ -81,9 +89,10 @@ def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> li
     for start in range(0, len(texts), size):
         part = [Question(text, 1_800_000_000) for text in texts[start : start + size]]
         answers = retriever.search(part, k)
-        if len(answers) != len(part):
-            raise AnswerError(f"{len(part)} questions, but {len(answers)} results")
-        found += answers
+        try:
+            found += as_answers(answers, len(part))
+        except ValueError as error:
+            raise AnswerError(str(error)) from None
     place = {handle: i for i, handle in enumerate(notes.handles)}
     results = [as_result(one) for one in found]
     tells = any(result.hits for result in results)

@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Retriever
+from harness.retrievers.contract import NotAnAnswerError, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.testing.conformance.bench import (
     NOTES,
@@ -41,6 +41,7 @@ class Outcome:
 def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     """Run every check on a retriever; each outcome as soon as it is there.
 
+    Where `search` answers easy questions with what is no answer at all, nothing else is tried.
     Raises UsageError for retrievers that cannot be checked: unknown ones, such that answer with a
     dataset's own ids, and such that are shown the answer key.
     """
@@ -56,26 +57,32 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
             raise UsageError(f"retriever {spec.name!r} cannot be checked: {reason}")
     try:
         for name, function in CHECKS.items():
-            yield _outcome(name, function, retriever, spec)
+            outcome, is_answer = _outcome(name, function, retriever, spec)
+            yield outcome
+            if function is finds and not is_answer:
+                break  # every other check would say the same
     finally:
         _close(retriever)
 
 
 def _outcome(
     name: str, function: Callable[[Any, RetrieverSpec], str], retriever: Any, spec: RetrieverSpec
-) -> Outcome:
-    start = perf_counter()
+) -> tuple[Outcome, bool]:
+    """What came of a check, and whether `search` returned answers at all."""
+    start, is_answer = perf_counter(), True
     try:
         said = function(retriever, spec)
         state = NOTED if isinstance(said, Note) else PASSED
     except (AnswerError, HarnessError) as error:
         state, said = FAILED, str(error)
+    except NotAnAnswerError as error:
+        state, said, is_answer = FAILED, str(error), False
     except Exception as error:  # the plug-in's own: it is what the author wants to read
         place = traceback.extract_tb(error.__traceback__)[-1]
         message = " ".join(str(error).split())
         state = FAILED
         said = f"{type(error).__name__}: {message} ({place.filename}, line {place.lineno})"
-    return Outcome(name, state, said, perf_counter() - start)
+    return Outcome(name, state, said, perf_counter() - start), is_answer
 
 
 # -- The checks ------------------------------------------------------------------------------------

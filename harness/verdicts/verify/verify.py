@@ -11,7 +11,7 @@ from harness.dataset.export_key import export_key
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
-from harness.errors import UsageError
+from harness.errors import UsageError, install
 from harness.verdicts.verify import sections
 from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
 from harness.verdicts.verify.formulas import Metric
@@ -85,8 +85,8 @@ def verify(path: Path, *, source: str | None = None, program: Path | None = None
         notes.append(f"more than {_TEXTS:,} documents were returned: no texts were read")
     if not witnesses:
         notes.append(
-            "nobody but plain Python has looked: `pip install 'memory-retrieval-harness[verify]'` "
-            "adds pytrec_eval, --trec-eval FILE the program"
+            f"nobody but plain Python has looked: pytrec_eval comes by {install('verify')}, the "
+            "program by --trec-eval FILE"
         )
     if not hearing.means()[1]:
         raise UsageError(

@@ -63,7 +63,7 @@ def test_records_are_read_as_the_labelled_dataset_reads_them(tmp_path: Path) -> 
     [
         ({}, "holds no document"),
         ({"a.md": "", "b.txt": "..."}, "those there are empty: 2"),
-        ({"documents.jsonl": '{"id": "1"}\n'}, "documents.jsonl:1: the record has no field 'text'"),
+        ({"documents.jsonl": '{"id": "1"}\n'}, "documents.jsonl:1: no field 'text'"),
         ({"documents.jsonl": '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n'}, "line 1 already"),
         ({"documents.jsonl": "{\n"}, "documents.jsonl:1: not valid JSON"),
         ({"documents.jsonl": "", "corpus.jsonl": ""}, "several files could be the documents"),

@@ -135,6 +135,29 @@ def test_what_breaks_the_contract_fails_the_check_of_that_name(
     assert states(f"{plugin}:{name}")[failing] == FAILED
 
 
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [("None", "search returned None; it must return a list"),
+     ("[None for _ in queries]", "search returned None for a question; it must return a list of"),
+     ("(i for i in range(3))", "search returned generator; it must return a list")],
+)  # fmt: skip
+def test_what_is_no_answer_is_said_once_and_what_to_type_next(
+    returned: str, says: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "class Mine:\n    def index(self, corpus): pass\n"
+        f"    def search(self, queries, k): return {returned}\n"
+    )
+    assert main(["check", f"{path}:Mine"]) == 1
+    line, empty, counts, following = capsys.readouterr().out.splitlines()
+    assert line.startswith("FAIL  finds something")
+    assert says in line
+    assert empty == ""
+    assert counts == f"{path}:Mine: 0 passed, 1 failed, 14 not tried"
+    assert following == f"next: mend `search`, and type `harness check {path}:Mine` again"
+
+
 @pytest.mark.parametrize("name", ["Honest", "Tells"])
 def test_an_honest_plugin_passes(plugin: Path, name: str) -> None:
     assert FAILED not in states(f"{plugin}:{name}").values()

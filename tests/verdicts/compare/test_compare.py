@@ -361,7 +361,7 @@ def test_mistakes_are_one_line(bench: Bench, pair: tuple[Path, Path], tmp_path: 
     (bare / "scores.json").unlink()
     with pytest.raises(UsageError, match=r"has no scores\.json; `harness score"):
         compare([pair[0], bare])
-    with pytest.raises(UsageError, match="no such file"):
+    with pytest.raises(UsageError, match="is a folder of runs"):
         compare([pair[0], tmp_path])
     base = Options()
     for options, said in (

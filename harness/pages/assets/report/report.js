@@ -201,7 +201,7 @@ function words() {
   const metrics = [view().metric, ...data.blocks.flatMap((block) => block.metrics)];
   const families = [...new Set(metrics.map((name) => name.split("@")[0]))];
   const pairs = several ? ["B − A", "p", "detectable", "won / lost / tied"] : [];
-  const silence = ["False evidence", "AUROC", "AURC"];
+  const silence = ["False evidence", "AUROC"];
   const updates = ["newest found", "only stale found", "newest above all older"];
   return [
     ...families,
@@ -209,6 +209,7 @@ function words() {
     ...pairs,
     ...["tokens", "rankings that ended", "p50", "p95", "p99"],
     ...(data.runs.some((run) => run.abstention) ? silence : []),
+    ...(data.risk.some(Boolean) ? ["AURC"] : []),
     ...(data.runs.some((run) => run.knowledge_update) ? updates : []),
   ];
 }

@@ -1,0 +1,211 @@
+"""Fields of a user's own labelled set that are more than a string, and its judgements."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from harness import schema
+from harness.dataset.adapters.formats.jsonl import optional_string, string
+from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.adapters.labelled_files import ACCEPTED, opened, records
+from harness.errors import UsageError
+from harness.rankings.fields import FieldError, grade_of
+from harness.schema import Ability
+
+_WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
+_TRUTH = {"true": True, "false": False}
+_LATEST = 100_000_000_000
+"""Seconds up to the year 5138: what is more was counted in milliseconds."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One judgement, and where it stands; `split` as the file under qrels/ is called."""
+
+    file: TextFile
+    line: int
+    query: str
+    document: str
+    grade: int
+    unit: str | None = None
+    key: str = "default"
+    missing: bool = False
+    split: str = ""
+
+
+def judgements(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Judgement]:
+    """Every judgement of a folder's files: those of their own, then those that queries hold.
+
+    Raises UsageError for one that cannot be read, a file without any, and, where some are `needed`,
+    if there is none.
+    """
+    n = 0
+    for role, path in files.items():
+        if role.startswith("judgements"):
+            before = n
+            for one in _of_file(path, role.partition("/")[2]):
+                n += 1
+                yield one
+            if n == before:
+                raise UsageError(f"{path}: holds no judgements")
+    file = opened(files["queries"])
+    for line, record in records("queries", files["queries"]):
+        held = relevant(file, line, record)
+        for document, grade in held.items():
+            n += 1
+            query = string(file, line, record, "id")
+            yield Judgement(file, line, query, document, grade)
+    if needed and not n:
+        folder = files["queries"].parent
+        raise UsageError(f"{folder}: no file with the judgements; accepted are {ACCEPTED}")
+
+
+def _of_file(path: Path, split: str) -> Iterator[Judgement]:
+    file = opened(path)
+    for line, record in records("judgements", path):
+        yield Judgement(
+            file,
+            line,
+            string(file, line, record, "query"),
+            string(file, line, record, "document"),
+            grade(file, line, record["grade"]) if "grade" in record else 1,
+            optional_string(file, line, record, "unit"),
+            optional_string(file, line, record, "key") or "default",
+            _flag(file, line, record, "missing"),
+            split,
+        )
+
+
+def grade(file: TextFile, line: int, value: object) -> int:
+    """A grade as `grade_of` reads it. Raises UsageError that names the line."""
+    try:
+        return grade_of(value)
+    except FieldError as error:
+        raise file.error(line, str(error)) from None
+
+
+def relevant(file: TextFile, line: int, record: Mapping[str, Any]) -> dict[str, int]:
+    """The judgements that a query holds: documents with their grades, 1 for those that are listed.
+
+    An id, a list of ids, or an object {id: grade}; in a table's cell as JSON, or as Python prints
+    it. Raises UsageError for anything else.
+    """
+    value = record.get("relevant")
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        value = _parsed(file, line, value)
+    if value is None or value == "":
+        return {}
+    if isinstance(value, dict):
+        return {id_: grade(file, line, held) for id_, held in value.items()}
+    ids = value if isinstance(value, list) else [value]
+    if not all(type(id_) in (str, int) and id_ != "" for id_ in ids):
+        raise file.error(
+            line, f"relevant is {value!r:.60}: an id, a list of ids or {{id: grade}} is needed"
+        )
+    return dict.fromkeys(map(str, ids), 1)
+
+
+def _parsed(file: TextFile, line: int, text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise file.error(
+            line, f'relevant is {text!r:.60}, which is no list; write it as ["d1", "d2"]'
+        ) from None
+
+
+def _flag(file: TextFile, line: int, record: Mapping[str, Any], name: str) -> bool:
+    value = record.get(name)
+    if value in (None, "", True, False):
+        return value is True
+    if isinstance(value, str) and value.lower() in _TRUTH:
+        return _TRUTH[value.lower()]
+    raise file.error(line, f"{name} is {value!r:.60}; true or false is needed")
+
+
+def haystacks(
+    file: TextFile, line: int, record: Mapping[str, Any]
+) -> Mapping[str, int | None] | None:
+    """Haystacks of a document, each with its own time there; None where it names none.
+
+    A name, a list of names, or an object of names and times (null: the document's own). Raises
+    UsageError for anything else.
+    """
+    value = record.get("haystack")
+    if value is None or value == "":
+        return None
+    if isinstance(value, dict):
+        return {name: timestamp(file, line, said) for name, said in value.items()}
+    names = value if isinstance(value, list) else [value]
+    if not all(isinstance(name, str) and name for name in names):
+        raise file.error(line, f"the haystack {value!r} is neither a name nor a list of names")
+    return dict.fromkeys(names)
+
+
+def ability(file: TextFile, line: int, record: Mapping[str, Any]) -> Ability:
+    """What a query asks; lookup where it does not say. Raises UsageError for an unknown one."""
+    value = record.get("ability")
+    if value is None or value == "":
+        return Ability.LOOKUP
+    try:
+        return Ability(value)
+    except ValueError:
+        raise file.error(
+            line, f"the ability {value!r} is none of {', '.join(Ability)}; choose one"
+        ) from None
+
+
+def answers(file: TextFile, line: int, record: Mapping[str, Any]) -> list[str]:
+    """Reference answers: a string, or a list of them. Raises UsageError for anything else."""
+    value = record.get("answers")
+    if value is None or value == "":
+        return []
+    found = [value] if isinstance(value, str) else value
+    if not isinstance(found, list) or not all(isinstance(answer, str) for answer in found):
+        raise file.error(line, f"the answers {value!r:.60} are neither a string nor a list of them")
+    return found
+
+
+def timestamp(file: TextFile, line: int, value: object) -> int | None:
+    """ISO 8601, or whole seconds since 1970, as the schema's timestamp. Raises UsageError."""
+    if value is None:
+        return value
+    text = str(value).strip()
+    digits = text.removeprefix("-")
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    if is_number or (digits.isdecimal() and len(text) > 8):  # 8 digits are a date: 20230508
+        if len(digits) > 19 or abs(int(text)) >= _LATEST:
+            raise file.error(
+                line, f"the timestamp {text:.40} is too large for seconds; are they milliseconds?"
+            )
+        return int(text)
+    try:
+        return schema.timestamp(datetime.fromisoformat(text))
+    except ValueError:
+        raise file.error(
+            line,
+            f"the timestamp {value!r} is neither ISO 8601 (2023-05-08T13:56:00) nor whole seconds "
+            "since 1970; mend it",
+        ) from None
+
+
+def position(file: TextFile, line: int, value: object) -> int | None:
+    """The place of a document in its session, from 0. Raises UsageError."""
+    if value is None:
+        return None
+    text = str(value).strip()
+    if not _WHOLE.fullmatch(text) or len(text) > 9:
+        raise file.error(line, f"the position {text!r:.60} is not an integer; mend the line")
+    return int(text.partition(".")[0])
