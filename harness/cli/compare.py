@@ -68,14 +68,12 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Compare and print."""
-    from harness.files import read_json
     from harness.runs.folder.run_folder import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
-    from harness.scoring.scores import main_block, main_metrics
     from harness.verdicts.compare.compare import compare
     from harness.verdicts.compare.comparison import Options
-    from harness.verdicts.compare.render import SHOWN, render
+    from harness.verdicts.compare.render import render, shown_of
 
     for name in options.protocol or ():
         protocol(name)
@@ -97,16 +95,10 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError("one run stands there twice; a run does not compare with itself")
     if options.unpaired:
         return _unpaired(options, folders, metrics)
-    unit = None
+    unit: str | None = None
     protocols = tuple(options.protocol or ())
     if not protocols and not metrics and options.format not in ("csv", "json"):
-        # Tests that nobody reads would only make the correction stricter.
-        main = main_block(read_json(folders[0] / "scores.json")["protocols"])
-        if main is not None and "all" in main["slices"]:
-            protocols = (main["protocol"],)
-            cells = main["slices"]["all"]["metrics"]
-            metrics = tuple(m for m in SHOWN if m in cells) or tuple(main_metrics(cells))
-            unit = main["unit"]
+        protocols, metrics, unit = shown_of(folders[0])
     comparison = compare(
         folders,
         Options(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,37 +12,103 @@ import harness
 from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
 from harness.schema import Ability
-from harness.verdicts.board.entries import SLICES
+from harness.verdicts.board.entries import SLICES, labels
 from harness.verdicts.board.leaderboard import as_json, build
 from harness.verdicts.board.table import title
 
+_REPORT = "report.html"  # where `harness report` puts it in a run's folder
+_RESULTS = "results"  # the folder that commands take if not told another
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
 
 def write_board(results: Path, out: Path) -> dict[str, Any]:
     """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
 
-    Raises UsageError as `build` does, and where `out` cannot be written.
+    The page links to the reports that lie in the folders of the runs by now. Raises UsageError as
+    `build` does, and where `out` cannot be written.
     """
     built = build(results)
+    found = sorted(results.glob(f"[!.]*/{_REPORT}"))
+    reports = {file.parent.name: os.path.relpath(file, out.parent) for file in found}
+    made = board_page(built, reports=reports, results=os.path.relpath(results))
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, as_json(built))
-        write_bytes(out.with_suffix(".html"), board_page(built))
+        write_bytes(out.with_suffix(".html"), made)
     return built
 
 
-def board_page(leaderboard: Mapping[str, Any], *, live: bool = False) -> bytes:
-    """One self-contained file; `live` is for a server that it asks for news."""
-    return page("Leaderboard", "board", page_data(leaderboard), live=live)
+def board_page(
+    leaderboard: Mapping[str, Any],
+    *,
+    broken: Mapping[str, str] | None = None,
+    reports: Mapping[str, str] | None = None,
+    results: str = _RESULTS,
+    live: bool = False,
+) -> bytes:
+    """One self-contained file of `page_data`; `live` is for a server that it asks for news."""
+    data = page_data(leaderboard, broken=broken, reports=reports, results=results)
+    return page("Leaderboard", "board", data, live=live)
 
 
-def page_data(leaderboard: Mapping[str, Any]) -> dict[str, Any]:
-    """The boards, and for each protocol what can be chosen and what chance and ceiling are."""
+def page_data(
+    leaderboard: Mapping[str, Any],
+    *,
+    broken: Mapping[str, str] | None = None,
+    reports: Mapping[str, str] | None = None,
+    results: str = _RESULTS,
+) -> dict[str, Any]:
+    """The boards, those of most runs first, and what can be chosen of each.
+
+    Every entry has its label and the parameters that stand beside it, and every protocol what
+    chance and ceiling are. `broken` says why
+    runs could not be read, by their names, `reports` where a page beside them finds their reports,
+    and `results` is the folder as a command is to name it.
+    """
     boards = [
-        {**board, "title": title(board), "views": _views(board["entries"])}
-        for board in leaderboard["boards"]
+        {
+            **board,
+            "title": title(board),
+            "entries": [
+                {**entry, "label": label, **told, "report": (reports or {}).get(entry["run"])}
+                for entry, label, told in zip(
+                    board["entries"],
+                    labels(board["entries"]),
+                    _told(board["entries"]),
+                    strict=True,
+                )
+            ],
+            "views": _views(board["entries"]),
+        }
+        for board in sorted(leaderboard["boards"], key=lambda one: -len(one["entries"]))
     ]
-    return {"harness": harness.__version__, "boards": boards}
+    return {
+        "harness": harness.__version__,
+        "boards": boards,
+        "broken": dict(broken or {}),
+        "options": "" if results == _RESULTS else f" --results {shlex.quote(results)}",
+    }
+
+
+def _told(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The parameters that tell each entry from others of its system; all of one that is alone.
+
+    What three of four have in common is what they are known for, and is not said of them.
+    """
+    found = []
+    for entry in entries:
+        alike = [one["params"] for one in entries if one["system"] == entry["system"]]
+        same = {
+            name: sum(other.get(name) == value for other in alike)
+            for name, value in entry["params"].items()
+        }
+        alone = len(alike) == 1
+        told = {
+            name: entry["params"][name]
+            for name, n in same.items()
+            if alone or n < 0.75 * len(alike)
+        }
+        found.append({"alone": alone, "told": told})
+    return found
 
 
 def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

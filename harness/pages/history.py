@@ -7,7 +7,8 @@ What one line over time holds, a value a night in each list (or one value for al
 | night, at | place among the nights, and when the run ended, in milliseconds since 1970 |
 | part | runs of the same part are joined by a line; a failure and a break begin a new one |
 | error, breaks, changed | kind of error; why numbers stop being comparable; settings that changed |
-| cells | slice -> metric -> value, n, low, high; of the change difference, from, to, p, said |
+| cells | slice -> metric -> value, n, low, high; of the change difference, from, to, p, said; drop:
+  what is said of one that fails the list |
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from harness.verdicts.history import (
     Line,
     Series,
     Verdicts,
+    drops,
     read_history,
     series_of,
     told,
@@ -196,18 +198,31 @@ def _cells(
         for part, metrics in line.get("cells", {}).items()
         for metric in metrics
     }
+    dropped = [_dropped(line, verdict) for line, verdict in zip(lines, judged, strict=True)]
     found: dict[str, dict[str, Any]] = {}
     for part, metric in places:
         rows = [
-            _row(line, series, part, metric, verdict)
-            for line, verdict in zip(lines, judged, strict=True)
+            (*_row(line, series, part, metric, verdict), drop.get((part, metric)))
+            for line, verdict, drop in zip(lines, judged, dropped, strict=True)
         ]
-        names = ("value", "n", "low", "high", "difference", "from", "to", "p", "said")
+        names = ("value", "n", "low", "high", "difference", "from", "to", "p", "said", "drop")
         columns = zip(*rows, strict=True)
         found.setdefault(part, {})[metric] = {
             name: _column(list(column)) for name, column in zip(names, columns, strict=True)
         }
     return found
+
+
+def _dropped(line: Line, judged: Verdicts) -> dict[tuple[str, str], str]:
+    """What is said of each main metric that failed its list, by slice, which is `all`."""
+    change = line.get("change") or {}
+    held = zip(change.get("cells", {}).get("all", {}), drops([line], judged), strict=False)
+    said = f"fell by more than {change.get('max_drop')}"
+    return {
+        ("all", metric): f"{said}; {OPEN_WORDS}" if check.open else f"{said}: the list failed"
+        for metric, check in held
+        if not check.passed
+    }
 
 
 def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -> tuple[Any, ...]:

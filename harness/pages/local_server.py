@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.errors import UsageError
+from harness.errors import HarnessError
 
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 
@@ -63,7 +63,7 @@ def server(
     """A server on 127.0.0.1, listening already; `serve_forever` answers, port 0 takes a free one.
 
     `answer` is called from a thread of each request. None is an address that there is not (404), a
-    UsageError is 409 with its words. Raises OSError for a port that is taken.
+    HarnessError is 409 with its words. Raises OSError for a port that is taken.
     """
     return _Server(answer, port, most_bytes)
 
@@ -148,7 +148,7 @@ class _Handler(BaseHTTPRequestHandler):
         parts = urlsplit(self.path)
         try:
             return self.server.answer(Request(method, parts.path, parts.query, body))
-        except UsageError as error:
+        except HarnessError as error:
             return as_text(str(error), HTTPStatus.CONFLICT)
 
     def _send(self, answer: Answer | None) -> None:

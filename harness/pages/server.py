@@ -1,14 +1,14 @@
 """Boards and reports of a folder of runs over HTTP, to this machine alone, while runs go on.
 
-A request names a run, never a path: names are looked up among the runs that there are, so nothing
-outside the folder can be asked for. Other sites cannot read the answers (see `local_server`).
+A request names runs, never a path: names are looked up among the runs that there are, so nothing
+outside the folder can be asked for. The one thing that can be changed is to remove what an
+unfinished run left, by a POST of the page itself (see `local_server`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
@@ -17,38 +17,32 @@ from urllib.parse import unquote
 
 import orjson
 
+from harness.errors import UsageError
 from harness.pages import local_server
 from harness.pages.board import board_page, page_data
+from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
-from harness.pages.local_server import HTML, JSON, Answer, Request
+from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
 from harness.pages.report import report_data, report_page
+from harness.runs.folder.listing import Journal, ListedRun, unfinished
 from harness.runs.folder.run_folder import dataset_of_run
-from harness.verdicts.board.leaderboard import build
+from harness.runs.folder.tidy import clear
+from harness.verdicts.board.leaderboard import gather
 from harness.verdicts.history import NAME
 
 _LOOKED_AT = ("run.json", "scores.json")
 Version = tuple[tuple[str, int, int], ...]
-
-
-@dataclass
-class _Journal:
-    """How much of a journal was read, and what stood there."""
-
-    offset: int = 0
-    done: int = 0
-    failed: int = 0
+Board = tuple[dict[str, Any], dict[str, str]]
+"""As leaderboard.json, and why runs could not be read, by their names."""
 
 
 class Results:
-    """The runs below a folder while it changes: what is finished, and how far the others are.
-
-    Nothing is written there.
-    """
+    """The runs below a folder while it changes: what is finished, and how far the others are."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._built: tuple[Version, dict[str, Any]] | None = None
-        self._journals: dict[Path, _Journal] = {}
+        self._built: tuple[Version, Board] | None = None
+        self._journals: dict[Path, Journal] = {}
 
     def runs(self) -> dict[str, Path]:
         """Finished and scored runs by name. A name that is not in here is no run."""
@@ -64,54 +58,26 @@ class Results:
             for file in _LOOKED_AT
         )
 
-    def leaderboard(self) -> dict[str, Any]:
-        """As leaderboard.json, without boards where no run is scored.
-
-        Raises UsageError for a run folder that is broken.
-        """
+    def board(self) -> Board:
+        """The boards, none where no run is scored, and which runs are broken."""
         version = self.version()
         if self._built is None or self._built[0] != version:
-            made = build(self.folder) if version else {"boards": []}
-            self._built = (version, made)
+            self._built = (version, gather(self.folder))
         return self._built[1]
 
-    def unfinished(self) -> list[dict[str, Any]]:
-        """Name, queries, those done and failed, and the seconds since the last answer, a run."""
-        found = []
-        for plan in sorted(self.folder.glob(".*.partial/plan.json")):
-            try:
-                planned = orjson.loads(plan.read_bytes())["queries"]
-                journal = self._read(plan.with_name("journal.jsonl"))
-                idle = time.time() - max(plan.stat().st_mtime, _modified(plan))
-            except FileNotFoundError:
-                continue  # it has just been finished
-            name = plan.parent.name.removeprefix(".").removesuffix(".partial")
-            about = {"name": name, "queries": planned, "done": journal.done}
-            found.append({**about, "failed": journal.failed, "idle_seconds": round(max(0.0, idle))})
-        return found
+    def unfinished(self) -> list[ListedRun]:
+        """Runs that are not at their end."""
+        return unfinished(self.folder, self._journals)
 
-    def _read(self, path: Path) -> _Journal:
-        """Read on in a journal, whole lines only: its last one may be half written."""
-        known = self._journals.setdefault(path, _Journal())
-        if not path.is_file() or path.stat().st_size < known.offset:  # it was begun again
-            known = self._journals[path] = _Journal()
-        if not path.is_file():
-            return known
-        with open(path, "rb") as file:
-            file.seek(known.offset)
-            data = file.read()
-        whole = data[: data.rfind(b"\n") + 1]
-        for line in whole.splitlines():
-            answers = orjson.loads(line)["answers"]
-            known.done += len(answers)
-            known.failed += sum(answer["error"] is not None for answer in answers)
-        known.offset += len(whole)
-        return known
+    def clear(self, name: str) -> None:
+        """Remove what an unfinished run left.
 
-
-def _modified(plan: Path) -> float:
-    journal = plan.with_name("journal.jsonl")
-    return journal.stat().st_mtime if journal.is_file() else 0.0
+        Raises UsageError where there is no such run any more, or a process is at it.
+        """
+        for run in self.unfinished():
+            if run.folder_name == name:
+                return clear(run.folder)
+        raise UsageError(f"{name}: is no unfinished run here any more")
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -126,40 +92,81 @@ class Pages:
 
     def __init__(self, results: Path) -> None:
         self._results = Results(results)
-        self._reports: dict[str, tuple[Any, bytes]] = {}
+        self._made: dict[tuple[str, ...], tuple[Any, bytes]] = {}
         self._lock = Lock()
 
     def get(self, path: str) -> tuple[str, bytes] | None:
         """Type and body; None for an address that there is not. Raises UsageError as reports do."""
         with self._lock:  # one at a time: they share what is read
             if path == "/":
-                return HTML, board_page(self._results.leaderboard(), live=True)
+                built, broken = self._results.board()
+                return HTML, board_page(built, broken=broken, live=True)
             if path == "/state.json":
                 return JSON, orjson.dumps(self._state())
             if path == "/board.json":
-                return JSON, orjson.dumps(page_data(self._results.leaderboard()))
+                built, broken = self._results.board()
+                return JSON, orjson.dumps(page_data(built, broken=broken))
             if path == "/leaderboard.json":
-                return JSON, orjson.dumps(self._results.leaderboard())
+                return JSON, orjson.dumps(self._results.board()[0])
             if path == "/history/" and (self._results.folder / NAME).is_file():
                 return HTML, history_page(self._results.folder / NAME)
-            if path.startswith("/runs/") and path.endswith("/"):
-                return self._report(unquote(path.removeprefix("/runs/").removesuffix("/")))
+            for start, least in (("/runs/", 1), ("/compare/", 2)):
+                if path.startswith(start) and path.endswith("/"):
+                    names = [unquote(name) for name in path[len(start) : -1].split("/")]
+                    if len({*names}) == len(names) >= least and (least > 1 or len(names) == 1):
+                        return self._page(*names)
             return None
+
+    def clear(self, body: Any) -> Answer:
+        """Remove what the unfinished run left that `body` names; the state after it."""
+        name = body.get("run") if isinstance(body, dict) else None
+        if not isinstance(name, str):
+            raise UsageError('{"run": NAME} was expected')
+        with self._lock:
+            self._results.clear(name)
+            return as_json(self._state())
 
     def _state(self) -> dict[str, Any]:
         version = hashlib.sha256(repr(self._results.version()).encode()).hexdigest()[:16]
         history = (self._results.folder / NAME).is_file()
-        return {"version": version, "running": self._results.unfinished(), "history": history}
+        found = [_progress(run) for run in self._results.unfinished()]
+        return {"version": version, "unfinished": found, "history": history}
 
-    def _report(self, name: str) -> tuple[str, bytes] | None:
-        folder = self._results.runs().get(name)
-        if folder is None:
+    def _page(self, *names: str) -> tuple[str, bytes] | None:
+        """A report of one run or two, a table of more; None where one is no run."""
+        known = self._results.runs()
+        if not all(name in known for name in names):
             return None
-        state = tuple((folder / file).stat().st_mtime_ns for file in ("run.json", "scores.json"))
-        if name not in self._reports or self._reports[name][0] != state:
-            page = report_page(report_data([folder], dataset_of_run(folder)))
-            self._reports[name] = (state, page)
-        return HTML, self._reports[name][1]
+        folders = [known[name] for name in names]
+        state = [_stamp(folder / file) for folder in folders for file in _LOOKED_AT]
+        if names not in self._made or self._made[names][0] != state:
+            if len(folders) > 2:
+                page = comparison_page(folders)
+            else:
+                page = report_page(report_data(folders, dataset_of_run(folders[0])))
+            self._made[names] = (state, page)
+        return HTML, self._made[names][1]
+
+
+def _progress(run: ListedRun) -> dict[str, Any]:
+    """What the page shows of an unfinished run."""
+    return {
+        "run": run.folder_name,
+        "name": run.name,
+        "about": ", ".join(filter(None, (run.dataset, run.granularity))),
+        "state": run.state,
+        "begun": run.when,
+        "queries": run.queries,
+        "done": run.done,
+        "failed": run.failed,
+        "idle_seconds": round(max(0.0, time.time() - _last(run.folder))),
+    }
+
+
+def _last(partial: Path) -> float:
+    """When the last answer was written, or else the plan; now where both are gone."""
+    files = (partial / "plan.json", partial / "journal.jsonl")
+    return max((one.stat().st_mtime for one in files if one.is_file()), default=time.time())
 
 
 def server(results: Path, port: int) -> ThreadingHTTPServer:
@@ -170,6 +177,8 @@ def server(results: Path, port: int) -> ThreadingHTTPServer:
     pages = Pages(results)
 
     def answer(request: Request) -> Answer | None:
+        if (request.method, request.path) == ("POST", "/clear"):
+            return pages.clear(request.body)
         found = pages.get(request.path) if request.method == "GET" else None
         return None if found is None else Answer(found[1], found[0])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from browsers import Page, opened
 
 from harness.__main__ import main
 from harness.files import read_json, write_json
-from harness.pages.board import page_data
+from harness.pages.board import board_page, page_data, write_board
 
 HOSTILE = "</script><img src=https://example.org/x onerror=hit()>"
 
@@ -47,17 +48,17 @@ def cell(results: Path, system: str, part: str = "all", metric: str = "recall@10
 
 def systems(page: Page) -> list[str]:
     names: list[str] = page.locator("#table tbody th button").all_inner_texts()
-    return names
+    return [name.strip() for name in names]
 
 
 def choose(page: Page, name: str, option: str) -> None:
     page.get_by_role("combobox", name=name, exact=True).select_option(option)
 
 
-def test_the_page_opens_with_what_leads_and_offers_every_protocol(results: Path) -> None:
+def test_the_board_of_most_runs_stands_first_and_offers_every_protocol(results: Path) -> None:
     data = page_data(read_json(results / "leaderboard.json"))
-    assert [board["dataset"]["granularity"] for board in data["boards"]] == ["session", "turn"]
-    views = data["boards"][1]["views"]
+    assert [board["dataset"]["granularity"] for board in data["boards"]] == ["turn", "session"]
+    views = data["boards"][0]["views"]
     assert [view["name"] for view in views][:2] == ["memory/1, turn", "memory/1, turn>session"]
     assert {"all", "lookup", "temporal"} <= set(views[0]["slices"])
     low, high = views[0]["levels"]["all"]["recall@10"]["chance"]
@@ -74,7 +75,7 @@ def test_chance_is_a_range_where_systems_differ_in_what_was_scored(results: Path
     boards = read_json(results / "leaderboard.json")
     first = boards["boards"][1]["entries"][0]["protocols"][0]["slices"]["all"]["recall@10"]
     first["chance"] = 0.5
-    levels = page_data(boards)["boards"][1]["views"][0]["levels"]["all"]["recall@10"]
+    levels = page_data(boards)["boards"][0]["views"][0]["levels"]["all"]["recall@10"]
     assert levels["chance"] == [cell(results, "tfidf")["chance"], 0.5]
 
 
@@ -113,8 +114,6 @@ def test_who_saw_the_answer_key_is_marked_and_not_ranked(board: Path) -> None:
 def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
     results: Path, tmp_path: Path
 ) -> None:
-    from harness.pages.board import board_page
-
     boards = read_json(results / "leaderboard.json")
     bm25 = next(e for e in boards["boards"][1]["entries"] if e["system"] == "bm25")
     first = bm25["protocols"][0]["slices"]["all"]["recall@10"]
@@ -201,20 +200,34 @@ def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> N
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("width", [390, 768, 1280])
-def test_no_width_makes_the_page_scroll_sideways(board: Path, width: int) -> None:
-    with opened(board, width=width) as page:
-        choose(page, "Granularity", "turn")
+@pytest.mark.parametrize("width", [390, 768, 1024, 1280, 1440])
+def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
+    results: Path, tmp_path: Path, width: int
+) -> None:
+    boards = read_json(results / "leaderboard.json")
+    entries = boards["boards"][1]["entries"]
+    entries[0]["name"] = "one-word-that-is-longer-than-any-column-could-be-on-a-telephone"
+    entries[1]["params"] = {"prompt": "a text of many words that goes on and on " * 9}
+    entries[2]["queries"] |= {"failed": 12_345, "not_measurable": 678}
+    (tmp_path / "leaderboard.html").write_bytes(board_page(boards))
+    with opened(tmp_path / "leaderboard.html", width=width) as page:
         page.get_by_role("button", name="tfidf").click()
         assert page.evaluate("document.documentElement.scrollWidth") <= width
-        inside = "box => box.scrollWidth <= box.clientWidth"
-        assert page.locator("#table").evaluate(inside)
+        within = """row => [...row.querySelectorAll(":scope > *")].every(cell => {
+          const [a, b] = [row, cell].map(one => one.getBoundingClientRect());
+          return !cell.offsetWidth || (b.left >= a.left - 1 && b.right <= a.right + 1
+            && cell.scrollWidth <= cell.clientWidth + 1);
+        })"""
+        rows = page.locator("#table tbody tr.entry, #table tfoot tr")
+        assert [rows.nth(at).evaluate(within) for at in range(rows.count())] == [True] * 6
+        assert page.locator("tr.entry th.system").first.evaluate("one => one.clientWidth") >= 120
+        abilities, lost, time, tokens = 4, 1, 1, 1
+        shown = page.locator("tr.entry").first.locator("td.part:visible")
+        assert shown.count() == abilities + lost + time + tokens
 
 
 @pytest.mark.browser
 def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> None:
-    from harness.pages.board import board_page
-
     boards = read_json(results / "leaderboard.json")
     entry = boards["boards"][1]["entries"][0]
     entry["system"] = entry["repeat"] = HOSTILE
@@ -229,3 +242,71 @@ def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> Non
         page.locator("#table tbody th button", has_text="onerror").click()
         assert page.locator("code.repeat").inner_text() == HOSTILE
         assert page.locator("img").count() == 0
+
+
+def test_a_label_and_what_tells_it_from_others_stand_in_the_row(results: Path) -> None:
+    boards = read_json(results / "leaderboard.json")
+    board = next(one for one in boards["boards"] if len(one["entries"]) > 1)
+    bm25 = next(one for one in board["entries"] if one["system"] == "bm25")
+    others = [
+        {**bm25, "run": f"other-{k1}", "params": {**bm25["params"], "k1": k1}} for k1 in (2, 3)
+    ]
+    named = {**bm25, "run": "mine-1", "name": "mine", "params": {**bm25["params"], "b": 0.1}}
+    board["entries"] += [*others, named]
+    first = page_data(boards)["boards"][0]["entries"]
+    found = {entry["run"]: (entry["label"], entry["told"]) for entry in first}
+    assert found["other-2"] == ("bm25", {"k1": 2})
+    assert found["mine-1"] == ("mine", {"b": 0.1, "k1": 1.2})
+    assert next(entry for entry in first if entry["system"] == "tfidf")["alone"]
+
+
+@pytest.mark.browser
+def test_every_ability_is_in_sight_at_once_and_sorts(board: Path, results: Path) -> None:
+    with opened(board, width=1440) as page:
+        row = page.locator("#table tbody tr.entry", has_text="bm25")
+        for ability in ("lookup", "temporal"):
+            assert f"{cell(results, 'bm25', ability)['value']:.3f}" in row.inner_text()
+        page.get_by_role("columnheader", name="temporal").get_by_role("button").click()
+        assert page.get_by_role("columnheader", name="temporal").get_attribute("aria-sort")
+        choose(page, "Beside it", "other metrics")
+        assert page.get_by_role("columnheader", name="ndcg").count() == 1
+        assert f"{cell(results, 'bm25', 'all', 'ndcg@10')['value']:.3f}" in row.inner_text()
+
+
+@pytest.mark.browser
+def test_two_ends_that_print_alike_are_one_number(results: Path, tmp_path: Path) -> None:
+    boards = read_json(results / "leaderboard.json")
+    of = boards["boards"][1]["entries"]
+    for entry, chance in zip(of, (0.0421, 0.04212, 0.0421, 0.0421), strict=True):
+        entry["protocols"][0]["slices"]["all"]["recall@10"]["chance"] = chance
+    (tmp_path / "leaderboard.html").write_bytes(board_page(boards))
+    with opened(tmp_path / "leaderboard.html") as page:
+        foot = page.locator("#table tfoot").inner_text()
+        assert "0.042 to 0.042" not in foot
+        assert "0.04210 to 0.04212" in foot
+
+
+@pytest.mark.browser
+def test_chosen_runs_give_the_command_that_compares_them(board: Path, results: Path) -> None:
+    with opened(board) as page:
+        page.get_by_role("checkbox", name="Compare tfidf").check()
+        assert "choose another" in page.locator("#chosen").inner_text()
+        page.get_by_role("checkbox", name="Compare bm25").check()
+        command = page.locator("#chosen code").inner_text()
+        names = [r.name for system in ("bm25", "tfidf") for r in results.glob(f"*turn-{system}-*")]
+        assert command.startswith(f"harness compare {' '.join(names)} --results ")
+        page.evaluate("history.back()")
+        page.wait_for_function("() => !document.querySelector('#chosen code')")
+        assert page.get_by_role("checkbox", name="Compare tfidf").is_checked()
+
+
+@pytest.mark.browser
+def test_a_written_board_links_to_the_reports_that_there_are(results: Path, tmp_path: Path) -> None:
+    shutil.copytree(results, tmp_path / "results")
+    (run,) = (tmp_path / "results").glob("*turn-tfidf-*")
+    (run / "report.html").write_text("<main>a report</main>")
+    write_board(tmp_path / "results", tmp_path / "site" / "board.json")
+    with opened(tmp_path / "site" / "board.html") as page:
+        links = page.get_by_role("link", name="Report of")
+        assert links.count() == 1
+        assert links.get_attribute("href") == f"../results/{run.name}/report.html"

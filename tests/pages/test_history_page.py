@@ -108,6 +108,66 @@ def test_a_line_that_lacks_something_is_refused_by_name(tmp_path: Path) -> None:
         history_data(path)
 
 
+def dropping(line: Line, night: int) -> Line:
+    """A list that lets numbers fall by 0.02: system-0 falls by more in night 3, and is shown to;
+    system-1 does so in night 4, and nothing could have been shown."""
+    change = {**line["change"], "max_drop": 0.02}
+    if change["state"] == "compared":
+        cell = change["cells"]["all"]["recall@10"]
+        if (line["system"], night) == ("system-0", 3):
+            cell.update(p=0.0001, difference=-0.1, low=-0.15, high=-0.05)
+        if (line["system"], night) == ("system-1", 4):
+            cell.update(p=0.5, smallest=0.5, difference=-0.1, low=-0.3, high=0.1)
+    return {**line, "change": change}
+
+
+def test_a_drop_that_the_rule_of_the_list_failed_is_marked_where_it_happened(
+    tmp_path: Path,
+) -> None:
+    path = made_history(tmp_path / "history.jsonl", 6, 2, edit=dropping)
+    one, other = (series["cells"] for series in history_data(path)["series"])
+    assert one["all"]["recall@10"]["drop"] == [
+        *(None, None, None, "fell by more than 0.02: the list failed", None, None)
+    ]
+    assert other["all"]["recall@10"]["drop"][4] == (
+        "fell by more than 0.02; open: no drop could have been shown"
+    )
+    assert one["all"]["mrr@10"]["drop"] is None
+    assert one["temporal"]["recall@10"]["drop"] is None, "the rule is of all questions"
+
+
+@pytest.mark.browser
+def test_drops_are_flagged_in_chart_table_and_list(tmp_path: Path) -> None:
+    with opened(page_of(tmp_path, 6, 2, edit=dropping)) as page:
+        assert marks(page, "drop") == 2
+        said = page.locator("#lines-figure svg .drop").first.text_content()
+        assert "system-0: fell by more than 0.02: the list failed" in said
+        page.locator("#night-slider").focus()
+        for _ in range(2):
+            page.keyboard.press("ArrowLeft")
+        assert "▼ fell by more than 0.02: the list failed" in (
+            page.locator("#night-table").inner_text()
+        )
+        page.get_by_role("combobox", name="Metric").select_option("mrr@10")
+        assert marks(page, "drop") == 0
+        listed = page.locator("#events-table").inner_text()
+        assert "▼ recall@10, to " in listed, "whichever metric is looked at"
+
+
+@pytest.mark.browser
+def test_times_have_one_clock_of_24_hours_and_the_zone_once(tmp_path: Path) -> None:
+    def late(line: Line, night: int) -> Line:
+        return {**line, **{key: line[key].replace("T02", "T22") for key in ("at", "night")}}
+
+    with opened(page_of(tmp_path, 3, 1, edit=late), locale="en-US") as page:
+        words = page.locator("body").inner_text()
+        assert "2026-01-03 22:30" in words
+        assert "10:30" not in words
+        assert "PM" not in words
+        assert words.count("UTC") == 1
+        assert "1 Jan" in page.locator("#lines-figure svg").last.text_content()
+
+
 def marks(page: Page, name: str) -> int:
     return int(page.locator(f"#lines-figure svg .{name} > *").count())
 

@@ -53,8 +53,12 @@ def unfinished(results: Path, name: str, queries: int, *units: list[str | None])
     """What a run leaves while it goes on: its plan, and a line for each unit that is done."""
     folder = results / f".{name}.partial"
     folder.mkdir()
-    (folder / "plan.json").write_bytes(orjson.dumps({"queries": queries}))
-    lines = [orjson.dumps({"answers": [{"error": e} for e in unit]}) + b"\n" for unit in units]
+    plan = {"queries": queries, "retriever": {"name": name}}
+    (folder / "plan.json").write_bytes(orjson.dumps(plan))
+    lines = [
+        orjson.dumps({"unit": at, "answers": [{"error": e} for e in unit]}) + b"\n"
+        for at, unit in enumerate(units)
+    ]
     (folder / "journal.jsonl").write_bytes(b"".join(lines))
     return folder
 
@@ -99,30 +103,75 @@ def test_a_new_run_changes_the_board(port: int, results: Path, tfidf: Path) -> N
 
 
 def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Path) -> None:
-    assert state(port)["running"] == []
+    assert state(port)["unfinished"] == []
     folder = unfinished(results, "mine", 10, [None, "Trace"])
-    (run,) = state(port)["running"]
+    (run,) = state(port)["unfinished"]
     assert (run["name"], run["queries"], run["done"], run["failed"]) == ("mine", 10, 2, 1)
     with open(folder / "journal.jsonl", "ab") as journal:
-        journal.write(b'{"answers": [{"error": null}]}\n{"answers": [{"err')
-    assert state(port)["running"][0]["done"] == 3
+        journal.write(b'{"unit": 1, "answers": [{"error": null}]}\n{"unit": 2, "answers": [{"err')
+    assert state(port)["unfinished"][0]["done"] == 3
     with open(folder / "journal.jsonl", "ab") as journal:
         journal.write(b'or": null}]}\n')
-    assert state(port)["running"][0]["done"] == 4
-    (folder / "journal.jsonl").write_bytes(b'{"answers": [{"error": null}]}\n')  # begun again
-    assert state(port)["running"][0]["done"] == 1
+    assert state(port)["unfinished"][0]["done"] == 4
+    (folder / "journal.jsonl").write_bytes(b'{"unit": 0, "answers": [{"error": null}]}\n')  # anew
+    assert state(port)["unfinished"][0]["done"] == 1
     shutil.rmtree(folder)
-    assert state(port)["running"] == []
+    assert state(port)["unfinished"] == []
 
 
 def test_a_broken_run_is_named_and_the_rest_goes_on(port: int, results: Path, bm25: Path) -> None:
     (results / "broken").mkdir()
     (results / "broken" / "run.json").write_text("{}")
     (results / "broken" / "scores.json").write_text("{}")
-    status, words = get(port, "/")
-    assert status == 409
-    assert b"broken" in words
+    found = orjson.loads(get(port, "/board.json")[1])
+    assert [list(found["broken"]), len(found["boards"])] == [["broken"], 1]
+    assert get(port, "/")[0] == 200
     assert get(port, f"/runs/{bm25.name}/")[0] == 200
+    status, words = get(port, "/runs/broken/")
+    assert (status, b"broken" in words) == (409, True)
+
+
+def post(port: int, run: str, origin: str = "") -> tuple[int, bytes]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    own = origin or f"http://127.0.0.1:{port}"
+    headers = {"Origin": own, "Content-Type": "application/json"}
+    connection.request("POST", "/clear", orjson.dumps({"run": run}), headers)
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def test_what_a_dead_run_left_is_removed_and_nothing_else(
+    port: int, results: Path, bm25: Path
+) -> None:
+    from filelock import FileLock
+
+    dead, alive = unfinished(results, "dead", 8, [None]), unfinished(results, "alive", 8)
+    with FileLock(alive / "lock"):
+        states = {run["run"]: run["state"] for run in state(port)["unfinished"]}
+        assert states == {"dead": "stopped", "alive": "running"}
+        assert post(port, "dead", origin="http://example.org")[0] == 403
+        for name in ("alive", bm25.name, "", "../secret.txt", f".{dead.name}"):
+            assert post(port, name)[0] == 409, name
+        assert dead.is_dir()
+        status, left = post(port, "dead")
+        assert (status, [run["run"] for run in orjson.loads(left)["unfinished"]]) == (
+            200,
+            ["alive"],
+        )
+    assert [dead.exists(), alive.exists(), (results / bm25.name).exists()] == [False, True, True]
+
+
+def test_runs_that_were_chosen_are_compared(
+    port: int, results: Path, bm25: Path, tfidf: Path
+) -> None:
+    shutil.copytree(tfidf, results / tfidf.name)
+    shutil.copytree(bm25, results / "third")
+    two = get(port, f"/compare/{bm25.name}/{tfidf.name}/")
+    assert (two[0], b"<title>bm25 and tfidf on sample</title>" in two[1]) == (200, True)
+    three = get(port, f"/compare/{bm25.name}/{tfidf.name}/third/")
+    assert (three[0], b"<title>3 runs on sample</title>" in three[1]) == (200, True)
+    for names in (bm25.name, f"{bm25.name}/{bm25.name}", f"{bm25.name}/none", f"{bm25.name}/.."):
+        assert get(port, f"/compare/{names}/")[0] == 404, names
 
 
 def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
@@ -151,7 +200,7 @@ def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> N
         assert page.get_by_role("progressbar").count() == 0
         assert page.get_by_role("combobox", name="Ranked by").input_value() == "mrr@10"
         page.get_by_role("button", name="tfidf").click()
-        page.get_by_role("link", name="report").click()
+        page.get_by_role("link", name="Report of tfidf").click()
         page.locator("#abilities svg").wait_for()
         assert page.title() == "tfidf on sample"
 
@@ -167,3 +216,45 @@ def test_a_folder_without_runs_waits_for_the_first(tmp_path: Path, bm25: Path) -
             shutil.copytree(bm25, tmp_path / bm25.name)
             page.get_by_role("button", name="bm25").wait_for()
         serving.shutdown()
+
+
+@pytest.mark.browser
+def test_a_dead_run_is_removed_after_a_question(port: int, results: Path) -> None:
+    from browsers import opened
+
+    folder = unfinished(results, "dead", 8, [None, None])
+    with opened(f"http://127.0.0.1:{port}/") as page:
+        page.get_by_text("stopped at 2 of 8").wait_for()
+        page.get_by_role("button", name="Remove…").click()
+        page.get_by_role("button", name="Keep it").click()
+        page.get_by_role("button", name="Remove…").click()
+        assert folder.is_dir()
+        page.get_by_role("button", name="Remove it").click()
+        page.get_by_text("stopped at 2 of 8").wait_for(state="detached")
+        assert not folder.exists()
+
+
+@pytest.mark.browser
+def test_chosen_runs_are_compared_and_back_keeps_the_choice(
+    port: int, results: Path, bm25: Path, tfidf: Path
+) -> None:
+    from browsers import opened
+
+    shutil.copytree(tfidf, results / tfidf.name)
+    shutil.copytree(tfidf, results / "third")
+    with opened(f"http://127.0.0.1:{port}/") as page:
+        boxes = page.get_by_role("checkbox")
+        for at in range(3):
+            boxes.nth(at).check()
+        page.get_by_role("link", name="Compare them").click()
+        page.get_by_role("heading", name="3 runs on sample").wait_for()
+        shown = page.locator("#differences-table tbody tr")
+        assert shown.count() == 3
+        page.get_by_role("combobox", name="Metric").select_option("mrr@10")
+        page.get_by_role("heading", name="mrr@10 of each run").wait_for()
+        page.get_by_role("link", name="The board").click()
+        page.go_back()
+        page.go_back()
+        page.go_back()
+        page.get_by_role("link", name="Compare them").wait_for()
+        assert [boxes.nth(at).is_checked() for at in range(3)] == [True] * 3

@@ -27,14 +27,17 @@ def server(
     tally: Tally | None = None,
     notes: Callable[[], list[str]] = list,
 ) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, listening already: /, /state.json and /metrics.
+    """A server on 127.0.0.1, listening already: /, /state.json and /metrics, which needs a library.
 
     Raises OSError for a port that is taken. No text of a query is in any answer.
     """
 
+    offered = metrics_answer()
+
     def state() -> dict[str, Any]:
         log = None if tally is None else {**tally.as_json(), "first": tally.first_place}
-        return {"name": name, **monitor.snapshot(), "log": log, "notes": notes()}
+        about = {"log": log, "notes": notes(), "prometheus": offered}
+        return {"name": name, **monitor.snapshot(), **about}
 
     def answer(request: Request) -> Answer | None:
         if request.method != "GET":
@@ -48,6 +51,15 @@ def server(
         return None
 
     return local_server.server(answer, port)
+
+
+def metrics_answer() -> bool:
+    """Whether /metrics has an answer: Prometheus' client library is installed."""
+    try:
+        import prometheus_client  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def monitor_page(data: dict[str, Any], *, live: bool = True) -> bytes:

@@ -21,6 +21,7 @@ from harness.live.monitor.alerts import Alert
 from harness.live.monitor.follow import Follower
 from harness.live.monitor.periods import UNTIMED
 from harness.live.monitor.rules import RATES, TIMES
+from harness.live.monitor.served import metrics_answer
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
 _LONGEST = 30  # seconds that a command may take with an alarm
@@ -152,9 +153,10 @@ def _alerts(snapshot: dict[str, Any]) -> list[str]:
 
 
 def alert_line(alert: dict[str, Any]) -> str:
-    """One event as it is printed."""
+    """One event as it is printed, alone in a line."""
     mark = "ALARM" if alert["state"] == "raised" else "over "
-    return f"{mark} {alert['said']}{_at(alert['time'])}, at recall {alert['recall']:,}"
+    at = "" if alert["time"] is None else f" ({_moment(alert['time'])} UTC)"
+    return f"{mark} {alert['said']}{at}, at recall {alert['recall']:,}"
 
 
 def _number(value: float | None) -> str:
@@ -253,7 +255,8 @@ def follow(
     }
     thread = Thread(target=serving.serve_forever, args=(0.1,), daemon=True)
     thread.start()
-    print(f"{address} and {address}metrics (Ctrl-C ends it)", flush=True)
+    metrics = f" and {address}metrics" if metrics_answer() else ""
+    print(f"{address}{metrics} (Ctrl-C ends it)", flush=True)
     screen = sys.stdout.isatty() and not (quiet or json)
     drawn = said = saved = 0.0
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -72,8 +72,59 @@ def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) ->
     if put_away:
         results = results / PUT_AWAY
     found = [listed(path.parent, numbers=numbers) for path in results.glob("[!.]*/run.json")]
-    found += [_unfinished(path.parent) for path in results.glob(".*.partial/plan.json")]
+    found += unfinished(results)
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
+
+
+@dataclass
+class Journal:
+    """What stands in the journal of an unfinished run, read on from where it was read before.
+
+    `units` has of each query whether it failed; a unit that is run again takes the other's place.
+    """
+
+    offset: int = 0
+    units: dict[int, list[bool]] = field(default_factory=dict)
+
+    def read(self, path: Path) -> list[bool]:
+        """Of each query that was answered whether it failed; a half line is left for later."""
+        import orjson
+
+        size = path.stat().st_size if path.is_file() else 0
+        if size < self.offset:  # it was begun again
+            self.offset, self.units = 0, {}
+        if size > self.offset:
+            with open(path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            for line in whole.splitlines():
+                try:
+                    unit = orjson.loads(line)
+                except orjson.JSONDecodeError:
+                    break
+                failed = [answer["error"] is not None for answer in unit["answers"]]
+                self.units[unit["unit"]] = failed
+            self.offset += len(whole)
+        return [failed for unit in self.units.values() for failed in unit]
+
+
+def unfinished(results: Path, journals: dict[Path, Journal] | None = None) -> list[ListedRun]:
+    """Runs below `results` that are not at their end, whether a process is at them or not.
+
+    `journals` keeps how far each was read, for who asks again and again.
+    """
+    journals = {} if journals is None else journals
+    plans = sorted(results.glob(".*.partial/plan.json"))
+    for gone in journals.keys() - {plan.parent for plan in plans}:
+        del journals[gone]
+    found = []
+    for plan in plans:
+        try:
+            found.append(_unfinished(plan.parent, journals.setdefault(plan.parent, Journal())))
+        except FileNotFoundError:  # it has just been finished
+            continue
+    return found
 
 
 def find_run(given: str, results: Path, what: str = "run folder") -> Path:
@@ -113,6 +164,8 @@ def is_running(partial: Path) -> bool:
     """Whether a process is at the run that this folder is kept by."""
     from filelock import FileLock, Timeout
 
+    if not (partial / "lock").is_file():  # to take it would make it, and its folder
+        return False
     try:
         with FileLock(partial / "lock", timeout=0):
             return False
@@ -166,13 +219,13 @@ def _main(scores: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _unfinished(partial: Path) -> ListedRun:
+def _unfinished(partial: Path, journal: Journal) -> ListedRun:
+    when = datetime.fromtimestamp((partial / "plan.json").stat().st_mtime, UTC)
     plan = read_json(partial / "plan.json")
     begun = partial / "begun.json"
     said: dict[str, Any] = read_json(begun) if begun.is_file() else {}
-    answers = _journal(partial / "journal.jsonl")
+    answers = journal.read(partial / "journal.jsonl")
     state = "failed" if (partial / "errors.jsonl").is_file() else "stopped"
-    when = datetime.fromtimestamp((partial / "plan.json").stat().st_mtime, UTC)
     system = said.get("system") or plan["retriever"]["name"]
     return ListedRun(
         partial,
@@ -186,17 +239,3 @@ def _unfinished(partial: Path) -> ListedRun:
         len(answers),
         sum(answers),
     )
-
-
-def _journal(path: Path) -> list[bool]:
-    """Of each query that was answered whether it failed; a half-written line is not looked at."""
-    import orjson
-
-    units: dict[int, list[bool]] = {}  # a unit with a failed query is run again by --resume
-    for line in path.read_bytes().splitlines() if path.is_file() else ():
-        try:
-            unit = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            break
-        units[unit["unit"]] = [answer["error"] is not None for answer in unit["answers"]]
-    return [failed for unit in units.values() for failed in unit]

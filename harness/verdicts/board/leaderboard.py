@@ -26,16 +26,32 @@ def build(results: Path) -> dict[str, Any]:
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    found = [read_entry(folder) for folder in _runs(results) if (folder / "scores.json").is_file()]
-    if not found:
+    built, broken = gather(results)
+    for why in broken.values():
+        raise UsageError(why)
+    if not built["boards"]:
         raise UsageError(f"{results}: holds no scored run; `harness run` makes one")
+    return built
+
+
+def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Boards of the runs that can be read, and why the others cannot, by the names of these."""
     boards: dict[tuple[str, ...], dict[str, Any]] = {}
-    for head, entry in found:
-        boards.setdefault(_order(head), {**head, "entries": []})["entries"].append(entry)
+    broken = {}
+    for folder in _runs(results):
+        if not (folder / "scores.json").is_file():
+            continue
+        try:
+            head, entry = read_entry(folder)
+        except UsageError as error:
+            broken[folder.name] = str(error)
+        else:
+            boards.setdefault(_order(head), {**head, "entries": []})["entries"].append(entry)
     for board in boards.values():
         board["entries"].sort(key=lambda entry: (entry["system"], entry["run"]))
         add_ranks(results, board["entries"])
-    return {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
+    built = {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
+    return built, broken
 
 
 def as_json(built: dict[str, Any]) -> bytes:

@@ -6,8 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
+from harness.files import read_json
 from harness.scoring.grid import grid
+from harness.scoring.scores import main_block, main_metrics
 from harness.scoring.uncertainty import counted, named
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence
@@ -17,6 +20,19 @@ from harness.verdicts.compare.foot import foot
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 SHOWN = ("recall@10", "ndcg@10", "mrr@10")
 """Metrics of a table that was not asked for particular ones, as far as the runs have them."""
+
+
+def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """Protocols, metrics and unit that a comparison with this run shows, if not asked for others.
+
+    Tests that nobody reads would only make the correction stricter. Empty, and None: all.
+    """
+    main = main_block(read_json(folder / "scores.json")["protocols"])
+    if main is None or "all" not in main["slices"]:
+        return (), (), None
+    cells = main["slices"]["all"]["metrics"]
+    metrics = tuple(metric for metric in SHOWN if metric in cells) or tuple(main_metrics(cells))
+    return (main["protocol"],), metrics, main["unit"]
 
 
 def render(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.client import HTTPConnection
 from threading import Thread
 from typing import Any
@@ -38,14 +40,21 @@ def monitor() -> Monitor:
     return made
 
 
+@contextmanager
+def serving(monitor: Monitor) -> Iterator[int]:
+    """The port that a monitor is served at."""
+    with server(monitor, 0, name="app.log", notes=lambda: ["3 lines cannot be read"]) as one:
+        thread = Thread(target=one.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield one.server_port
+        one.shutdown()
+        thread.join()
+
+
 @pytest.fixture
 def port(monitor: Monitor) -> Iterator[int]:
-    with server(monitor, 0, name="app.log", notes=lambda: ["3 lines cannot be read"]) as serving:
-        thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield serving.server_port
-        serving.shutdown()
-        thread.join()
+    with serving(monitor) as found:
+        yield found
 
 
 def get(port: int, path: str, host: str = "") -> tuple[int, str]:
@@ -87,6 +96,16 @@ def test_prometheus_reads_the_metrics(port: int, monitor: Monitor) -> None:
     assert not any(name.startswith("harness_window_rating") for name, _ in found)
 
 
+def test_metrics_are_offered_only_where_they_answer(
+    monitor: Monitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with serving(monitor) as port:
+        assert json.loads(get(port, "/state.json")[1])["prometheus"] is False
+        status, words = get(port, "/metrics")
+        assert (status, "pip install" in words) == (409, True)
+
+
 def test_a_service_registers_it_beside_its_own(monitor: Monitor) -> None:
     registry = CollectorRegistry()
     registry.register(MonitorCollector(monitor))
@@ -111,6 +130,11 @@ def test_the_page_shows_the_window_and_follows_it(port: int, monitor: Monitor, w
         assert "Alarm: recall@10 < 0.9" in page.locator("#alarms").inner_text()
         assert "there is no recall in clicks" in page.locator("#feedback").inner_text()
         assert "3 lines cannot be read" in page.locator("#footer").inner_text()
+        assert page.get_by_role("link", name="/metrics").count() == 1
+        assert page.locator("body").inner_text().count("UTC") == 1
+        ticks = page.locator("#time-figure svg").text_content()
+        assert "15 Nov" in ticks
+        assert "PM" not in ticks
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         table: Any = page.locator("#abilities-table")
         assert "lookup" in table.inner_text()

@@ -1,24 +1,18 @@
 // The board: switches, a table that sorts, intervals, and details on click.
 
-import {
-  count,
-  duration,
-  intervalSaid,
-  NONE,
-  parameters,
-  plain,
-  short,
-  span,
-} from "../shared/numbers.js";
-import { distinct, el, find, follow, live, replace, reveal, select } from "../shared/page.js";
+import { intervalSaid, many } from "../shared/numbers.js";
+import { find, follow, live, replace, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
+import { columnsOf, levelRow, ofFewer } from "./columns.js";
+import { comparing } from "./comparing.js";
 import { chosen, data, renew, view } from "./data.js";
 import { entryDetails } from "./details.js";
-import { intervalDrawing, scaleEnd } from "./interval.js";
-import { linkHistory, running } from "./live.js";
+import { broken, linkHistory, silent, unfinished } from "./live.js";
 
 function controls(now) {
-  const anew = { variant: "", protocol: "", metric: "", sort: "-metric", open: [] };
+  const anew = {
+    ...{ variant: "", protocol: "", metric: "", sort: "-metric", open: [], compare: [] },
+  };
   const one = (label, id, options, value, change) =>
     select(label, options, value, (next) => chosen.set(change(next)), { id });
   const { dataset } = now;
@@ -49,6 +43,18 @@ function controls(now) {
       (k) => ({ k }),
     ),
     one("Ranked by", "metric", now.names, now.metric, (metric) => ({ metric, sort: "-metric" })),
+    now.abilities.length > 0 &&
+      now.names.length > 1 &&
+      one(
+        "Beside it",
+        "columns",
+        [
+          ["abilities", "its value by ability"],
+          ["metrics", "other metrics"],
+        ],
+        now.columns,
+        (columns) => ({ columns }),
+      ),
   );
 }
 
@@ -61,172 +67,23 @@ function rowsOf({ board, key, slice }) {
   });
 }
 
-/** It lacks queries that others were measured on, so that its mean does not rank. */
-function ofFewer({ entry, now }, metric) {
-  const cell = now[metric];
-  return Boolean(cell?.interval && !cell.rank && !entry.sees_answer_key);
-}
-
-function columnsOf(now, end) {
-  const { metric, levels, shown } = now;
-  // Beyond three, the others are for wide screens.
-  const others = shown
-    .filter(({ name }) => name !== metric)
-    .map(({ name, family }, at) => ({
-      head: family,
-      id: name,
-      number: true,
-      kind: `extra${at > 2 ? " spare" : ""}`,
-      cell: ({ now: cells }) => plain(cells[name]?.value),
-      by: ({ now: cells }) => cells[name]?.value,
-    }));
-  const extra = (head, id, first, by, said) => ({
-    head,
-    id,
-    first,
-    number: true,
-    kind: "extra",
-    by,
-    cell: (row) => said(by(row), row),
-  });
-  const tokens = ({ entry }) => entry.tokens?.retrieved_a_query_top_10?.mean;
-  return [
-    {
-      head: "Rank",
-      kind: "rank",
-      id: "rank",
-      cell: (row) =>
-        el(
-          "td",
-          { class: "rank", title: row.now[metric]?.rank_note },
-          rankSaid(row.now[metric]?.rank, row.entry.sees_answer_key || ofFewer(row, metric)),
-        ),
-      by: ({ now: cells }) => cells[metric]?.rank?.[0],
-    },
-    {
-      head: "System",
-      kind: "system",
-      id: "system",
-      cell: (row) => system(row, metric),
-      by: ({ entry }) => entry.system,
-    },
-    {
-      head: metric,
-      number: true,
-      id: "metric",
-      cell: ({ now: cells }) => {
-        const { value, interval } = cells[metric] ?? {};
-        return [
-          el("span", { class: "value" }, plain(value)),
-          interval && el("span", { class: "small" }, span(interval.low, interval.high)),
-        ];
-      },
-      by: ({ now: cells }) => cells[metric]?.value,
-    },
-    {
-      head: [
-        "95% interval",
-        el(
-          "div",
-          { class: "scale", "aria-hidden": "true" },
-          [0, end / 2, end].map((tick) => el("span", {}, short(tick))),
-        ),
-      ],
-      title: "where the true mean lies for 95% of all samples of questions like this one",
-      kind: "interval",
-      cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, levels[metric] ?? {}, end),
-    },
-    ...others,
-    extra("n", "n", -1, ({ now: cells }) => cells[metric]?.n, count),
-    extra(
-      "Lost",
-      "failed",
-      1,
-      ({ entry }) => entry.queries.failed,
-      (_, row) => lost(row.entry.queries),
-    ),
-    extra("p50", "p50", 1, ({ entry }) => entry.cost.search_ms?.p50, duration),
-    extra("Tokens", "tokens", 1, tokens, (value) => count(value && Math.round(value))),
-  ];
-}
-
-function system({ entry, now }, metric) {
-  const open = chosen.open.includes(entry.run);
-  const click = () => {
-    const others = chosen.open.filter((run) => run !== entry.run);
-    chosen.set({ open: open ? others : [...others, entry.run] });
-  };
-  const about = {
-    id: `open-${entry.run}`,
-    "aria-expanded": String(open),
-    "aria-controls": open ? `details-${entry.run}` : null,
-  };
-  return el(
-    "th",
-    { scope: "row", class: "system" },
-    el("button", { type: "button", class: "plain", ...about, on: { click } }, entry.system),
-    el("span", { class: "params" }, parameters(entry.params)),
-    entry.sees_answer_key && el("span", { class: "tag" }, "saw the answer key"),
-    ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
-  );
-}
-
-/** Queries that are in no mean. */
-function lost({ failed, not_measurable: unresolved }) {
-  const said = [
-    failed ? `${count(failed)} failed` : null,
-    unresolved ? `${count(unresolved)} unresolved` : null,
-  ].filter(Boolean);
-  return said.length ? said.map((words) => el("span", { class: "lost" }, words)) : NONE;
-}
-
-function rankSaid(rank, outside) {
-  if (outside)
-    return [
-      el("span", { "aria-hidden": "true" }, NONE),
-      el("span", { class: "unseen" }, "not ranked"),
-    ];
-  return rank ? [...new Set(rank)].join("–") : NONE;
-}
-
-/** Chance, or the ceiling, under each metric. */
-function levelRow(name, levels, columns) {
-  const words = (metric) => {
-    const level = levels[metric]?.[name];
-    const bound = levels[metric]?.[`${name}_is`] ? "≤ " : "";
-    return level
-      ? distinct(level)
-          .map((one) => bound + plain(one))
-          .join(" to ")
-      : NONE;
-  };
-  return el(
-    "tr",
-    {},
-    columns.map(({ id, kind, number }, at) => {
-      if (at === 1) return el("th", { scope: "row" }, name);
-      const metric = id === "metric" ? chosenMetric(columns) : id;
-      const classes = [number && "number", kind !== "rank" && kind].filter(Boolean).join(" ");
-      return el("td", { class: classes }, levels[metric] ? words(metric) : "");
-    }),
-  );
-}
-
-const chosenMetric = (columns) => columns.find(({ id }) => id === "metric").head;
-
 function draw() {
   find("eyebrow").textContent =
     `harness ${data.harness}${live ? " · follows the folder of runs" : ""}`;
-  if (!data.boards.length) {
+  broken(data.broken);
+  const none = !data.boards.length;
+  for (const id of ["choices", "board", "footer"]) find(id).hidden = none;
+  find("empty").hidden = !none;
+  if (none) {
     find("lede").textContent = "No scored run is here yet.";
     return;
   }
   const now = view();
-  const { board, protocol, slice, metric, levels } = now;
+  const { board, protocol, slice, metric } = now;
   controls(now);
-  find("lede").textContent = `${board.title}.`;
+  find("lede").textContent = `${many(board.entries.length, "run")} on ${board.title}.`;
   const rows = rowsOf(now);
-  const columns = columnsOf(now, scaleEnd(rows, metric));
+  const columns = columnsOf(now, rows);
   let shown = ordered(
     rows.sort((a, b) => a.entry.run.localeCompare(b.entry.run)),
     columns,
@@ -249,9 +106,10 @@ function draw() {
           about: { class: "details", id: `details-${entry.run}` },
           content: entryDetails(entry, slices, metric),
         },
-      foot: ["chance", "ceiling"].map((name) => levelRow(name, levels, columns)),
+      foot: ["chance", "ceiling"].map((name) => levelRow(name, now, columns)),
     }),
   );
+  comparing(board.entries);
   said(rows, metric, board);
 }
 
@@ -264,7 +122,7 @@ function said(rows, metric, { dataset, scoring }) {
     ? `${intervalSaid(cell.interval)}. A rank is a range: those of this table hold the true rank of every system at once in 95% of cases, by paired differences${few ? `; ${few}` : ""}. For several metrics or kinds of questions together nothing is promised.`
     : "";
   find("legend").textContent =
-    "Thick line: mean. Bar: 95% interval. Dashed: what a random order would score. p50: median time of a query, where it ran. Tokens: mean of the top 10. Lost: queries that are in no mean.";
+    "Thick line: mean. Bar: 95% interval. Dashed: what a random order would score. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10. Lost: queries that are in no mean.";
   const altered = dataset.published_files === false ? " These are not the published files." : "";
   find("footer").textContent =
     `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.score_version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live ? "elsewhere" : "a network"}.`;
@@ -276,19 +134,12 @@ reveal(draw);
 
 let version = null;
 if (live)
-  follow(
-    async (state) => {
-      running(state.running);
-      linkHistory(state.history);
-      // The first time too: a run may have come since the page was made.
-      if (state.version === version) return;
-      version = state.version;
-      await renew();
-      draw();
-    },
-    () =>
-      replace(
-        find("running"),
-        el("p", { class: "progress" }, "The server does not answer. What is shown may be old."),
-      ),
-  );
+  follow(async (state) => {
+    unfinished(state.unfinished);
+    linkHistory(state.history);
+    // The first time too: a run may have come since the page was made.
+    if (state.version === version) return;
+    version = state.version;
+    await renew();
+    draw();
+  }, silent);

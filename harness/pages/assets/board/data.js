@@ -19,11 +19,15 @@ export const chosen = choices({
   questions: "all",
   k: "10",
   metric: "",
+  columns: "abilities",
   sort: "-metric",
   open: [],
+  compare: [],
 });
 
 const cutOff = ({ k }) => String(k ?? "all");
+
+const OVER_ALL = ["all", "answerable"];
 
 /** What is chosen, as far as there is such a thing, and what could be instead. */
 export function view() {
@@ -42,6 +46,8 @@ export function view() {
   const protocol = known(chosen.protocol, protocols);
   const { slices, metrics, key, levels } = board.views[protocols.indexOf(protocol)];
   const slice = known(chosen.questions, slices);
+  const several = slices.filter((name) => !OVER_ALL.includes(name));
+  const abilities = several.length > 1 ? several : []; // of one they are the same questions again
   const ks = distinct(metrics.map(cutOff));
   const k = known(chosen.k, ks, known("10", ks, ks.at(-1)));
   const shown = metrics.filter((one) => cutOff(one) === k);
@@ -55,8 +61,10 @@ export function view() {
     names[0];
   return {
     ...{ datasets, dataset, granularities, granularity, variants, variant, board },
-    ...{ protocols, protocol, key, slices, slice, levels: levels[slice] ?? {}, ks, k },
-    ...{ shown, names, metric },
+    ...{ protocols, protocol, key, slices, slice, ks, k },
+    ...{ levels: levels[slice] ?? {}, bySlice: levels },
+    ...{ shown, names, metric, abilities },
+    columns: abilities.length ? known(chosen.columns, ["abilities", "metrics"]) : "metrics",
   };
 }
 

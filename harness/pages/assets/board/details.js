@@ -10,7 +10,7 @@ import {
   plain,
   span,
 } from "../shared/numbers.js";
-import { el, facts, live } from "../shared/page.js";
+import { el, facts } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 
 /** Everything about an entry, in parts; `cells` are its own by slice. */
@@ -28,6 +28,7 @@ export function entryDetails(entry, cells, metric) {
       part(
         "System",
         facts([
+          ["Retriever", entry.system],
           ["Version", entry.version],
           ["Parameters", parameters(entry.params)],
           ["Revision", entry.revision],
@@ -36,12 +37,7 @@ export function entryDetails(entry, cells, metric) {
             "Taken in from elsewhere",
             provenance.submitted ? "yes, and scored here from its rankings" : null,
           ],
-          [
-            "Folder",
-            live
-              ? el("a", { href: `runs/${encodeURIComponent(entry.run)}/` }, `${entry.run}: report`)
-              : entry.run,
-          ],
+          ["Folder", entry.run],
         ]),
       ),
       part(
@@ -61,11 +57,11 @@ export function entryDetails(entry, cells, metric) {
       part(
         "Where the numbers are from",
         facts([
-          ["Finished", moment(provenance.finished)],
+          ["Finished", `${moment(provenance.finished)} UTC`],
           [
             "Code",
             git?.commit
-              ? `${String(git.commit).slice(0, 12)}${git.dirty ? ", with changes" : ""}`
+              ? `${String(git.commit).slice(0, 12)}${git.changed ? ", with changes" : ""}`
               : null,
           ],
           ["Machine", provenance.machine ? flat(provenance.machine) : null],

@@ -1,37 +1,53 @@
-// What the server tells of beside the boards: unfinished runs, a history.
+// What the server tells of beside the boards: unfinished runs, broken ones, a history.
 
-import { count } from "../shared/numbers.js";
-import { el, find, replace } from "../shared/page.js";
+import { count, many, moment } from "../shared/numbers.js";
+import { el, find, posted, replace } from "../shared/page.js";
 
 /** A link to the lines over time, once there is a history in the folder. */
 export function linkHistory(there) {
-  if (!there || find("history-link")) return;
-  const link = el("a", { id: "history-link", href: "history/" }, "Nightly history");
-  find("lede").after(el("p", {}, link));
+  replace(
+    find("links"),
+    there && el("a", { id: "history-link", href: "history/" }, "Nightly history"),
+  );
 }
 
-/** Runs that are not at their end, and how far they are. */
-export function running(runs) {
-  const said = ({ done, queries, failed, idle_seconds: idle }) =>
-    [
-      `${count(done)} of ${count(queries)}`,
-      failed && `${count(failed)} failed`,
-      idle > 60 && `last answer ${Math.round(idle / 60)} min ago`,
-    ]
-      .filter(Boolean)
-      .join(", ");
-  const item = (run) =>
-    el(
-      "li",
-      {},
-      el("span", { class: "name" }, run.name),
-      el("progress", {
-        max: run.queries,
-        value: run.done,
-        "aria-label": `queries of ${run.name}`,
-      }),
-      el("span", { class: "number" }, said(run)),
-    );
+/** Runs that cannot be read, and why. */
+export function broken(runs) {
+  const whys = Object.values(runs);
+  replace(
+    find("broken"),
+    whys.length > 0 &&
+      el(
+        "div",
+        { class: "progress" },
+        el(
+          "h2",
+          {},
+          `${many(whys.length, "run")} cannot be read, and ${whys.length === 1 ? "is" : "are"} on no board`,
+        ),
+        el(
+          "ul",
+          {},
+          whys.map((why) => el("li", { class: "whole" }, el("span", { class: "name" }, why))),
+        ),
+      ),
+  );
+}
+
+export function silent() {
+  replace(
+    find("running"),
+    el("p", { class: "progress" }, "The server does not answer. What is shown may be old."),
+  );
+}
+
+let shown = [];
+let asked = null; // the run of which it is asked whether to remove it
+let refused = ""; // what the server said to that
+
+/** Runs that are not at their end, how far they are, and a way to be rid of those that stopped. */
+export function unfinished(runs) {
+  shown = runs;
   replace(
     find("running"),
     runs.length > 0 &&
@@ -41,5 +57,64 @@ export function running(runs) {
         el("h2", {}, "Unfinished runs"),
         el("ul", {}, runs.map(item)),
       ),
+    refused && el("p", { class: "progress refused", role: "alert" }, refused),
+  );
+}
+
+const item = (run) =>
+  el(
+    "li",
+    {},
+    el(
+      "span",
+      { class: "name" },
+      el("strong", {}, run.name),
+      run.about && ` on ${run.about}`,
+      el("span", { class: "small" }, `${run.run}, begun ${moment(run.begun)} UTC`),
+    ),
+    el("progress", { max: run.queries, value: run.done, "aria-label": `queries of ${run.name}` }),
+    el("span", { class: "state" }, far(run)),
+    run.state !== "running" && remove(run),
+  );
+
+function far({ state, done, queries, failed, idle_seconds: idle }) {
+  const at = `${count(done)} of ${count(queries)}`;
+  if (state === "failed") return `failed: ${count(failed)} of ${count(queries)} queries`;
+  return [
+    `${state} at ${at}`,
+    failed && `${count(failed)} failed`,
+    state === "running" && idle > 60 && `last answer ${count(Math.round(idle / 60))} min ago`,
+  ]
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** The button, and after it the question; nothing is removed unasked. */
+function remove({ run, name, done }) {
+  const button = (id, words, click) =>
+    el("button", { type: "button", id: `${id}-${run}`, on: { click } }, words);
+  const ask = (of) => () => {
+    asked = of;
+    refused = "";
+    unfinished(shown);
+    find(of ? `keep-${run}` : `remove-${run}`)?.focus();
+  };
+  if (asked !== run) return button("remove", "Remove…", ask(run));
+  const go = async () => {
+    asked = null;
+    const answer = await posted("clear", { run });
+    refused = answer.refused ?? "";
+    unfinished(answer.unfinished ?? shown);
+  };
+  return el(
+    "div",
+    { class: "asked", role: "group", "aria-label": `Remove what ${name} left?` },
+    el(
+      "span",
+      {},
+      `Remove for good what it left${done ? `, ${many(done, "answer")} among it` : ""}? The command that began it goes on with --resume instead.`,
+    ),
+    button("keep", "Keep it", ask(null)),
+    button("gone", "Remove it", go),
   );
 }

@@ -47,7 +47,7 @@ function view() {
 
 function head() {
   const [from, to] = [nights[0], nights.at(-1)].map(({ at }) => moment(at, "day"));
-  find("eyebrow").textContent = `Retrieval over time · harness ${data.harness}`;
+  find("eyebrow").textContent = `Retrieval over time · harness ${data.harness} · times in UTC`;
   find("lede").textContent =
     `${many(nights.length, "night")}, ${from === to ? from : `${from} to ${to}`}; ${many(datasets.length, "dataset")}, ${many(data.series.length, "line")}.`;
   find("footer").textContent =
@@ -102,7 +102,7 @@ function drawing() {
   );
   const banded = drawnOf(lines, slice, metric, now.chosen) <= BANDS;
   find("marks").textContent =
-    `${banded ? "Bands and bars: 95% intervals." : "Choose up to three systems for their 95% intervals."} A gap with ×: failed. ≠: numbers do not compare with those before. Diamond: other settings or version. Tick at the foot: another commit. Upright line: the night below.`;
+    `${banded ? "Bands and bars: 95% intervals." : "Choose up to three systems for their 95% intervals."} A gap with ×: failed. ≠: numbers do not compare with those before. ▼: fell by more than the list allows; hollow: and no drop could have been shown. Diamond: other settings or version. Tick at the foot: another commit. Upright line: the night below.`;
   const about = [...new Set(lines.map((one) => one.about).filter(Boolean))];
   find("about").textContent = about.length ? `${about.join(". ")}.` : "";
   numbers();
@@ -120,7 +120,7 @@ function numbers() {
 function night() {
   const { night: place, slice, metric } = view();
   const found = nights[place];
-  const when = `${moment(found.at)} UTC`;
+  const when = moment(found.at);
   const last = place === nights.length - 1;
   slider.value = place;
   slider.setAttribute("aria-valuetext", when);
@@ -150,7 +150,7 @@ function events() {
   const found = eventsOf(data, lines, slice, metric);
   const left = found.length - EVENTS;
   find("events-how").textContent = found.length
-    ? `On ${dataset.name}: failures, breaks, new settings, and changes of ${metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
+    ? `On ${dataset.name}: failures, drops by more than the list allows, breaks, new settings, and changes of ${metric} that are shown.${left > 0 ? ` The newest ${EVENTS} of ${count(found.length)}.` : ""}`
     : `Nothing on ${dataset.name}: no failure, no break, no new settings, no change shown.`;
   replace(find("events-table"), found.length > 0 && eventsTable(found, lines));
 }

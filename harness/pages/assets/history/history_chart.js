@@ -1,9 +1,10 @@
 // The drawing of a history: a line a system, broken where numbers do not follow on each other.
 
-import { ends, plot, upright } from "../shared/charts.js";
+import { calendar, ends, plot, roundTimes, upright } from "../shared/charts.js";
 import { moment, plain, span } from "../shared/numbers.js";
 
 const DASHES = [null, "7 4", "2 4"];
+const OPEN = "open:"; // how what could not be shown is said
 const FEW = 70; // points of a line from which on it is drawn without a dot for each
 const LABELS = 10; // lines that have their names at their ends
 
@@ -35,6 +36,7 @@ function pointsOf(one, place, slice, metric, from, nights) {
       low: col(cells.low, at),
       high: col(cells.high, at),
       changed: other(col(one.changed, at)),
+      drop: col(cells.drop, at),
     }))
     .filter((p) => p.night >= from && p.value !== null);
 }
@@ -65,7 +67,8 @@ function pointSaid(p, metric) {
   const changed = p.changed
     ? `\nnew: ${p.changed.map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ")}`
     : "";
-  return `${p.one.system}\n${moment(p.one.at[p.at])} UTC\n${metric} ${plain(p.value)}${span_}${changed}`;
+  const drop = p.drop ? `\n${p.drop}` : "";
+  return `${p.one.system}\n${moment(p.one.at[p.at])}\n${metric} ${plain(p.value)}${span_}${drop}${changed}`;
 }
 
 /**
@@ -103,6 +106,12 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
   const shownNights = nights.filter((_, at) => at >= from);
   const [first, last] = d3.extent(shownNights, ({ at }) => at);
   const edge = last > first ? (last - first) * 0.02 : 12 * 3600_000;
+  const domain = [new Date(first - edge), new Date(last + edge)];
+  const room = small ? 4 : 8; // for ticks
+  const ticks =
+    shownNights.length > room
+      ? roundTimes(domain, room)
+      : shownNights.map(({ at }) => new Date(at));
   // In one night alone the systems stand beside each other.
   const single = nights.length === 1;
   const aside = (place) => (single ? (place - (lines.length - 1) / 2) * 16 : 0);
@@ -221,6 +230,23 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
         className: "changed",
       },
     ),
+    // What the list's rule failed; hollow where no drop could have been shown.
+    Plot.dot(
+      all.filter((p) => p.drop),
+      {
+        x: "x",
+        y: "value",
+        dy: -14,
+        symbol: "triangle",
+        rotate: 180,
+        r: 6,
+        fill: (p) => (p.drop.includes(OPEN) ? "var(--raised)" : "var(--bad)"),
+        stroke: "var(--bad)",
+        strokeWidth: 1.5,
+        title: (p) => `${p.one.system}: ${p.drop}`,
+        className: "drop",
+      },
+    ),
     Plot.text(failures, {
       x: "x",
       frameAnchor: "bottom",
@@ -271,11 +297,8 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
     marginRight: named ? 20 + widest * 7.6 : 20,
     marginTop: 28,
     marginBottom: 40 + rail,
-    x: { type: "utc", domain: [new Date(first - edge), new Date(last + edge)], axis: null },
+    x: { type: "utc", domain, axis: null },
     y: upright({ domain: [bottom, top] }),
-    marks: [
-      Plot.axisX({ anchor: "bottom", dy: rail, ticks: small ? 4 : 8, tickSize: 0, label: null }),
-      ...marks,
-    ],
+    marks: [calendar(ticks, { dy: rail }), ...marks],
   });
 }

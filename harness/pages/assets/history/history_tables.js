@@ -52,9 +52,11 @@ export function nightTable({ series, said }, night, slice, metric) {
     const place = get(row, "said");
     const word = place === null ? "" : said[place];
     const p = get(row, "p");
+    const drop = get(row, "drop");
     return el(
       "td",
       { class: `words${["rose", "fell"].includes(word) ? ` word-${word}` : ""}` },
+      drop && el("div", { class: "word-fell" }, `▼ ${drop}`),
       breaks
         ? `not comparable: ${breaks.join("; ")}`
         : word || (col(one.since, at) ? NONE : "first time"),
@@ -98,7 +100,7 @@ export function nightTable({ series, said }, night, slice, metric) {
       cell: ran(({ one, at }) => changedSaid(col(one.changed, at))),
     },
   ];
-  return table(columns, rows, { group: ({ one }) => one.dataset });
+  return table(columns, rows, { class: "cards", group: ({ one }) => one.dataset });
 }
 
 /** The numbers of the lines: a row a night, newest first, a column a system. */
@@ -114,7 +116,7 @@ export function numbersTable({ nights }, lines, slice, metric, from) {
     return { head: one.system, number: true, cell: value };
   };
   return table(
-    [{ head: "Night (UTC)", cell: (place) => moment(nights[place].at) }, ...lines.map(ofLine)],
+    [{ head: "Night", cell: (place) => moment(nights[place].at) }, ...lines.map(ofLine)],
     [...nights.keys()].slice(from).reverse(),
   );
 }
@@ -135,9 +137,18 @@ export function eventsOf(data, lines, slice, metric) {
       if (breaks) add(`not comparable with what was before: ${breaks.join("; ")}`);
       const changed = changedSaid(col(one.changed, at));
       if (changed) add(`new settings: ${changed}`);
+      // A list fails by any of its main metrics, whichever is looked at.
+      for (const [name, held] of Object.entries(one.cells.all ?? {})) {
+        const drop = col(held.drop, at);
+        if (drop) {
+          const change = `${plain(col(held.value, at))} (${signed(col(held.difference, at))})`;
+          add(`▼ ${name}, to ${change}: ${drop}`, "word-fell");
+        }
+      }
       const cells = one.cells[slice]?.[metric];
       const word = cells ? data.said[col(cells.said, at) ?? -1] : undefined;
-      if (word === "rose" || word === "fell")
+      const told = slice === "all" && col(cells?.drop, at); // above
+      if (!told && (word === "rose" || word === "fell"))
         add(
           `${metric} ${word} to ${plain(col(cells.value, at))} (${signed(col(cells.difference, at))})`,
           `word-${word}`,
@@ -152,7 +163,7 @@ export function eventsTable(events, lines) {
   const all = ({ systems }) => systems.length === lines.length && systems.length > 1;
   return table(
     [
-      { head: "When (UTC)", cell: ({ at }) => el("td", { class: "number" }, moment(at)) },
+      { head: "When", cell: ({ at }) => el("td", { class: "number" }, moment(at)) },
       {
         head: "System",
         kind: "systems-named",
@@ -164,5 +175,6 @@ export function eventsTable(events, lines) {
       },
     ],
     events.slice(0, EVENTS),
+    { class: "cards" },
   );
 }

@@ -1,12 +1,12 @@
 // Draws the page, and asks its server for news.
 
-import { count } from "../shared/numbers.js";
+import { count, many } from "../shared/numbers.js";
 import { el, find, follow, live, load, reveal } from "../shared/page.js";
 import { overTime } from "./over_time.js";
 import { abilities, drift, feedback, tests, tiles, when } from "./window.js";
 
 function render(data) {
-  find("eyebrow").textContent = `${count(data.totals.recalls)} recalls so far`;
+  find("eyebrow").textContent = `${many(data.totals.recalls, "recall")} so far · times in UTC`;
   find("title").textContent = data.name;
   const window = data.window;
   find("lede").textContent =
@@ -25,7 +25,16 @@ function render(data) {
   find("history-list").replaceChildren(alarmed(data));
   find("footer").replaceChildren(
     ...data.notes.map((note) => el("p", {}, note)),
-    el("p", {}, "No text of a query is kept or shown. /metrics has these numbers for Prometheus."),
+    el(
+      "p",
+      {},
+      "No text of a query is kept or shown.",
+      data.prometheus && [
+        " ",
+        el("a", { href: "metrics" }, "/metrics"),
+        " has these numbers for Prometheus.",
+      ],
+    ),
   );
 }
 

@@ -1,7 +1,7 @@
 // One number by hour or day.
 
 import { choices } from "../shared/address.js";
-import { COLOURS, chart, floor, plot, upright } from "../shared/charts.js";
+import { COLOURS, calendar, chart, floor, plot, roundTimes, upright } from "../shared/charts.js";
 import { count, plain } from "../shared/numbers.js";
 import { find, replace, select } from "../shared/page.js";
 import { table } from "../shared/tables.js";
@@ -50,7 +50,7 @@ export function overTime(data) {
     later.in_the_future && `${count(later.in_the_future)} recalls are dated more than a day ahead`,
   ].filter(Boolean);
   find("time-how").textContent =
-    `By ${bucket} of the recalls' own time (UTC). Small points are over few recalls.${left.length ? ` Not in here: ${left.join("; ")}.` : ""}`;
+    `By ${bucket} of the recalls' own time. Small points are over few recalls.${left.length ? ` Not in here: ${left.join("; ")}.` : ""}`;
   replace(
     find("time-choices"),
     select("Show", own, name, (show) => chosen.set({ show }), { id: "time-select" }),
@@ -76,7 +76,9 @@ function lineChart(width, all, name, label) {
   const time = TIMES.includes(name);
   const free = time || name === "rating" || name === "n";
   const hour = 36e5;
-  const only = rows.length === 1 && { domain: [-hour, hour].map((d) => new Date(+rows[0].at + d)) };
+  const [first, last] = d3.extent(rows, ({ at }) => +at);
+  const spare = first === last ? hour : 0;
+  const domain = [new Date(first - spare), new Date(last + spare)];
   const y = { x: "at", y: ({ value }) => (time ? value * 1000 : value) };
   return plot(width, {
     height: Math.max(220, Math.min(340, width * 0.4)),
@@ -84,7 +86,7 @@ function lineChart(width, all, name, label) {
     marginTop: 32,
     marginRight: 24,
     marginBottom: 40,
-    x: { type: "utc", label: null, ...only },
+    x: { type: "utc", domain, axis: null },
     y: upright({
       label: time ? `${label}, ms` : label,
       labelArrow: "none",
@@ -93,6 +95,7 @@ function lineChart(width, all, name, label) {
     r: { range: [2, 6] },
     marks: [
       floor(),
+      calendar(roundTimes(domain, width < 560 ? 4 : 8)),
       Plot.lineY(rows, { ...y, stroke: COLOURS[0], strokeWidth: 2 }),
       Plot.dot(rows, {
         ...y,

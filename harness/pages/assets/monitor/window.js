@@ -11,9 +11,8 @@ const RATES = [
   ["false_evidence", "false evidence"],
 ];
 
-/** Seconds since 1970 as people say them. */
-export const when = (time) =>
-  moment(time === null ? null : time * 1000, "second").replace(/\d$/, "$& UTC");
+/** Seconds since 1970 as people say them, in UTC. */
+export const when = (time) => moment(time === null ? null : time * 1000, "second");
 const share = (value) => percent(value, 1);
 export const milliseconds = (seconds) => duration(seconds === null ? null : seconds * 1000);
 const number = (head, cell) => ({ head, number: true, cell });
@@ -56,7 +55,7 @@ export function abilities(data) {
       ...["p50", "p95", "p99"].map((p) => number(p, (name) => milliseconds(cell(name).seconds[p]))),
     ],
     names,
-    { about: (name) => ({ class: name === "all" ? "all" : null }) },
+    { class: "cards", about: (name) => ({ class: name === "all" ? "all" : null }) },
   );
 }
 
@@ -143,5 +142,6 @@ export function tests(data) {
       { head: "state", cell: state },
     ],
     data.tests,
+    { class: "cards" },
   );
 }

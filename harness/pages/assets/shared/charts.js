@@ -67,6 +67,25 @@ export const across = (ticks, format, label) =>
     tickSize: 5,
   });
 
+const CLOCK = d3.utcFormat("%H:%M");
+const DAY = d3.utcFormat("%-d %b");
+const YEAR = d3.utcFormat("%Y");
+
+/** About so many round times, of a domain of two dates. */
+export const roundTimes = (domain, count) => d3.scaleUtc().domain(domain).ticks(count);
+
+/**
+ * A horizontal axis with ticks at these times, in UTC: days, or where a day has several a clock of
+ * 24 hours. The first tick and those of a new day or year say that too.
+ */
+export function calendar(ticks, more = {}) {
+  const clock = ticks.some((one, at) => at && DAY(one) === DAY(ticks[at - 1]));
+  const [large, small] = clock ? [CLOCK, DAY] : [DAY, YEAR];
+  const text = (one, at) =>
+    !at || small(one) !== small(ticks[at - 1]) ? `${large(one)}\n${small(one)}` : large(one);
+  return Plot.axisX(ticks, { anchor: "bottom", text, tickSize: 0, label: null, ...more });
+}
+
 /** Columns of one run as points: [{x, value, low, high, chance, ceiling}]. */
 export const points = (xs, series) =>
   xs.map((x, at) => ({

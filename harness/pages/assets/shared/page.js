@@ -118,6 +118,17 @@ export const live = document.body.dataset.live === "yes";
 /** JSON from that server. */
 export const fetched = async (address) => (await fetch(address, { cache: "no-store" })).json();
 
+/** Send JSON there; what it answers, or `refused` with its words. */
+export async function posted(address, value) {
+  const headers = { "Content-Type": "application/json" };
+  try {
+    const answer = await fetch(address, { method: "POST", headers, body: JSON.stringify(value) });
+    return answer.ok ? await answer.json() : { refused: (await answer.text()).trim() };
+  } catch {
+    return { refused: "The server does not answer; nothing was done." };
+  }
+}
+
 /** Ask for state.json every two seconds; `silent` is called where there was no answer. */
 export function follow(news, silent) {
   const once = async () => {

@@ -9,11 +9,13 @@
 //     first    1 where its first sort puts the least first, -1 for the greatest (if not said, as
 //              numbers have it: -1, and texts: 1)
 //     id       its name in the address, where that is not its head
+//     label    what its cells are labelled with where the head is out of sight, if not its head or id
 
 import { meaning } from "./glossary.js";
 import { el } from "./page.js";
 
 const idOf = (column) => column.id ?? column.head;
+const labelOf = ({ label, head, id }) => label ?? (typeof head === "string" ? head : id);
 const kindOf = (column) =>
   [column.number && "number", column.kind].filter(Boolean).join(" ") || null;
 
@@ -59,12 +61,17 @@ export function heads(columns, sort = "", resort = null) {
   return el("tr", {}, columns.map(head));
 }
 
-/** The cells of a row; the first one names it. */
+/** The cells of a row; the first one names it. Each says what it is of: a card has no heads. */
 export function cells(columns, row) {
   return columns.map((column, at) => {
     const content = column.cell(row);
-    if (content === false || content instanceof HTMLTableCellElement) return content;
-    return el(at ? "td" : "th", { scope: at ? null : "row", class: kindOf(column) }, content);
+    if (content === false) return content;
+    const whole =
+      content instanceof HTMLTableCellElement
+        ? content
+        : el(at ? "td" : "th", { scope: at ? null : "row", class: kindOf(column) }, content);
+    if (whole.tagName === "TD") whole.dataset.head = labelOf(column);
+    return whole;
   });
 }
 
@@ -72,7 +79,7 @@ export function cells(columns, row) {
  * A table of rows in their order; `sorted` says which that is, and a click on a head that sorts
  * calls `resort` with another. `about(row)` gives attributes of a row, `below(row)` a row of its own
  * beneath it, over all columns; `group(row)` names the part that it belongs to, and `foot` are
- * further rows.
+ * further rows. Of the class `cards` it is a card a row where there is no room for columns.
  */
 export function table(columns, rows, options = {}) {
   const { label, sorted = "", resort, about, below, group, foot, ...more } = options;

@@ -1,0 +1,241 @@
+// The columns of the board, and what stands in a cell of each.
+
+import { meaning } from "../shared/glossary.js";
+import { count, duration, NONE, parameters, plain, short, span } from "../shared/numbers.js";
+import { distinct, el, live } from "../shared/page.js";
+import { chosen } from "./data.js";
+import { intervalDrawing, scaleEnd } from "./interval.js";
+
+/** It lacks queries that others were measured on, so that its mean does not rank. */
+export function ofFewer({ entry, now }, metric) {
+  const cell = now[metric];
+  return Boolean(cell?.interval && !cell.rank && !entry.sees_answer_key);
+}
+
+export function columnsOf(now, rows) {
+  const { metric, levels } = now;
+  const end = scaleEnd(rows, metric);
+  const lost = rows.some(({ entry: { queries: q } }) => q.failed || q.not_measurable);
+  return [
+    { head: el("span", { class: "unseen" }, "Compare"), kind: "pick", id: "pick", cell: pick },
+    {
+      head: "Rank",
+      kind: "rank",
+      id: "rank",
+      cell: (row) =>
+        el(
+          "td",
+          { class: "rank", title: row.now[metric]?.rank_note },
+          rankSaid(row.now[metric]?.rank, row.entry.sees_answer_key || ofFewer(row, metric)),
+        ),
+      by: ({ now: cells }) => cells[metric]?.rank?.[0],
+    },
+    {
+      head: "System",
+      kind: "system",
+      id: "system",
+      cell: (row) => system(row, metric),
+      by: ({ entry }) => entry.label,
+    },
+    {
+      head: [metric, overHowMany(rows, ({ now: cells }) => cells[metric]?.n)],
+      title: meaning(metric),
+      number: true,
+      kind: "main",
+      id: "metric",
+      label: metric,
+      cell: ({ now: cells }) => {
+        const { value, interval } = cells[metric] ?? {};
+        return [
+          el("span", { class: "value" }, plain(value)),
+          interval && el("span", { class: "small" }, span(interval.low, interval.high)),
+        ];
+      },
+      by: ({ now: cells }) => cells[metric]?.value,
+    },
+    {
+      head: [
+        "95% interval",
+        el(
+          "div",
+          { class: "scale", "aria-hidden": "true" },
+          [0, end / 2, end].map((tick) => el("span", {}, short(tick))),
+        ),
+      ],
+      title: "where the true mean lies for 95% of all samples of questions like this one",
+      kind: "interval",
+      id: "interval",
+      cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, levels[metric] ?? {}, end),
+    },
+    ...(now.columns === "abilities" ? ofAbilities(now, rows) : ofMetrics(now)),
+    ...(lost ? [lostColumn] : []),
+    timeColumn,
+    tokensColumn,
+  ];
+}
+
+/** One metric over each ability. */
+const ofAbilities = ({ abilities, metric }, rows) =>
+  abilities.map((name) => {
+    const cellOf = ({ slices }) => slices[name]?.[metric];
+    return {
+      head: [name, overHowMany(rows, (row) => cellOf(row)?.n)],
+      title: `${metric} over the questions of this ability`,
+      id: name,
+      number: true,
+      kind: "part",
+      cell: (row) => plain(cellOf(row)?.value),
+      by: (row) => cellOf(row)?.value,
+    };
+  });
+
+/** The other metrics over the chosen questions. */
+const ofMetrics = ({ metric, shown }) =>
+  shown
+    .filter(({ name }) => name !== metric)
+    .map(({ name, family }) => ({
+      head: family,
+      id: name,
+      number: true,
+      kind: "part",
+      cell: ({ now: cells }) => plain(cells[name]?.value),
+      by: ({ now: cells }) => cells[name]?.value,
+    }));
+
+/** Over how many questions a column is; the range where systems differ in it. */
+function overHowMany(rows, of) {
+  const known = rows.map(of).filter((n) => n !== undefined);
+  if (!known.length) return null;
+  const ends = distinct([Math.min(...known), Math.max(...known)]);
+  return el("span", { class: "small" }, `n ${ends.map(count).join(" to ")}`);
+}
+
+const lostColumn = {
+  head: "Lost",
+  id: "failed",
+  first: 1,
+  number: true,
+  kind: "part",
+  cell: ({ entry }) => lost(entry.queries),
+  by: ({ entry }) => entry.queries.failed,
+};
+
+const timeColumn = {
+  head: ["Time", el("span", { class: "small" }, "p50, p99")],
+  title: "how long a query took where it ran: the median, and what 99 of 100 were within",
+  id: "p50",
+  label: "p50, p99",
+  first: 1,
+  number: true,
+  kind: "part",
+  cell({ entry }) {
+    const { p50, p99 } = entry.cost.search_ms ?? {};
+    return [duration(p50), p99 !== undefined && el("span", { class: "small" }, duration(p99))];
+  },
+  by: ({ entry }) => entry.cost.search_ms?.p50,
+};
+
+const tokensOf = ({ entry }) => entry.tokens?.retrieved_a_query_top_10?.mean;
+
+const tokensColumn = {
+  head: "Tokens",
+  id: "tokens",
+  first: 1,
+  number: true,
+  kind: "part",
+  cell(row) {
+    const mean = tokensOf(row);
+    return count(mean && Math.round(mean));
+  },
+  by: tokensOf,
+};
+
+/** Whether a run is chosen to be compared. */
+function pick({ entry }) {
+  const change = () => {
+    const others = chosen.compare.filter((run) => run !== entry.run);
+    chosen.set({ compare: box.checked ? [...others, entry.run] : others });
+  };
+  const box = el("input", {
+    type: "checkbox",
+    id: `compare-${entry.run}`,
+    "aria-label": `Compare ${entry.label}`,
+    checked: chosen.compare.includes(entry.run),
+    on: { change },
+  });
+  return el("td", { class: "pick" }, el("label", {}, box));
+}
+
+function system({ entry, now }, metric) {
+  const open = chosen.open.includes(entry.run);
+  const click = () => {
+    const others = chosen.open.filter((run) => run !== entry.run);
+    chosen.set({ open: open ? others : [...others, entry.run] });
+  };
+  const about = {
+    id: `open-${entry.run}`,
+    "aria-expanded": String(open),
+    "aria-controls": open ? `details-${entry.run}` : null,
+  };
+  const report = reportOf(entry);
+  return el(
+    "th",
+    { scope: "row", class: "system" },
+    el(
+      "div",
+      { class: "named" },
+      el("button", { type: "button", class: "plain", ...about, on: { click } }, entry.label),
+      report && el("a", { href: report, "aria-label": `Report of ${entry.label}` }, "report"),
+    ),
+    el("span", { class: `params${entry.alone ? " alone" : ""}` }, parameters(entry.told)),
+    entry.sees_answer_key && el("span", { class: "tag" }, "saw the answer key"),
+    ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
+  );
+}
+
+/** Where the report of a run is, if there is one. */
+const reportOf = ({ run, report }) => (live ? `runs/${encodeURIComponent(run)}/` : report);
+
+/** Queries that are in no mean. */
+function lost({ failed, not_measurable: unresolved }) {
+  const said = [
+    failed ? `${count(failed)} failed` : null,
+    unresolved ? `${count(unresolved)} unresolved` : null,
+  ].filter(Boolean);
+  return said.length ? said.map((words) => el("span", { class: "lost" }, words)) : NONE;
+}
+
+function rankSaid(rank, outside) {
+  if (outside)
+    return [
+      el("span", { "aria-hidden": "true" }, NONE),
+      el("span", { class: "unseen" }, "not ranked"),
+    ];
+  return rank ? [...new Set(rank)].join("–") : NONE;
+}
+
+/** Chance, or the ceiling, under each metric. */
+export function levelRow(name, { metric, levels, bySlice }, columns) {
+  const words = (level, least) =>
+    level ? (least ? "≤ " : "") + span(level[0], level.at(-1)) : NONE;
+  const of = ({ id, kind }) => {
+    if (id === "metric" || kind !== "part") return id === "metric" ? levels[metric] : undefined;
+    return levels[id] ?? bySlice[id]?.[metric];
+  };
+  return el(
+    "tr",
+    {},
+    columns.map((column) => {
+      if (column.id === "system") return el("th", { scope: "row", class: "system" }, name);
+      const found = of(column);
+      const classes = [column.number && "number", column.kind].filter(Boolean).join(" ");
+      if (!found) return el("td", { class: classes });
+      const head = column.id === "metric" ? metric : column.id;
+      return el(
+        "td",
+        { class: classes, "data-head": head },
+        words(found[name], found[`${name}_is`]),
+      );
+    }),
+  );
+}
