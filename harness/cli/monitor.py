@@ -87,6 +87,7 @@ def call(options: argparse.Namespace) -> int:
     config = options.log_config or (options.config if file.log else None)
     mapping = Mapping.read(Path(config)) if config else Mapping()
     labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
+    told_here: list[dict[str, Any]] = []
     monitor = Monitor(
         _window(options.window, file.window),
         labels=labels,
@@ -94,7 +95,7 @@ def call(options: argparse.Namespace) -> int:
         rules=rules,
         state=options.state,
         journal=options.journal,
-        on_alert=teller(options.on_alert, quiet=options.quiet or options.json),
+        on_alert=teller(options.on_alert, quiet=options.quiet or options.json, told=told_here),
         bucket=options.bucket or file.bucket or "hour",
     )
     if options.once and options.bucket and not (options.json or options.state):
@@ -105,7 +106,7 @@ def call(options: argparse.Namespace) -> int:
     if (told := options.journal or options.on_alert) and not monitor.watch.names:
         raise UsageError(f"{told}: no alarm is asked for; name some with --alert or in --config")
     follower = Follower(options.log, monitor, mapping)
-    return _once(options, follower) if options.once else _live(options, follower)
+    return _once(options, follower, told_here) if options.once else _live(options, follower)
 
 
 def _needs_dataset(options: argparse.Namespace) -> None:
@@ -125,9 +126,9 @@ def _window(given: int | None, of_file: int | None) -> int:
     return 1000 if found is None else found
 
 
-def _once(options: argparse.Namespace, follower: Any) -> int:
-    """Everything that there is by now."""
-    from harness.live.monitor.terminal import table
+def _once(options: argparse.Namespace, follower: Any, told: list[dict[str, Any]]) -> int:
+    """Everything that there is by now. Each alarm is told once, on stderr: `told` were already."""
+    from harness.live.monitor.terminal import alert_line, table
 
     monitor, tally = follower.monitor, follower.tally
     fresh = monitor.position is None
@@ -144,7 +145,10 @@ def _once(options: argparse.Namespace, follower: Any) -> int:
     if options.json:
         print_json("monitor", found)
     elif not options.quiet:
-        print(table(found))
+        for alert in found["alerts"]:  # raised before, and standing since
+            if alert not in told:
+                print(alert_line(alert), file=sys.stderr)
+        print(table(found, alarms=False))
         print("\n".join(_notes(follower)))
     return 1 if found["alerts"] else 0
 

@@ -55,8 +55,10 @@ def test_once_prints_the_window_and_its_alarms_make_status_1(
     write(log, questions, 1000, wrong=True)
     said = harness(*command, "--journal", tmp_path / "alerts.jsonl", "--window", 400)
     assert said.status == 1
-    assert "ALARM recall@10 < 0.5: " in said.out
     assert said.err.startswith("ALARM recall@10 < 0.5: ")
+    assert said.err.count("ALARM") == 1
+    assert "ALARM" not in said.out, "an alarm is told once"
+    assert "1 alarm stands" in said.out
     lines = (tmp_path / "alerts.jsonl").read_text().splitlines()
     names = [json.loads(line)["alert"] for line in lines]
     assert names == ["recall@10 < 0.5"]

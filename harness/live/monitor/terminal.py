@@ -22,6 +22,7 @@ from harness.live.monitor.follow import Follower
 from harness.live.monitor.periods import UNTIMED
 from harness.live.monitor.rules import RATES, TIMES
 from harness.live.monitor.served import metrics_answer
+from harness.scoring.grid import grid
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
 _LONGEST = 30  # seconds that a command may take with an alarm
@@ -31,10 +32,8 @@ _SAY = 60.0  # between two lines, where there is no terminal
 _SAVE = 5.0  # between two states that are written
 
 
-def table(snapshot: dict[str, Any]) -> str:
-    """All of a snapshot in lines of text."""
-    from tabulate import tabulate
-
+def table(snapshot: dict[str, Any], *, alarms: bool = True) -> str:
+    """All of a snapshot in lines of text; without `alarms` their number alone, which were told."""
     window, totals, metrics = snapshot["window"], snapshot["totals"], snapshot["metrics"]
     parts = [
         f"{totals['recalls']:,} recalls so far; below, the last {window['n']:,}"
@@ -54,14 +53,14 @@ def table(snapshot: dict[str, Any]) -> str:
         rows.append(row)
     head = ["window", "n", *(["scored", *metrics] if metrics else [])]
     head += [*(_RATES.get(rate, rate) for rate in rates), *(f"time {time}" for time in TIMES)]
-    align = ["left"] + ["right"] * (len(head) - 1)
-    parts.append(tabulate(rows, head, colalign=align, disable_numparse=True))
+    parts.append(grid(rows, head))
     if metrics:
         parts.append(
             "scored: recalls of labelled queries with evidence; every mean is over those alone"
         )
     parts += [*_drift(snapshot["drift"]), *_feedback(snapshot["feedback"])]
-    parts += [*_tests(snapshot["tests"]), *_alerts(snapshot)]
+    parts += _tests(snapshot["tests"])
+    parts += _alerts(snapshot) if alarms else [_standing(snapshot)]
     return "\n".join(parts)
 
 
@@ -74,7 +73,7 @@ def line(snapshot: dict[str, Any]) -> str:
     return (
         f"{n:,} recalls; last {cell['n']:,}: {means or 'nothing scored'} (n {cell['scored']:,}), "
         f"no result {_number(cell['no_result']['value'])}, p95 {_seconds(cell['seconds']['p95'])}, "
-        f"{len(snapshot['alerts'])} alarms stand"
+        f"{_standing(snapshot)}"
     )
 
 
@@ -146,9 +145,14 @@ def _tests(tests: list[dict[str, Any]]) -> list[str]:
     return found
 
 
+def _standing(snapshot: dict[str, Any]) -> str:
+    n = len(snapshot["alerts"])
+    return "no alarm stands" if not n else "1 alarm stands" if n == 1 else f"{n} alarms stand"
+
+
 def _alerts(snapshot: dict[str, Any]) -> list[str]:
     if not snapshot["alerts"]:
-        return ["no alarm stands"]
+        return [_standing(snapshot)]
     return [f"ALARM {alert['said']}{_at(alert['time'])}" for alert in snapshot["alerts"]]
 
 
@@ -191,9 +195,12 @@ def _moment(time: float) -> str:
 # -- Alarms as they are told -----------------------------------------------------------------------
 
 
-def teller(command: str | None, *, quiet: bool) -> Callable[[Alert], None]:
+def teller(
+    command: str | None, *, quiet: bool, told: list[Alert] | None = None
+) -> Callable[[Alert], None]:
     """What is called with each alarm: prints it to stderr, and hands it to `command` as JSON.
 
+    Each one is appended to `told`.
     Raises UsageError for a command that cannot be taken apart. Where one fails, that is said, and
     the monitor goes on.
     """
@@ -205,6 +212,8 @@ def teller(command: str | None, *, quiet: bool) -> Callable[[Alert], None]:
         raise UsageError("--on-alert: the command is empty")
 
     def tell(alert: Alert) -> None:
+        if told is not None:
+            told.append(alert)
         if not quiet:
             print(alert_line(alert), file=sys.stderr, flush=True)
         if words:
@@ -256,7 +265,10 @@ def follow(
     thread = Thread(target=serving.serve_forever, args=(0.1,), daemon=True)
     thread.start()
     metrics = f" and {address}metrics" if metrics_answer() else ""
-    print(f"{address}{metrics} (Ctrl-C ends it)", flush=True)
+    if json:
+        _print_json("monitor-page", {"address": address})
+    elif not quiet:
+        print(f"{address}{metrics} (Ctrl-C ends it)", flush=True)
     screen = sys.stdout.isatty() and not (quiet or json)
     drawn = said = saved = 0.0
     try:
@@ -283,8 +295,13 @@ def follow(
 
 def _print(snapshot: dict[str, Any], *, quiet: bool, json: bool) -> None:
     if json:
-        import orjson
-
-        print(orjson.dumps(snapshot).decode(), flush=True)
+        _print_json("monitor", snapshot)
     elif not quiet:
         print(line(snapshot), flush=True)
+
+
+def _print_json(kind: str, value: dict[str, Any]) -> None:
+    """As every command prints JSON (harness.cli.output, which is above this room)."""
+    import orjson
+
+    print(orjson.dumps({"schema": f"harness.{kind}/1", **value}).decode(), flush=True)
