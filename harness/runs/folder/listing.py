@@ -56,8 +56,7 @@ class ListedRun:
     @property
     def names(self) -> tuple[str, ...]:
         """Everything that it may be called by, or by the beginning of."""
-        at = f"@{self.dataset}"
-        return (self.name, f"{self.name}{at}", self.folder_name, self.id, f"{self.system}{at}")
+        return (self.name, f"{self.name}@{self.dataset}", self.folder_name, self.id)
 
 
 def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) -> list[ListedRun]:
@@ -138,8 +137,9 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
         return Path(given)
     runs = list_runs(results, numbers=False) if results.is_dir() else []
     runs = [run for run in runs if run.state in ("done", "broken")]
-    exact = [run for run in runs if given in run.names]
-    meant = exact or [run for run in runs if any(name.startswith(given) for name in run.names)]
+    meant = [run for run in runs if given in run.names]
+    meant = meant or [run for run in runs if given == f"{run.system}@{run.dataset}"]
+    meant = meant or [run for run in runs if any(one.startswith(given) for one in run.names)]
     if len(meant) == 1:
         return meant[0].folder
     if meant:
