@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import shlex
 import sys
@@ -24,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     options = parser(given[0]).parse_args(given)
     try:
-        return int(options.call(options))
+        status = int(options.call(options))
+        sys.stdout.flush()
+        return status
     except HarnessError as error:
         print(f"harness: {error}{_with_source(error, options, given)}", file=sys.stderr)
         return error.exit_status
@@ -36,6 +40,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `harness ... | head`
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.errno not in _OF_THE_DISK:
+            raise
+        return _not_written(error)
+
+
+def _not_written(error: OSError) -> int:
+    """Say that a file, or what is printed, is not to be had or written; gives the status."""
+    what = error.filename if isinstance(error.filename, str) else "what is printed"
+    print(
+        f"harness: {what}: cannot be read or written ({error.strerror}): change its permissions, "
+        "free space there, or name another place",
+        file=sys.stderr,
+    )
+    with contextlib.suppress(OSError):  # what is still in the buffer has nowhere to go either
+        sys.stdout.close()
+    return 2
+
+
+_OF_THE_DISK = {
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
+    *(errno.EISDIR, errno.ENOTDIR),
+}
 
 
 def _with_source(error: HarnessError, options: argparse.Namespace, given: Sequence[str]) -> str:

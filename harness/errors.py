@@ -84,5 +84,7 @@ def near(name: str, known: list[str]) -> str:
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     if close:
         return f"; did you mean {', '.join(close)}?"
-    names = ", ".join(sorted(filter(None, known)))
-    return f"; known: {names}" if names else ""
+    names = sorted(filter(None, known))
+    more = f" and {len(names) - 20} more" if len(names) > 24 else ""
+    shown = ", ".join(names[:20] if more else names)
+    return f"; known: {shown}{more}" if names else ""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+import re
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 import harness
 from harness.cli import (
@@ -29,13 +31,53 @@ from harness.cli import (
     sweep,
     verify,
 )
+from harness.errors import near
 
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, not below a screen of usage."""
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.register("action", None, _Once)
+        self.register("action", "store", _Once)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse does, but what is not known is said by the command that it was given to."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            options = [name for action in self._actions for name in action.option_strings]
+            first = unknown[0].partition("=")[0]
+            close = near(first, options) if first.startswith("-") else ""
+            self.error(f"unknown: {' '.join(unknown)}{close if 'did' in close else ''}")
+        return found, unknown
+
     def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        if wrong and self._subparsers is not None:
+            known = re.findall(r"[\w-]+", wrong[2])
+            message = f"unknown command {wrong[1]!r}{near(wrong[1], known)}"
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
+
+
+class _Once(argparse.Action):
+    """Keeps the value of an option that takes one, and refuses another: the last one never wins."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        if option_string is not None:
+            given = namespace.__dict__.setdefault("_given", set())
+            if self.dest in given:
+                raise argparse.ArgumentError(self, "is given twice; leave one out")
+            given.add(self.dest)
+        setattr(namespace, self.dest, values)
 
 
 _VERBS = {

@@ -211,6 +211,8 @@ def parameters(pairs: list[str]) -> dict[str, Any]:
         key, equals, value = pair.partition("=")
         if not equals or not key:
             raise UsageError(f"--param takes key=value, not {pair!r}")
+        if key in found:
+            raise UsageError(f"--param {key} is given twice; leave one out")
         try:
             found[key] = orjson.loads(value)
         except orjson.JSONDecodeError:

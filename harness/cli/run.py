@@ -118,7 +118,7 @@ def call(options: argparse.Namespace) -> int:
 
         options.config = str(config_file(options.config, options.quiet))
         fixed = {"call", "config", "param", "params", "json", "full", "resume", "again", "nightly"}
-        keys = set(vars(options)) - fixed
+        keys = {name for name in vars(options) if not name.startswith("_")} - fixed
         if is_suite(options.config):
             _refuse_for_a_list(options)
             plan = nightly(options, options.config)

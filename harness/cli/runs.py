@@ -202,7 +202,7 @@ def call_remove(options: argparse.Namespace) -> int:
     folders = [run_folder(options, run) for run in options.runs]
     for folder in folders:
         require_run(folder)
-    for folder in folders:
+    for folder in folders if not (options.yes and options.quiet) else ():
         theirs = f", and in it {', '.join(found)}" if (found := not_ours(folder)) else ""
         print(f"{folder}{theirs}", file=sys.stderr)
     if not _agreed(options, "remove for good"):
@@ -220,7 +220,7 @@ def call_clear(options: argparse.Namespace) -> int:
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     found = list(leftovers(results))
-    for folder in found:
+    for folder in found if not (options.yes and options.quiet) else ():
         print(folder, file=sys.stderr)
     if found and not _agreed(options, "remove"):
         return 1

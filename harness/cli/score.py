@@ -73,9 +73,12 @@ def call(options: argparse.Namespace) -> int:
     if not options.log and (options.log_config or options.repeats or options.lenient):
         raise UsageError("--log-config, --repeats and --lenient are for a log; say --log too")
     if options.qrels:
-        refuse(options, "with --qrels, which are scored as they are", *_OF_A_DATASET)
+        refuse(
+            options, "with --qrels, which are scored as they are", *_OF_A_DATASET, results="results"
+        )
     elif path.is_dir() and not (options.log or options.expected):
-        refuse(options, "for a folder, which says it itself", "name", "k", "out", "strict")
+        said = ("name", "k", "out", "strict", "granularity", "text", "split", "rebuild")
+        refuse(options, "for a run, which says it itself", *said)
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
     if options.log:
@@ -131,7 +134,7 @@ def _found(options: argparse.Namespace) -> Path:
 
 _OF_A_DATASET = (
     *("plugin", "granularity", "text", "split", "source", "rebuild", "match_f1", "match_semantic"),
-    *("protocol", "ks", "answers", "name", "k", "out"),
+    *("protocol", "ks", "answers", "name", "k", "out", "full"),
 )
 
 
@@ -222,6 +225,7 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     """trec_eval's table, from two files."""
     from harness.scoring.evaluate import evaluate
     from harness.scoring.ranks import Ties
+    from harness.scoring.uncertainty import counted
 
     metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
     if options.ties is not None and options.ties not in list(Ties):
@@ -239,9 +243,11 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
         raise UsageError(f"{path}: none of its queries is judged in {options.qrels}")
     odd = []
     if result.unknown_queries:
-        odd.append(f"{result.unknown_queries} of its queries are not judged and are ignored")
+        said = counted(result.unknown_queries, "queries")
+        odd.append(f"{said} that nobody judged, ignored")
     if result.repeated_documents:
-        odd.append(f"{result.repeated_documents} rows repeat a document of their ranking")
+        said = counted(result.repeated_documents, "rows")
+        odd.append(f"{said} with a document that stood in the ranking before")
     if odd and options.strict:
         raise UsageError(f"{path}: {'; '.join(odd)} (--strict)")
     for what in odd:

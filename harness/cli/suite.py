@@ -67,6 +67,12 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
     _refuse_unheard(file, values, datasets, retrievers)
+    for kind, tables in (("dataset", datasets), ("retriever", retrievers)):
+        if getattr(options, kind) and any(kind in table for table in tables):
+            raise UsageError(
+                f"--{kind} would go over the [[{kind}s]] of {file}, whose names stand in tables "
+                f"and in the history: leave it out, or name a config without [[{kind}s]]"
+            )
     names = {str(table.get("dataset")) for table in datasets}
     called = [
         _called(file, tables, options, values, kind)

@@ -109,9 +109,26 @@ def print_short(
     for note in [*summary["warnings"], *lines.notes(record)]:
         print(f"note: {note}")
     print("\nnext:")
-    for line in _next(shlex.quote(record.get("name") or str(folder)), len(summary["protocols"])):
+    for line in _next(shlex.quote(_to_type(record, folder)), len(summary["protocols"])):
         print(line)
     print(f"in {folder}")
+
+
+def _to_type(record: dict[str, Any], folder: Path) -> str:
+    """The run's name, where commands find it by that; else its folder, and why."""
+    name = record.get("name")
+    if name is None or folder.parent != Path("results"):
+        return str(folder)
+    from harness.errors import UsageError
+    from harness.runs.folder.listing import find_run
+
+    try:
+        if find_run(name, folder.parent) == folder:
+            return str(name)
+    except UsageError:
+        pass
+    print(f"note: {name} is the name of other runs too; this one is found by its folder")
+    return str(folder)
 
 
 def _next(run: str, protocols: int) -> list[str]:

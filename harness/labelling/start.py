@@ -58,6 +58,7 @@ def start(
     raises.
     """
     _check(k, seed, overlap, relevant_from)
+    _refuse_others(folder)
     folder.mkdir(parents=True, exist_ok=True)
     from filelock import FileLock, Timeout
 
@@ -68,6 +69,19 @@ def start(
             )
     except Timeout:
         raise UsageError(f"{folder}: another `harness label start` is at it; wait for it") from None
+
+
+def _refuse_others(folder: Path) -> None:
+    """Raises UsageError for a folder that holds files and is no project: they are somebody's."""
+    if (folder / "label.json").is_file() or not folder.is_dir():
+        return
+    theirs = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if theirs:
+        shown = ", ".join(theirs[:3]) + (", ..." if len(theirs) > 3 else "")
+        raise UsageError(
+            f"{folder}: is no labelling project and is not empty ({shown}); name a new folder with "
+            "--out"
+        )
 
 
 def _start(

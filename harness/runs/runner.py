@@ -53,13 +53,18 @@ def run(
     the same bytes as those of a run that was not interrupted; a finished one is left as it is.
     Without `resume`, a finished run of the same settings is run `again`, and the old one kept in
     NAME.earlier beside it (unless not `keep`: then it is replaced, but for files that are not its
-    own). Without `again` a finished one is left as it is, if the retriever was given by name: of an
-    object nobody can tell whether it is the same.
+    own). Without `again` what was stopped is not begun anew, and a finished one is left as it is,
+    if the retriever was given by name: of an object nobody can tell whether it is the same.
 
     Raises UsageError for settings that cannot be, a folder that cannot be written and one that
     another process is running in, and where `isolate` finds no sandbox; RunError when `strict`
     meets a failure, when every query failed or when a worker process died.
     """
+    if not isinstance(dataset, Dataset):
+        raise UsageError(f"run takes an opened dataset: open_dataset({dataset!r}), or like it")
+    if isinstance(retriever, type):
+        name = retriever.__name__
+        raise UsageError(f"run takes a retriever that is built, {name}(), or a name, not a class")
     settings, out = settings or Settings(), Path(out)
     k = settings.k or dataset.manifest.k
     under_test = _under_test(retriever)
@@ -82,7 +87,8 @@ def run(
         "dataset": dataset.fingerprint,
         "retriever": about,
         "k": k,
-        "limit": settings.limit,
+        # A sample of all is no sample.
+        "limit": settings.limit if len(queries) < dataset.n_queries else None,
         "seed": settings.seed,
         "queries": len(queries),
     }
@@ -115,6 +121,8 @@ def run(
         executor = Processes(settings.workers) if settings.workers > 1 else InProcess()
     started = perf_counter()
     with disk_errors(out, "name another folder with --out"), _alone(partial):
+        if not resume and not again:
+            _refuse_to_lose(partial)
         done = _resumed(partial, identity, quiet) if resume else _fresh(partial, identity)
         write_json(partial / "begun.json", _begun(dataset, about["name"], settings))
         resumed = sum(len(outcome.answers) for outcome in done)
@@ -218,6 +226,17 @@ def _alone(partial: Path) -> Iterator[None]:
         raise UsageError(
             f"{partial}: another process is at this very run; wait for it, or name another --out"
         ) from None
+
+
+def _refuse_to_lose(partial: Path) -> None:
+    """Raises UsageError where a run was stopped that had answers."""
+    answers = [a for outcome in finished(partial / "journal.jsonl") for a in outcome.answers]
+    if answered := sum(answer.error is None for answer in answers):
+        queries = read_json(partial / "plan.json")["queries"]
+        raise UsageError(
+            f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
+            "there, --again begins anew"
+        )
 
 
 def _fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:

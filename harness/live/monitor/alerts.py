@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.errors import UsageError
+
 Alert = dict[str, Any]
 """An event of an alarm, as JSON.
 
@@ -34,7 +36,20 @@ class Alerts:
         self._told: set[tuple[str, int, str]] = set()
 
     def open(self) -> None:
-        """Read what the journal tells of already. A last line that was not finished is cut off."""
+        """Read what the journal tells of already. A last line that was not finished is cut off.
+
+        Raises UsageError for a journal that cannot be written.
+        """
+        if self._journal is not None:
+            try:
+                self._journal.parent.mkdir(parents=True, exist_ok=True)
+                with open(self._journal, "ab"):
+                    pass
+            except OSError as error:
+                raise UsageError(
+                    f"{self._journal}: the journal cannot be written ({error.strerror}); name "
+                    "another file"
+                ) from None
         self._told = _read(self._journal)
 
     def event(self, alert: Alert) -> None:

@@ -149,6 +149,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
             f"{given}: {len(meant)} runs in {results} are called so or begin so; name one by more "
             f"of its folder: {'; '.join(told)}{more}"
         )
+    _refuse_unfinished(given, results)
     if "/" in given:  # meant as a path, of which whoever reads it says more
         return Path(given)
     close = near(given, sorted({name for run in runs for name in (run.name, run.folder_name)}))
@@ -158,6 +159,28 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
         f"{given}: no such {what}, and no run in {results} is called so{close}; --results "
         "names another folder with runs"
     )
+
+
+def _refuse_unfinished(given: str, results: Path) -> None:
+    """Raises UsageError where a run of that name is not finished, or was put away."""
+    if not results.is_dir():
+        return
+    for run in list_runs(results, numbers=False):
+        if given in run.names and run.state in ("running", "stopped", "failed"):
+            todo = {
+                "running": "wait for it",
+                "stopped": "the same command with --resume goes on, `harness runs clear` removes "
+                "what there is",
+                "failed": f"its errors are in {run.folder / 'errors.jsonl'}, `harness runs clear` "
+                "removes it",
+            }
+            raise UsageError(
+                f"{given}: is {run.state} at {run.done} of {run.queries} queries, so there is no "
+                f"run to read yet; {todo[run.state]}"
+            )
+    away = list_runs(results, put_away=True, numbers=False)
+    if any(given in run.names for run in away):
+        raise UsageError(f"{given}: was put away; `harness runs back {given}` brings it back")
 
 
 def is_running(partial: Path) -> bool:
