@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_results, run_folder
 from harness.cli.output import print_json
+from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.verdicts.gate import Check
@@ -47,6 +48,8 @@ def call(options: argparse.Namespace) -> int:
     rules = Rules.read(Path(options.config))
     folder = run_folder(options, options.run)
     baseline = run_folder(options, options.baseline) if options.baseline else None
+    if (before := baseline or rules.baseline) and before.resolve() == folder.resolve():
+        raise UsageError(f"{options.run}: is the run and its baseline too, which shows nothing")
     checks = gate(folder, rules, baseline)
     if options.junit:
         write_junit(checks, folder.resolve().name, Path(options.junit))

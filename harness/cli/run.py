@@ -211,7 +211,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
         rows = [{**vars(one), "folder": one.folder and str(one.folder)} for one in done]
         print_json("run-list", {"runs": rows, "night": found})
     elif not options.quiet:
-        print(table(done))
+        print(table(done, shown_first(scoring_choices(options))))
         if found is None:
             for failed in (one for one in done if one.failure):
                 print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")

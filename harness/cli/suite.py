@@ -11,7 +11,7 @@ import argparse
 import copy
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -224,14 +224,20 @@ def status(done: list[Done]) -> int:
     return int(any(one.record is None or one.record["queries"]["failed"] for one in done))
 
 
-def table(done: list[Done]) -> str:
-    """One line a run: its leading metrics over everything scored, and its times."""
+def table(done: list[Done], asked: Sequence[str] = ()) -> str:
+    """One line a run: its leading metrics over everything scored, then those asked for, its times.
+
+    Of `asked`, `@5` is every leading metric at that cut-off.
+    """
     from harness.scoring.grid import grid
     from harness.scoring.scores import MAIN, all_cells, main_block, main_metrics
 
     blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
     found = [all_cells(block) if block else {} for block in blocks]
-    metrics = list(dict.fromkeys(m for cells in found for m in main_metrics(cells))) or MAIN
+    kinds = [name.partition("@")[0] for name in MAIN]
+    more = [kind + one for one in asked if one[0] == "@" for kind in kinds]
+    more += [one for one in asked if one[0] != "@"]
+    metrics = list(dict.fromkeys(m for cells in found for m in main_metrics(cells, more))) or MAIN
     lines = []
     for one, cells in zip(done, found, strict=True):
         line: list[Any] = [one.dataset, one.retriever]

@@ -22,6 +22,9 @@ DEPTH = 10
 """Of the pool, where nobody says otherwise."""
 
 
+_LOCK = ".start.lock"
+
+
 @dataclass
 class Started:
     """A project, and what `start` has to say: what was added, and what to beware of."""
@@ -63,7 +66,7 @@ def start(
     from filelock import FileLock, Timeout
 
     try:
-        with FileLock(folder / ".start.lock", timeout=0):
+        with FileLock(folder / _LOCK, timeout=0):
             return _start(
                 folder, documents, queries, systems, k, seed, overlap, relevant_from, quiet
             )
@@ -72,8 +75,11 @@ def start(
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raises UsageError for a folder that holds files and is no project: they are somebody's."""
-    if (folder / "label.json").is_file() or not folder.is_dir():
+    """Raises UsageError for a folder that holds files and is no project: they are somebody's.
+
+    The lock tells a project that was stopped before it was whole.
+    """
+    if not folder.is_dir() or any((folder / name).is_file() for name in ("label.json", _LOCK)):
         return
     theirs = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     if theirs:

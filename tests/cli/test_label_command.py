@@ -191,3 +191,20 @@ def test_a_damaged_project_is_one_line(harness: Harness, sources: Any, tmp_path:
     assert "pool.jsonl" in harness("label", "status").err
     (tmp_path / "labels" / "label.json").write_text("{")
     assert "label.json: not valid JSON" in harness("label", "status").err
+
+
+def test_a_folder_of_somebodys_own_is_never_made_a_project(
+    harness: Harness, sources: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "documents.jsonl").write_text('{"id": "a", "text": "precious"}\n')
+    for command in (
+        ("start", *sources, "--retriever", "bm25", "--pool-only"),
+        ("generate", sources[0]),
+    ):
+        said = harness("label", *command, "--out", "mine")
+        assert (said.status, said.err.count("\n")) == (2, 1), command
+        assert "is not empty" in said.err
+        assert "new folder" in said.err
+    assert "precious" in (tmp_path / "mine" / "documents.jsonl").read_text()
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["documents.jsonl"]

@@ -151,8 +151,8 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--source", "/no/such/place"], "--source /no/such/place: no such file or folder"),
     ([*BM25, "--config", "absent.toml"], "--config absent.toml: no such file"),
     (["run", "--dataset", "labelled", "--retriever", "bm25"], "add --source PATH"),
-    ([*BM25, "--verbose"], "unrecognized arguments: --verbose"),
-    (["rnu"], "invalid choice: 'rnu'"),
+    ([*BM25, "--verbose"], "harness run: unknown: --verbose"),
+    (["rnu"], "unknown command 'rnu'; did you mean run"),
 ]
 
 

@@ -177,3 +177,37 @@ def test_what_is_no_run_is_neither_removed_nor_renamed(harness: Harness, tmp_pat
         said = harness("runs", *command)
         assert (said.status, said.err.count("\n")) == (2, 1)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
+
+
+def test_what_was_stopped_is_not_begun_anew_unasked_and_its_name_says_so(
+    harness: Harness, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from pathlib import Path\n\n"
+        "def retrieve(text, k, corpus):\n"
+        "    with Path('asked').open('ab') as file:\n"
+        "        file.write(b'x')\n"
+        "    if Path('asked').stat().st_size == 60:\n"
+        "        raise KeyboardInterrupt\n"
+        "    return [0]\n"
+    )
+    run = (*SAMPLE, "--retriever", "mine.py:retrieve", "--name", "cut")
+    assert harness(*run).status == 130
+    said = harness(*run)
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert "--resume goes on from there, --again begins anew" in said.err
+    said = harness("report", "cut")
+    assert (said.status, "cut: is stopped at" in said.err) == (2, True)
+    assert harness(*run, "--resume").status == 0
+    assert harness("runs", "away", "cut", "--quiet").status == 0
+    assert "`harness runs back cut` brings it back" in harness("report", "cut").err
+
+
+def test_a_name_that_several_runs_have_is_not_what_is_said_to_be_typed(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    said = harness("runs", "name", "tfidf", "base")
+    assert said.status == 0
+    told = harness("score", two["tfidf"])
+    assert "note: base is the name of other runs too" in told.out
+    assert f"harness report {two['tfidf']}" in told.out
