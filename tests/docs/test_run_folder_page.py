@@ -73,7 +73,7 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     _run("git", *who, "commit", "-qm", "a memory")
     sample = ("run", "--dataset", "sample", "--limit", "8", "--k", "5")
-    command(*sample, "--retriever", "memory.py:Memory", "--by", "me", status=1)
+    command(*sample, "--retriever", "memory.py:Memory", "--by", "me", "--name", "mine", status=1)
     # Few documents, as each of them is embedded.
     (work / "own").mkdir()
     for name, lines in _OWN.items():
