@@ -75,8 +75,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.verdicts.compare.comparison import Options
     from harness.verdicts.compare.render import render, shown_of
 
-    for name in options.protocol or ():
-        protocol(name)
+    options.protocol = [protocol(name).name for name in options.protocol or ()]
     metrics = tuple(map(str, parse_metrics(options.metrics))) if options.metrics else ()
     folders = [run_folder(options, run) for run in options.runs]
     for folder in folders:

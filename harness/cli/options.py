@@ -168,8 +168,7 @@ def scoring_choices(options: argparse.Namespace) -> Any:
 
     if getattr(options, "full", False) and (options.json or options.quiet):
         raise UsageError("--full prints tables, and --json and --quiet do not; leave one out")
-    for name in options.protocol or ():
-        protocol(name)
+    options.protocol = [protocol(name).name for name in options.protocol or ()]
     ties = None
     if options.ties is not None:
         if options.ties not in list(Ties):

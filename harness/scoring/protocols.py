@@ -138,7 +138,10 @@ PROTOCOLS = {
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol called `name`. Raises UsageError with the near names."""
+    """The protocol called `name`, or NAME/VERSION. Raises UsageError with the near names."""
+    plain, _, version = name.partition("/")
+    if plain in PROTOCOLS and version == str(PROTOCOLS[plain].version):
+        return PROTOCOLS[plain]
     if name not in PROTOCOLS:
         raise UsageError(f"unknown protocol {name!r}{near(name, list(PROTOCOLS))}")
     return PROTOCOLS[name]

@@ -143,13 +143,13 @@ def test_odd_rankings_are_scored_with_a_warning_and_refused_by_strict(
         _recall(harness("score", _write(tmp_path / "good.trec", perfect), *SAMPLE))
     )
     assert told.err.count("\n") == 1
-    assert "1 rows repeat a document of their ranking; its best place counts" in told.err
+    assert "1 row with a document that its ranking has already; the best place counts" in told.err
     assert _json(told)["run"]["retriever"]["rankings_from"]["notes"] != []
     strange = [["nobody", *perfect[0][1:]], *perfect]
     unknown = _write(tmp_path / "unknown.trec", strange)
     told = harness("score", unknown, *SAMPLE)
     assert told.status == 0
-    assert "1 of its queries not in sample, which are ignored" in told.err
+    assert "1 query that sample does not have, ignored" in told.err
     for path in (file, unknown):
         told = harness("score", path, *SAMPLE, "--strict", "--out", "strict")
         assert told.status == 2

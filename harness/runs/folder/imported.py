@@ -28,6 +28,7 @@ from harness.runs.folder.run_folder import (
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.uncertainty import counted
 
 
 def import_rankings(
@@ -81,7 +82,8 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
             else f"{source}: holds no ranking"
         )
     if unknown:
-        notes.append(f"{len(unknown)} of its queries not in {dataset.name}, which are ignored")
+        said = counted(len(unknown), "queries")
+        notes.append(f"{said} that {dataset.name} does not have, ignored")
     rankings, repeated = cleaned(rankings, dataset)
     resolved = resolve(rankings, dataset)
     absent, n = resolved.unknown_documents, len(resolved.row)
@@ -96,7 +98,8 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
     if absent:
         notes.append(f"{absent} of its {n} documents are not in the haystack of their query")
     if repeated:
-        notes.append(f"{repeated} rows repeat a document of their ranking; its best place counts")
+        said = counted(repeated, "rows")
+        notes.append(f"{said} with a document that its ranking has already; the best place counts")
     return rankings, notes
 
 
@@ -197,7 +200,8 @@ def _import_hits(
         raise UsageError(f"{source}: none of its queries is in {dataset.name}")
     notes = []
     if file.unknown:
-        notes.append(f"{len(file.unknown)} of its queries not in {dataset.name}, which are ignored")
+        said = counted(len(file.unknown), "queries")
+        notes.append(f"{said} that {dataset.name} does not have, ignored")
     if lost := sum(hit.unknown for hit in file.hits):
         notes.append(f"{lost} of its sources are not in the haystack of their query")
     say(source, notes, strict)

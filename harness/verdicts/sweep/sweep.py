@@ -125,7 +125,8 @@ def sweep(
     if part.share is None and part.dataset is None:
         alone = tuple(Chosen(place, tied[place]) for place in best)
         return Sweep(tuple(tried), alone, True, "the test itself", runner.indexed)
-    kept, named = ~chosen, f"{int(chosen.sum())} of {dataset.n_queries} queries"
+    asked = np.isfinite(found[0][1])  # of a sample, and with evidence
+    kept, named = ~chosen, f"{int((chosen & asked).sum())} of {int(asked.sum())} scored queries"
     held = {place: found[place][1] for pair in best.items() for place in pair}
     if part.dataset is not None:
         kept, named = np.ones(dataset.n_queries, bool), f"split {part.dataset.manifest.split}"
