@@ -25,6 +25,7 @@ from harness.files import read_json, write_json
 from harness.rankings.rankings import best_first, read_rankings
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
+from harness.scoring.protocols import Choices
 
 _RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec", "hits.jsonl")
 _TOLERANCE = 1e-9
@@ -44,6 +45,7 @@ class Submission:
     k: int
     by: str | None
     repeat: str | None
+    name: str | None = None
 
     @classmethod
     def read(cls, folder: Path) -> Submission:
@@ -76,6 +78,7 @@ class Submission:
             said["k"],
             record.get("by"),
             record.get("repeat"),
+            record.get("name"),
         )
 
 
@@ -88,6 +91,8 @@ def add(folder: Path, results: Path, source: str | None = None) -> Path:
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; a submission is a folder with run.json")
+    if folder.resolve().parent == results.resolve() and (folder / "scores.json").is_file():
+        raise UsageError(f"{folder}: is on the board of {results} already, as every run there")
     submission = Submission.read(folder)
     dataset = _dataset(submission, source)
     asked = _asked(folder)
@@ -99,15 +104,26 @@ def add(folder: Path, results: Path, source: str | None = None) -> Path:
     try:
         if asked is not None:
             shutil.copy(asked, made / asked.name)
-        _hold(submission, score_run(made, dataset).summary)
+        _hold(submission, score_run(made, dataset, _asked_for(folder)).summary)
     except UsageError:
         shutil.rmtree(made)
         raise
     record = read_json(made / "run.json")
     record["retriever"] |= {"version": submission.version, "params": submission.params}
     record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
+    record |= {"name": submission.name} if submission.name else {}
     write_json(made / "run.json", record)
     return made
+
+
+def _asked_for(folder: Path) -> Choices:
+    """What the claimed scores were made by beside the defaults: metrics, cut-offs, answers."""
+    path = folder / "scores.json"
+    claimed = read_json(path) if path.is_file() else {}
+    try:
+        return Choices().wider(claimed["asked_for"])
+    except (KeyError, TypeError, UsageError):
+        return Choices()
 
 
 def _dataset(submission: Submission, source: str | None) -> Dataset:

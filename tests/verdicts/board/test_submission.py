@@ -158,14 +158,17 @@ def _failed(folder: Path) -> None:
         (_record(settings__k=5), "more than --k 5"),
         (_record(settings={}), "does not say k"),
         (_record(dataset__name="nonsense"), "unknown dataset 'nonsense'"),
-        (_rankings(lambda lines: [lines[0], *lines]), "repeat a document"),
+        (
+            _rankings(lambda lines: [lines[0], *lines]),
+            "with a document that its ranking has already",
+        ),
         (
             _rankings(lambda lines: [lines[0].replace(lines[0].split()[2], "x"), *lines[1:]]),
             "not in the haystack",
         ),
         (
             _rankings(lambda lines: [lines[0].replace(lines[0].split()[0], "x"), *lines[1:]]),
-            "queries not in sample",
+            "that sample does not have",
         ),
         (_rankings(lambda lines: lines[40:]), "rankings give"),
         (_failed, "9 of its queries failed"),
