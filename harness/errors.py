@@ -85,6 +85,6 @@ def near(name: str, known: list[str]) -> str:
     if close:
         return f"; did you mean {', '.join(close)}?"
     names = sorted(filter(None, known))
-    more = f" and {len(names) - 20} more" if len(names) > 24 else ""
-    shown = ", ".join(names[:20] if more else names)
+    more = f" and {len(names) - 40} more" if len(names) > 50 else ""
+    shown = ", ".join(names[:40] if more else names)
     return f"; known: {shown}{more}" if names else ""
