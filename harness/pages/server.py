@@ -24,7 +24,7 @@ from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
 from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
 from harness.pages.report import report_data, report_page
-from harness.runs.folder.listing import Journal, ListedRun, unfinished
+from harness.runs.folder.listing import Journal, ListedRun, listed, unfinished
 from harness.runs.folder.run_folder import dataset_of_run
 from harness.runs.folder.tidy import clear
 from harness.verdicts.board.leaderboard import gather
@@ -46,15 +46,17 @@ class Results:
 
     def runs(self) -> dict[str, Path]:
         """Finished and scored runs by name. A name that is not in here is no run."""
-        scored = (path.parent for path in self.folder.glob("*/scores.json"))
-        found = (run for run in scored if (run / "run.json").is_file())
-        return {run.name: run for run in sorted(found) if not run.name.startswith(".")}
+        return {run.name: run for run in self._finished() if (run / "scores.json").is_file()}
+
+    def _finished(self) -> list[Path]:
+        """Folders of finished runs, scored or not, by name."""
+        return sorted(path.parent for path in self.folder.glob("[!.]*/run.json"))
 
     def version(self) -> Version:
         """Changes whenever a board would."""
         return tuple(
-            (f"{name}/{file}", *_stamp(run / file))
-            for name, run in self.runs().items()
+            (f"{run.name}/{file}", *_stamp(run / file))
+            for run in self._finished()
             for file in _LOOKED_AT
         )
 
@@ -62,7 +64,12 @@ class Results:
         """The boards, none where no run is scored, and which runs are broken."""
         version = self.version()
         if self._built is None or self._built[0] != version:
-            self._built = (version, gather(self.folder))
+            boards, broken = gather(self.folder)
+            apart = {run.name for run in self._finished()} - {*self.runs()}
+            for run in (listed(self.folder / name, numbers=False) for name in sorted(apart)):
+                if run.state == "broken":  # not scored, so that no board misses it
+                    broken[run.folder_name] = run.why
+            self._built = (version, (boards, broken))
         return self._built[1]
 
     def unfinished(self) -> list[ListedRun]:

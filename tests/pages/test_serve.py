@@ -131,6 +131,19 @@ def test_a_broken_run_is_named_and_the_rest_goes_on(port: int, results: Path, bm
     assert (status, b"broken" in words) == (409, True)
 
 
+def test_a_broken_run_without_scores_is_named_too(port: int, results: Path) -> None:
+    before = state(port)["version"]
+    for name, text in (("torn", '{"run_vers'), ("empty", "{}"), ("nothing", "")):
+        (results / name).mkdir()
+        (results / name / "run.json").write_text(text)
+    assert state(port)["version"] != before
+    found = orjson.loads(get(port, "/board.json")[1])["broken"]
+    assert list(found) == ["empty", "nothing", "torn"]
+    assert "not a run folder of this version" in found["empty"]
+    assert "not valid JSON" in found["nothing"]
+    assert "not valid JSON" in found["torn"]
+
+
 def post(port: int, run: str, origin: str = "") -> tuple[int, bytes]:
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     own = origin or f"http://127.0.0.1:{port}"
