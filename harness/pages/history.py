@@ -51,13 +51,17 @@ def history_of(path: Path) -> Path | None:
     return path if path.suffix == ".jsonl" else None
 
 
-def history_page(path: Path) -> bytes:
-    """The page of a history file. Raises UsageError where it is damaged or holds no run."""
+def history_page(path: Path, *, home: str = "") -> bytes:
+    """The page of a history file; `home` is where the board is, for one that is served.
+
+    Raises UsageError where it is damaged or holds no run.
+    """
     return page(
         "Nightly history",
         "history",
         history_data(path),
         charts=True,
+        home=home,
     )
 
 

@@ -109,7 +109,7 @@ function draw() {
       foot: ["chance", "ceiling"].map((name) => levelRow(name, now, columns)),
     }),
   );
-  comparing(board.entries);
+  comparing(now);
   said(rows, metric, board);
 }
 
