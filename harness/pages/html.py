@@ -99,8 +99,8 @@ def refusal(words: str, home: str) -> bytes:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<title>Nothing to show</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"<main><h1>Nothing to show</h1>\n<p>{escape(words)}</p>\n"
-        f'<p><a href="{escape(home)}">The board</a></p></main>\n</body>\n</html>\n'
+        f"<main><section><h1>Nothing to show</h1>\n<p>{escape(words)}</p>\n"
+        f'<p><a href="{escape(home)}">The board</a></p></section></main>\n</body>\n</html>\n'
     ).encode()
 
 

@@ -198,7 +198,7 @@ def server(results: Path, port: int) -> ThreadingHTTPServer:
                 return Answer(found[1], found[0])
         except HarnessError as error:
             return Answer(refusal(str(error), _HOME), HTML, HTTPStatus.CONFLICT)
-        gone = "There is no such page here; a run that it was of was removed or put away."
+        gone = "There is no such page: its run is not here, or not any more."
         return Answer(refusal(gone, _HOME), HTML, HTTPStatus.NOT_FOUND)
 
     return local_server.server(answer, port)
