@@ -20,10 +20,13 @@ from harness.verdicts.compare.foot import foot
 from harness.verdicts.compare.render import shown_of
 
 
-def comparison_page(folders: Sequence[Path]) -> bytes:
-    """One self-contained file. Raises UsageError for runs that do not compare."""
+def comparison_page(folders: Sequence[Path], *, home: str = "") -> bytes:
+    """One self-contained file; `home` is where the board is, for one that is served.
+
+    Raises UsageError for runs that do not compare.
+    """
     data = comparison_data(folders)
-    return page(f"{len(folders)} runs on {data['dataset']}", "compare", data)
+    return page(f"{len(folders)} runs on {data['dataset']}", "compare", data, home=home)
 
 
 def comparison_data(folders: Sequence[Path]) -> dict[str, Any]:

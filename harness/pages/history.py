@@ -42,7 +42,6 @@ from harness.verdicts.history import (
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 _SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
 _SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
-_DIGITS = 4
 
 
 def history_of(path: Path) -> Path | None:
@@ -52,13 +51,17 @@ def history_of(path: Path) -> Path | None:
     return path if path.suffix == ".jsonl" else None
 
 
-def history_page(path: Path) -> bytes:
-    """The page of a history file. Raises UsageError where it is damaged or holds no run."""
+def history_page(path: Path, *, home: str = "") -> bytes:
+    """The page of a history file; `home` is where the board is, for one that is served.
+
+    Raises UsageError where it is damaged or holds no run.
+    """
     return page(
         "Nightly history",
         "history",
         history_data(path),
         charts=True,
+        home=home,
     )
 
 
@@ -150,7 +153,7 @@ def _series(
 
 def _index_ms(line: Line) -> float | None:
     seconds = (line.get("times") or {}).get("index_seconds")
-    return None if seconds is None else round(seconds * 1000, _DIGITS)
+    return None if seconds is None else seconds * 1000
 
 
 def _about(line: Line | None) -> str:
@@ -229,7 +232,7 @@ def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -
     cell = line.get("cells", {}).get(part, {}).get(metric)
     if cell is None:
         return (None,) * 9
-    mean = (_short(cell["value"]), cell["n"], _short(cell["low"]), _short(cell["high"]))
+    mean = (cell["value"], cell["n"], cell["low"], cell["high"])  # the page rounds
     change = line["change"]
     if change["state"] == "unchanged":
         return (*mean, 0, None, None, None, _SHORT.index(UNCHANGED))
@@ -237,12 +240,8 @@ def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -
     if verdict is None:
         return (*mean, None, None, None, None, None)
     other = change["cells"][part][metric]
-    ends = (_short(other[name]) for name in ("difference", "low", "high"))
-    return (*mean, *ends, _short(verdict.p), _SHORT.index(verdict.said))
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else round(value, _DIGITS)
+    ends = (other[name] for name in ("difference", "low", "high"))
+    return (*mean, *ends, verdict.p, _SHORT.index(verdict.said))
 
 
 def _column(values: list[Any]) -> Any:

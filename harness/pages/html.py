@@ -41,12 +41,13 @@ def page(
     *,
     charts: bool = False,
     live: bool = False,
+    home: str = "",
 ) -> bytes:
     """The HTML of a page; the same arguments give the same bytes.
 
     Its markup, styles and the module that draws it are in the folder of assets of that name.
     `charts` puts Observable Plot in, `live` allows it to ask the server that it came from, and
-    nobody else.
+    nobody else. `home` is the address of the board, for a page that is served beside one.
     """
     import orjson
 
@@ -61,8 +62,8 @@ def page(
     )
     raw = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
     packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
-    sheets = [*sorted((ASSETS / "shared").glob("*.css")), *sorted(own.glob("*.css"))]
-    style = "\n".join(sheet.read_text("utf-8") for sheet in sheets)
+    style = _styles(ASSETS / "shared", own)
+    beside = f' data-home="{escape(home)}"' if home else ""
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -76,7 +77,7 @@ def page(
         f"<title>{escape(title)}</title>",
         f"<style>{style}</style>",
         "</head>",
-        f'<body data-live="{"yes" if live else "no"}">',
+        f'<body data-live="{"yes" if live else "no"}"{beside}>',
         (own / f"{name}.html").read_text("utf-8"),
         f'<script type="application/gzip" id="data">{packed}</script>',
         *(f"<script>{lib}</script>" for lib in libs),
@@ -86,6 +87,26 @@ def page(
         "",
     ]
     return "\n".join(parts).encode("utf-8")
+
+
+def refusal(words: str, home: str) -> bytes:
+    """A page of one sentence and the way to the board, for an address that shows nothing else."""
+    style = _styles(ASSETS / "shared")
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta http-equiv="Content-Security-Policy" '
+        "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
+        f"<title>Nothing to show</title>\n<style>{style}</style>\n</head>\n<body>\n"
+        f"<main><section><h1>Nothing to show</h1>\n<p>{escape(words)}</p>\n"
+        f'<p><a href="{escape(home)}">The board</a></p></section></main>\n</body>\n</html>\n'
+    ).encode()
+
+
+def _styles(*folders: Path) -> str:
+    sheets = [sheet for folder in folders for sheet in sorted(folder.glob("*.css"))]
+    return "\n".join(sheet.read_text("utf-8") for sheet in sheets)
 
 
 def modules(script: Path) -> dict[Path, str]:

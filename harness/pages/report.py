@@ -86,13 +86,17 @@ def report_data(
     return data
 
 
-def report_page(data: dict[str, Any]) -> bytes:
-    """One self-contained file; needs no network and opens from the disk."""
+def report_page(data: dict[str, Any], *, home: str = "") -> bytes:
+    """One self-contained file; needs no network and opens from the disk.
+
+    `home` is where the board is, for one that is served.
+    """
     return page(
         title(data),
         "report",
         data,
         charts=True,
+        home=home,
     )
 
 

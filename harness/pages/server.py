@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from threading import Lock
@@ -17,19 +18,21 @@ from urllib.parse import unquote
 
 import orjson
 
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.pages import local_server
 from harness.pages.board import board_page, page_data
 from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
+from harness.pages.html import refusal
 from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
 from harness.pages.report import report_data, report_page
-from harness.runs.folder.listing import Journal, ListedRun, unfinished
+from harness.runs.folder.listing import Journal, ListedRun, listed, unfinished
 from harness.runs.folder.run_folder import dataset_of_run
 from harness.runs.folder.tidy import clear
 from harness.verdicts.board.leaderboard import gather
 from harness.verdicts.history import NAME
 
+_HOME = "/"
 _LOOKED_AT = ("run.json", "scores.json")
 Version = tuple[tuple[str, int, int], ...]
 Board = tuple[dict[str, Any], dict[str, str]]
@@ -46,15 +49,17 @@ class Results:
 
     def runs(self) -> dict[str, Path]:
         """Finished and scored runs by name. A name that is not in here is no run."""
-        scored = (path.parent for path in self.folder.glob("*/scores.json"))
-        found = (run for run in scored if (run / "run.json").is_file())
-        return {run.name: run for run in sorted(found) if not run.name.startswith(".")}
+        return {run.name: run for run in self._finished() if (run / "scores.json").is_file()}
+
+    def _finished(self) -> list[Path]:
+        """Folders of finished runs, scored or not, by name."""
+        return sorted(path.parent for path in self.folder.glob("[!.]*/run.json"))
 
     def version(self) -> Version:
         """Changes whenever a board would."""
         return tuple(
-            (f"{name}/{file}", *_stamp(run / file))
-            for name, run in self.runs().items()
+            (f"{run.name}/{file}", *_stamp(run / file))
+            for run in self._finished()
             for file in _LOOKED_AT
         )
 
@@ -62,7 +67,12 @@ class Results:
         """The boards, none where no run is scored, and which runs are broken."""
         version = self.version()
         if self._built is None or self._built[0] != version:
-            self._built = (version, gather(self.folder))
+            boards, broken = gather(self.folder)
+            apart = {run.name for run in self._finished()} - {*self.runs()}
+            for run in (listed(self.folder / name, numbers=False) for name in sorted(apart)):
+                if run.state == "broken":  # not scored, so that no board misses it
+                    broken[run.folder_name] = run.why
+            self._built = (version, (boards, broken))
         return self._built[1]
 
     def unfinished(self) -> list[ListedRun]:
@@ -109,7 +119,7 @@ class Pages:
             if path == "/leaderboard.json":
                 return JSON, orjson.dumps(self._results.board()[0])
             if path == "/history/" and (self._results.folder / NAME).is_file():
-                return HTML, history_page(self._results.folder / NAME)
+                return HTML, history_page(self._results.folder / NAME, home=_HOME)
             for start, least in (("/runs/", 1), ("/compare/", 2)):
                 if path.startswith(start) and path.endswith("/"):
                     names = [unquote(name) for name in path[len(start) : -1].split("/")]
@@ -141,9 +151,10 @@ class Pages:
         state = [_stamp(folder / file) for folder in folders for file in _LOOKED_AT]
         if names not in self._made or self._made[names][0] != state:
             if len(folders) > 2:
-                page = comparison_page(folders)
+                page = comparison_page(folders, home=_HOME)
             else:
-                page = report_page(report_data(folders, dataset_of_run(folders[0])))
+                data = report_data(folders, dataset_of_run(folders[0]))
+                page = report_page(data, home=_HOME)
             self._made[names] = (state, page)
         return HTML, self._made[names][1]
 
@@ -179,7 +190,15 @@ def server(results: Path, port: int) -> ThreadingHTTPServer:
     def answer(request: Request) -> Answer | None:
         if (request.method, request.path) == ("POST", "/clear"):
             return pages.clear(request.body)
-        found = pages.get(request.path) if request.method == "GET" else None
-        return None if found is None else Answer(found[1], found[0])
+        if request.method != "GET" or request.path.endswith(".json"):
+            found = pages.get(request.path) if request.method == "GET" else None
+            return None if found is None else Answer(found[1], found[0])
+        try:
+            if found := pages.get(request.path):
+                return Answer(found[1], found[0])
+        except HarnessError as error:
+            return Answer(refusal(str(error), _HOME), HTML, HTTPStatus.CONFLICT)
+        gone = "There is no such page: its run is not here, or not any more."
+        return Answer(refusal(gone, _HOME), HTML, HTTPStatus.NOT_FOUND)
 
     return local_server.server(answer, port)

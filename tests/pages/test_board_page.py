@@ -99,6 +99,7 @@ def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, resul
         assert "rough: only 12 haystacks" in said
         assert "hold the true rank of every system at once" in said
         assert mine.get("rank_note", "") in said
+        assert "Lost" not in page.locator("#board").inner_text(), "nothing was lost"
 
 
 @pytest.mark.browser
@@ -127,6 +128,7 @@ def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
         words = page.locator("#table tbody tr", has_text="bm25").inner_text()
         assert "lacks 5 of the queries that others were measured on" in words
         assert "5 failed" in words
+        assert "Lost: queries that are in no mean" in page.locator("#legend").inner_text()
         assert page.locator("#table tbody tr", has_text="bm25").locator(".rank").count() == 1
 
 
@@ -181,6 +183,22 @@ def test_columns_sort_by_mouse_and_keyboard_and_say_so(board: Path) -> None:
 
 
 @pytest.mark.browser
+def test_ranges_of_ranks_sort_by_both_ends(results: Path, tmp_path: Path) -> None:
+    boards = read_json(results / "leaderboard.json")
+    ranks = {"bm25": [1, 4], "tfidf": [1, 2], "random": [2, 3]}
+    for entry in boards["boards"][1]["entries"]:
+        if rank := ranks.get(entry["system"]):
+            entry["protocols"][0]["slices"]["all"]["recall@10"]["rank"] = rank
+    (tmp_path / "leaderboard.html").write_bytes(board_page(boards))
+    with opened(tmp_path / "leaderboard.html") as page:
+        rank = page.get_by_role("columnheader", name="Rank").get_by_role("button")
+        rank.click()
+        assert systems(page) == ["tfidf", "bm25", "random", "oracle"]
+        rank.click()
+        assert systems(page) == ["random", "bm25", "tfidf", "oracle"]
+
+
+@pytest.mark.browser
 def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> None:
     with opened(board) as page:
         choose(page, "Granularity", "turn")
@@ -190,6 +208,8 @@ def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> N
         page.keyboard.press("Enter")
         details = page.locator("tr.details")
         words = details.inner_text()
+        cuts = [words.find(f"newest found@{k}\n") for k in (1, 5, 10)]
+        assert -1 < cuts[0] < cuts[1] < cuts[2]
         for part in ("k1=1.2", "harness run", "Peak memory", "Queries that failed", "temporal"):
             assert part in words
         assert HOSTILE in words

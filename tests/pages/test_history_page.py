@@ -62,6 +62,16 @@ def test_parts_of_a_line_end_at_failures_and_where_numbers_do_not_compare(told: 
     assert data["said"][one["system-0"]["cells"]["all"]["recall@10"]["said"][8]] == "rose"
 
 
+def test_numbers_stand_on_the_page_as_in_the_history_and_are_rounded_once(tmp_path: Path) -> None:
+    def close(line: Line, night: int) -> Line:
+        line["cells"]["all"]["recall@10"]["high"] = 0.487526  # 0.488, and by way of 0.4875 0.487
+        return line
+
+    path = made_history(tmp_path / "history.jsonl", 1, 1, edit=close)
+    (one,) = history_data(path)["series"]
+    assert one["cells"]["all"]["recall@10"]["high"] == 0.487526
+
+
 def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
     html = told.read_bytes()
     found = re.search(rb'id="data">([^<]*)</script>', html)

@@ -97,6 +97,8 @@ def test_questions_are_searched_filtered_and_sorted(page_of_one: Path, sample: D
         assert said(page) == sample.n_queries
         choice(page, "Ability").select_option("temporal")
         assert said(page) == of["temporal"]
+        words = choice(page, "Result").inner_text()
+        assert "recall@10 0: nothing found" in words, "a value, and no count"
         choice(page, "Result").select_option("zero")
         assert 0 < said(page) < of["temporal"]
         assert all("0.000" in row for row in rows(page))

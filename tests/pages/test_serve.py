@@ -129,6 +129,20 @@ def test_a_broken_run_is_named_and_the_rest_goes_on(port: int, results: Path, bm
     assert get(port, f"/runs/{bm25.name}/")[0] == 200
     status, words = get(port, "/runs/broken/")
     assert (status, b"broken" in words) == (409, True)
+    assert b'<a href="/">The board</a>' in words
+
+
+def test_a_broken_run_without_scores_is_named_too(port: int, results: Path) -> None:
+    before = state(port)["version"]
+    for name, text in (("torn", '{"run_vers'), ("empty", "{}"), ("nothing", "")):
+        (results / name).mkdir()
+        (results / name / "run.json").write_text(text)
+    assert state(port)["version"] != before
+    found = orjson.loads(get(port, "/board.json")[1])["broken"]
+    assert list(found) == ["empty", "nothing", "torn"]
+    assert "not a run folder of this version" in found["empty"]
+    assert "not valid JSON" in found["nothing"]
+    assert "not valid JSON" in found["torn"]
 
 
 def post(port: int, run: str, origin: str = "") -> tuple[int, bytes]:
@@ -171,7 +185,8 @@ def test_runs_that_were_chosen_are_compared(
     three = get(port, f"/compare/{bm25.name}/{tfidf.name}/third/")
     assert (three[0], b"<title>3 runs on sample</title>" in three[1]) == (200, True)
     for names in (bm25.name, f"{bm25.name}/{bm25.name}", f"{bm25.name}/none", f"{bm25.name}/.."):
-        assert get(port, f"/compare/{names}/")[0] == 404, names
+        status, page = get(port, f"/compare/{names}/")
+        assert (status, b'<a href="/">The board</a>' in page) == (404, True), names
 
 
 def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
@@ -203,6 +218,9 @@ def test_the_page_follows_the_folder(port: int, results: Path, tfidf: Path) -> N
         page.get_by_role("link", name="Report of tfidf").click()
         page.locator("#abilities svg").wait_for()
         assert page.title() == "tfidf on sample"
+        assert " UTC" in page.locator("#runs").inner_text()
+        page.get_by_role("link", name="The board").click()
+        page.get_by_role("heading", name="Leaderboard").wait_for()
 
 
 @pytest.mark.browser
@@ -229,6 +247,10 @@ def test_a_dead_run_is_removed_after_a_question(port: int, results: Path) -> Non
         page.get_by_role("button", name="Keep it").click()
         page.get_by_role("button", name="Remove…").click()
         assert folder.is_dir()
+        page.keyboard.press("Escape")
+        page.get_by_role("button", name="Remove it").wait_for(state="detached")
+        assert page.evaluate("document.activeElement.textContent") == "Remove…"
+        page.keyboard.press("Enter")
         page.get_by_role("button", name="Remove it").click()
         page.get_by_text("stopped at 2 of 8").wait_for(state="detached")
         assert not folder.exists()
@@ -244,12 +266,22 @@ def test_chosen_runs_are_compared_and_back_keeps_the_choice(
     shutil.copytree(tfidf, results / "third")
     with opened(f"http://127.0.0.1:{port}/") as page:
         boxes = page.get_by_role("checkbox")
-        for at in range(3):
+        for at in range(2):
             boxes.nth(at).check()
+        choose = page.get_by_role("combobox", name="Ranked by")
+        choose.select_option("hit@10")
+        page.get_by_role("link", name="Compare them").click()
+        page.get_by_role("heading", name="tfidf", exact=False).first.wait_for()
+        assert page.get_by_role("combobox", name="Metric").input_value() == "hit@10"
+        page.go_back()
+        page.go_back()
+        boxes.nth(2).check()
         page.get_by_role("link", name="Compare them").click()
         page.get_by_role("heading", name="3 runs on sample").wait_for()
         shown = page.locator("#differences-table tbody tr")
         assert shown.count() == 3
+        assert "system" in page.locator("#settings-table").inner_text()
+        assert "`" not in page.locator("body").inner_text()
         page.get_by_role("combobox", name="Metric").select_option("mrr@10")
         page.get_by_role("heading", name="mrr@10 of each run").wait_for()
         page.get_by_role("link", name="The board").click()

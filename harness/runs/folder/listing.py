@@ -21,10 +21,10 @@ class ListedRun:
     """A run in a list.
 
     `name` is what it is called, `id` the digest at the end of its folder's name. `state` is done,
-    running, stopped, failed (no query was answered) or broken (its files cannot be read). `when` is
-    when it was finished, or begun where it is not. `metric` is its main one, over everything, with
-    value and interval; empty where it was not scored. `commit` is that of the folder it was run in,
-    with a + where that had changes.
+    running, stopped, failed (no query was answered) or broken (its files cannot be read, and `why`
+    says what is the matter with them). `when` is when it was finished, or begun where it is not.
+    `metric` is its main one, over everything, with value and interval; empty where it was not
+    scored. `commit` is that of the folder it was run in, with a + where that had changes.
     """
 
     folder: Path
@@ -42,6 +42,7 @@ class ListedRun:
     low: float | None = None
     high: float | None = None
     commit: str = ""
+    why: str = ""
 
     @property
     def id(self) -> str:
@@ -200,8 +201,8 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
     """A finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
         record = read_json(folder / "run.json")
-        if record["run_version"] != RUN_VERSION:
-            raise KeyError("run_version")
+        if record.get("run_version") != RUN_VERSION:
+            raise UsageError(f"{folder}: not a run folder of this version of the harness")
         scores = folder / "scores.json"
         main = _main(read_json(scores)) if numbers and scores.is_file() else {}
         queries = record["queries"]
@@ -221,9 +222,12 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
             commit=f"{git['commit'][:7]}{changed}" if git.get("commit") else "",
             **main,
         )
-    except (UsageError, KeyError, TypeError, AttributeError):
+    except (UsageError, KeyError, TypeError, AttributeError) as error:
+        why = f"{folder / 'run.json'}: is not as the harness writes it ({error!r})"
+        if isinstance(error, UsageError):
+            why = str(error)
         when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        return ListedRun(folder, folder.name, "", "", "", "broken", when, 0, 0, 0)
+        return ListedRun(folder, folder.name, "", "", "", "broken", when, 0, 0, 0, why=why)
 
 
 def _main(scores: dict[str, Any]) -> dict[str, Any]:

@@ -230,10 +230,12 @@ def differing(maps: Sequence[Mapping[str, str]]) -> list[Differing]:
 
 
 def settings(run: ScoredRun) -> dict[str, str]:
-    """The retriever, its parameters, settings and versions of a run, as flat text."""
+    """The system, its parameters, settings and versions of a run, as flat text."""
     parts = {name: run.record.get(name) for name in ("retriever", "settings", "versions")}
     flat: dict[str, str] = {}
     _flatten("", parts, flat)
+    if "retriever.name" in flat:  # a run has a name of its own
+        flat = {"system": flat.pop("retriever.name"), **flat}
     return {name.removeprefix("settings.").removeprefix("retriever."): flat[name] for name in flat}
 
 

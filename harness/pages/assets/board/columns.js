@@ -6,6 +6,10 @@ import { distinct, el, live } from "../shared/page.js";
 import { chosen } from "./data.js";
 import { intervalDrawing, scaleEnd } from "./interval.js";
 
+/** Whether any query of a run is in no mean. */
+export const anyLost = (rows) =>
+  rows.some(({ entry: { queries: q } }) => q.failed || q.not_measurable);
+
 /** It lacks queries that others were measured on, so that its mean does not rank. */
 export function ofFewer({ entry, now }, metric) {
   const cell = now[metric];
@@ -15,7 +19,6 @@ export function ofFewer({ entry, now }, metric) {
 export function columnsOf(now, rows) {
   const { metric, levels } = now;
   const end = scaleEnd(rows, metric);
-  const lost = rows.some(({ entry: { queries: q } }) => q.failed || q.not_measurable);
   return [
     { head: el("span", { class: "unseen" }, "Compare"), kind: "pick", id: "pick", cell: pick },
     {
@@ -28,7 +31,7 @@ export function columnsOf(now, rows) {
           { class: "rank", title: row.now[metric]?.rank_note },
           rankSaid(row.now[metric]?.rank, row.entry.sees_answer_key || ofFewer(row, metric)),
         ),
-      by: ({ now: cells }) => cells[metric]?.rank?.[0],
+      by: ({ now: cells }) => cells[metric]?.rank,
     },
     {
       head: "System",
@@ -68,7 +71,7 @@ export function columnsOf(now, rows) {
       cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, levels[metric] ?? {}, end),
     },
     ...(now.columns === "abilities" ? ofAbilities(now, rows) : ofMetrics(now)),
-    ...(lost ? [lostColumn] : []),
+    ...(anyLost(rows) ? [lostColumn] : []),
     timeColumn,
     tokensColumn,
   ];

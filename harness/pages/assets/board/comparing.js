@@ -4,8 +4,8 @@ import { count, parameters } from "../shared/numbers.js";
 import { el, find, live, replace } from "../shared/page.js";
 import { chosen, data } from "./data.js";
 
-/** What can be done with those that are chosen, of the entries of a board. */
-export function comparing(entries) {
+/** What can be done with those that are chosen, of the board that is shown. */
+export function comparing({ board: { entries }, protocol, metric }) {
   // A difference is what came later less what was there before.
   const picked = entries
     .filter(({ run }) => chosen.compare.includes(run))
@@ -23,7 +23,7 @@ export function comparing(entries) {
           el("strong", {}, `${count(picked.length)} chosen`),
           el("span", { class: "names" }, picked.map(named).join("; ")),
         ),
-        what(picked),
+        what(picked, { protocol, metric }),
         el("button", { type: "button", id: "compare-none", on: { click: clear } }, "Choose none"),
       ),
   );
@@ -34,11 +34,11 @@ function named({ label, told }) {
   return more ? `${label} (${more})` : label;
 }
 
-function what(picked) {
+function what(picked, seen) {
   if (picked.length < 2) return el("span", { class: "note" }, "choose another to compare it with");
   const runs = picked.map(({ run }) => run);
   if (live) {
-    const href = `compare/${runs.map(encodeURIComponent).join("/")}/`;
+    const href = `compare/${runs.map(encodeURIComponent).join("/")}/?${new URLSearchParams(seen)}`;
     return el("a", { class: "go", id: "compare-go", href }, "Compare them");
   }
   return el(

@@ -158,7 +158,8 @@ function sections({ abstention, knowledge_update: updates }) {
         ["AURC", plain(abstention.confidence.aurc)],
       );
   }
-  for (const [name, value] of Object.entries(updates ?? {}))
+  const byK = ([a], [b]) => a.localeCompare(b, "en", { numeric: true }); // @5 before @10
+  for (const [name, value] of Object.entries(updates ?? {}).sort(byK))
     if (name !== "n" && name !== "chance")
       pairs.push([name.replaceAll("_", " "), besideChance(value, updates.chance?.[name])]);
   return pairs;

@@ -89,6 +89,14 @@ function far({ state, done, queries, failed, idle_seconds: idle }) {
     .join(", ");
 }
 
+addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || asked === null) return;
+  const button = `remove-${asked}`;
+  asked = null;
+  unfinished(shown);
+  find(button)?.focus();
+});
+
 /** The button, and after it the question; nothing is removed unasked. */
 function remove({ run, name, done }) {
   const button = (id, words, click) =>

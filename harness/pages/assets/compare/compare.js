@@ -1,7 +1,7 @@
 // Several runs beside each other, and every pair of them; all numbers stand in the data.
 
 import { choices } from "../shared/address.js";
-import { count, moment, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
+import { count, fixed, moment, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
 import { el, find, load, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 
@@ -27,7 +27,6 @@ function head() {
   find("title").textContent = document.title;
   find("lede").textContent =
     `Under ${data.protocol}, by ${data.unit}; independent: ${count(data.units)} ${data.over}.`;
-  find("home").href = HOME;
   find("settings").hidden = !data.settings.length;
   find("settings-table").replaceChildren(
     table(
@@ -38,7 +37,7 @@ function head() {
       data.settings,
     ),
   );
-  find("foot").replaceChildren(...data.foot.map((line) => el("p", { class: "note" }, line)));
+  find("foot").replaceChildren(...data.foot.map((line) => el("p", { class: "note" }, coded(line))));
   find("footer").replaceChildren(
     el("p", {}, "The same in a terminal: ", el("code", {}, data.command)),
     el("p", {}, "Numbers are computed by harness compare; this page draws them."),
@@ -63,6 +62,9 @@ function controls({ metric, slice }) {
     ),
   );
 }
+
+/** Words between backticks as code. */
+const coded = (line) => line.split("`").map((part, at) => (at % 2 ? el("code", {}, part) : part));
 
 const letter = (at) => el("span", { class: "tag" }, LETTERS[at]);
 
@@ -133,7 +135,7 @@ function differences({ metric, slice }) {
       { first: 1 },
     ),
     number("detectable", null, ({ detectable }) => plain(detectable)),
-    number("effect size", null, ({ effect_size: size }) => signed(size, 2)),
+    number("effect size", null, ({ effect_size: size }) => fixed(size, 2)),
     number(
       "won / lost / tied",
       ({ won, lost }) => won - lost,

@@ -11,12 +11,13 @@ const { columns, texts, documents, evidence, runs, blocks } = data.queries;
 const ABILITIES = ["lookup", "multi-hop", "temporal", "knowledge-update", "abstention"];
 const RESULTS = {
   any: ["every result", () => true],
-  zero: ["nothing found (0)", (value) => value === 0],
-  part: ["found in part", (value) => value !== null && value > 0 && value < 1],
-  full: ["everything found (1)", (value) => value === 1],
+  zero: ["0", (value) => value === 0],
+  part: ["between 0 and 1", (value) => value !== null && value > 0 && value < 1],
+  full: ["1", (value) => value === 1],
   out: ["not scored", (value) => value === null],
   failed: ["failed", (_, failed) => failed],
 };
+const OF_RECALL = { zero: "nothing found", part: "found in part", full: "everything found" };
 const AGAINST = {
   any: ["any", () => true],
   won: ["B won", (d) => d > 0],
@@ -85,7 +86,7 @@ export function questions() {
   const now = view();
   const values = blocks[now.at].values.map((ofRun) => ofRun[now.metric]);
   const difference = blocks[now.at].difference?.[now.metric];
-  const { ability, result, against, cause, sort } = filters();
+  const { ability, result, against, cause, sort } = filters(now.metric);
   const words = chosen.search.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = (at) =>
     (ability === "all" || columns.ability[at] === ability) &&
@@ -97,7 +98,16 @@ export function questions() {
   const rows = ordered([...columns.id.keys()].filter(wanted), shape, sort);
   if (search.value !== chosen.search) search.value = chosen.search;
   list.show(shape, rows, sort, (next) => chosen.set({ sort: next }));
-  said(rows.length, ability, result, against, cause);
+  const shown = result !== "any" && `result “${resultSaid(result, now.metric)}”`;
+  said(rows.length, ability, shown, against, cause);
+}
+
+/** A result in words: of a value which metric's it is, and of recall what it says. */
+function resultSaid(name, metric) {
+  const [words] = RESULTS[name];
+  if (!(name in OF_RECALL)) return words;
+  const means = metric.startsWith("recall@") ? `: ${OF_RECALL[name]}` : "";
+  return `${of(0, metric)} ${words}${means}`;
 }
 
 /** Whether a run missed evidence of a question for this cause. */
@@ -107,7 +117,7 @@ const missedBy = (at, cause) =>
   );
 
 /** What is chosen, as far as there is such a thing; and the controls for it. */
-function filters() {
+function filters(metric) {
   const present = ABILITIES.filter((name) => columns.ability.includes(name));
   const ability = present.includes(chosen.ability) ? chosen.ability : "all";
   const result = chosen.result in RESULTS ? chosen.result : "any";
@@ -119,7 +129,12 @@ function filters() {
   replace(
     find("questions-choices").lastChild,
     one("Ability", "ability", [["all", "every ability"], ...present], ability),
-    one("Result", "result", worded(RESULTS), result),
+    one(
+      "Result",
+      "result",
+      Object.keys(RESULTS).map((name) => [name, resultSaid(name, metric)]),
+      result,
+    ),
     several && one("B against A", "against", worded(AGAINST), against),
     CAUSES.length > 0 &&
       one("Cause of a miss", "cause", [["any", "any, or none"], ...CAUSES], cause),
@@ -133,7 +148,7 @@ function said(n, ability, result, against, cause) {
   if (n) return;
   const asFiltered = [
     ability !== "all" && `ability ${ability}`,
-    result !== "any" && `result “${RESULTS[result][0]}”`,
+    result,
     against !== "any" && AGAINST[against][0],
     cause !== "any" && `cause “${cause}”`,
   ].filter(Boolean);

@@ -85,7 +85,7 @@ const about = (run) =>
     ["Parameters", parameters(run.params)],
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
-    ["Finished", moment(run.finished)],
+    ["Finished", `${moment(run.finished)} UTC`],
     ["By", run.by],
   ]);
 

@@ -21,6 +21,13 @@ export function signed(value, digits = 3) {
   return (Number(text) === 0 ? "±" : value > 0 ? "+" : "−") + text;
 }
 
+/** A number with its sign and so many digits, never more: of what is read roughly. */
+export function fixed(value, digits) {
+  if (none(value)) return NONE;
+  const text = Math.abs(value).toFixed(digits);
+  return (Number(text) === 0 ? "±" : value > 0 ? "+" : "−") + text;
+}
+
 /** Both ends of an interval, told apart; one number where they are one. */
 export function span(low, high, show = plain) {
   for (let digits = 3; digits <= MOST; digits += 1) {

@@ -73,6 +73,9 @@ export function facts(pairs) {
 /** Show the page and draw it, then go to the part that its address names. */
 export function reveal(draw) {
   find("theme-place").append(themeSwitch());
+  const { home } = document.body.dataset; // where the board is, of a page served beside one
+  if (home)
+    document.querySelector(".top > div").append(el("p", {}, el("a", { href: home }, "The board")));
   find("main").hidden = false; // drawings need a width
   draw();
   if (location.hash) find(location.hash.slice(1))?.scrollIntoView();

@@ -5,7 +5,8 @@
 //     number   whether it holds numbers, which line up at the right
 //     title    what its head means, where it is not a term of the glossary
 //     kind     further classes of its cells
-//     by       what it is sorted by: a function of a row to a number, a text or null
+//     by       what it is sorted by: a function of a row to a number, a text, a list of numbers (the
+//              later ones break ties) or null
 //     first    1 where its first sort puts the least first, -1 for the greatest (if not said, as
 //              numbers have it: -1, and texts: 1)
 //     id       its name in the address, where that is not its head
@@ -28,7 +29,10 @@ export function ordered(rows, columns, sort) {
   const by = columns.find((column) => column.by && idOf(column) === id)?.by;
   if (!by) return rows;
   const keyed = rows.map((row) => [by(row) ?? null, row]);
-  const less = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);
+  const less = (a, b) => {
+    if (Array.isArray(a)) return a.map((one, at) => one - b[at]).find(Boolean) ?? 0;
+    return typeof a === "string" ? a.localeCompare(b) : a - b;
+  };
   return keyed
     .sort(([a], [b]) =>
       a === null || b === null ? (a === null) - (b === null) : direction * less(a, b),
