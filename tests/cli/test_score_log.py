@@ -86,7 +86,8 @@ def test_a_log_of_everything_scores_as_the_run_does(
         assert joined[way] == n
         assert found["run"]["queries"] == {"asked": n, "answered": n, "failed": 0, "abstained": 0}
         assert found["run"]["measured"]["search_ms"]["p50"] > 0
-    said = harness("score", by_id, "--log", "--dataset", "sample", "--name", "served", "--k", 100)
+    served = ("--log", "--dataset", "sample", "--name", "served", "--k", 100, "--full")
+    said = harness("score", by_id, *served)
     assert f"{n} of {n} labelled queries were asked (100.0%)" in said.out
     assert "time              search p50" in said.out
     compared = harness("compare", next(Path("results").glob("*served*")), own)
