@@ -168,7 +168,7 @@ def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dat
     counts = [sum(d > 0 for d in known), sum(d < 0 for d in known), sum(d == 0 for d in known)]
     assert [pair["won"], pair["lost"], pair["tied"]] == counts
     assert pair["low"] <= pair["difference"] <= pair["high"]
-    assert {row["what"] for row in data["settings"]} >= {"name", "params.b"}
+    assert {row["what"] for row in data["settings"]} >= {"system", "params.b"}
 
 
 def test_runs_that_do_not_compare_are_refused(bm25: Path, sample: Dataset, ran: Ran) -> None:
