@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
+    fitting_dataset,
     matching,
     parameters,
     retriever_spec,
@@ -63,12 +64,10 @@ def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str
 
 
 def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    from harness.dataset.prepare import open_dataset
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
     from harness.runs.plan import Settings
     from harness.runs.runner import run
-    from harness.scoring.protocols import fitting
 
     if options.quiet or options.json:
         os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
@@ -89,8 +88,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         isolate=options.isolate,
     )
     start = perf_counter()
-    dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, options.protocol or ())
+    dataset = fitting_dataset(options)
     folder = run(
         dataset,
         spec,

@@ -157,6 +157,16 @@ def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def fitting_dataset(options: argparse.Namespace) -> Any:
+    """The dataset that `--dataset` and the options of `add_view` name, which the protocols fit."""
+    from harness.dataset.prepare import open_dataset
+    from harness.scoring.protocols import fitting
+
+    dataset = open_dataset(options.dataset, **view_arguments(options))
+    fitting(dataset.keys, options.protocol or ())
+    return dataset
+
+
 def scoring_choices(options: argparse.Namespace) -> Any:
     """`Choices` from the options of `add_scoring`. Raises UsageError.
 

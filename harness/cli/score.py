@@ -16,6 +16,7 @@ from harness.cli.options import (
     add_results,
     add_scoring,
     add_view,
+    fitting_dataset,
     matching,
     run_folder,
     scoring_choices,
@@ -90,24 +91,20 @@ def call(options: argparse.Namespace) -> int:
             raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
         return _by_qrels(options, path)
 
-    from harness.dataset.prepare import open_dataset
     from harness.runs.folder.from_hits import resolve_again
     from harness.runs.folder.imported import import_rankings
     from harness.runs.folder.run_folder import dataset_of_run
-    from harness.scoring.protocols import fitting
 
     choices, semantic = scoring_choices(options), threshold(options)
-    arguments = view_arguments(options)
     if path.is_dir():
-        dataset = dataset_of_run(path, name=options.dataset, **arguments)
+        dataset = dataset_of_run(path, name=options.dataset, **view_arguments(options))
         folder = path
         if (how := matching(options)) is not None:
             folder = resolve_again(path, dataset, how)
     else:
         if not options.dataset:
             raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
-        dataset = open_dataset(options.dataset, **arguments)
-        fitting(dataset.keys, options.protocol or ())
+        dataset = fitting_dataset(options)
         with _log_is_told(options, path):
             folder = import_rankings(
                 path,
@@ -186,11 +183,9 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 def _of_log(options: argparse.Namespace, path: Path) -> int:
     """The scores of what a system logged."""
-    from harness.dataset.prepare import open_dataset
     from harness.files import read_json
     from harness.live.logs.mapping import Mapping
     from harness.live.logs.to_run import LogChoices, import_log, log_lines
-    from harness.scoring.protocols import fitting
 
     if not options.dataset:
         raise UsageError("--dataset is missing, whose labels the log is held against")
@@ -202,8 +197,7 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
         options.missing == "zero",
     )
     choices, semantic = scoring_choices(options), threshold(options)
-    dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, options.protocol or ())
+    dataset = fitting_dataset(options)
     folder = import_log(
         path,
         dataset,

@@ -166,8 +166,8 @@ def _refuse_unfinished(given: str, results: Path) -> None:
     """Raises UsageError where a run of that name is not finished, or was put away."""
     if not results.is_dir():
         return
-    for run in list_runs(results, numbers=False):
-        if given in run.names and run.state in ("running", "stopped", "failed"):
+    for run in unfinished(results):
+        if given in run.names:
             todo = {
                 "running": "wait for it",
                 "stopped": "the same command with --resume goes on, `harness runs clear` removes "
