@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import os
 import shlex
 import sys
@@ -41,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as error:
-        if error.errno not in _OF_THE_DISK:
+        from harness.files import OF_THE_DISK
+
+        if error.errno not in OF_THE_DISK:
             raise
         return _not_written(error)
 
@@ -57,12 +58,6 @@ def _not_written(error: OSError) -> int:
     with contextlib.suppress(OSError):  # what is still in the buffer has nowhere to go either
         sys.stdout.close()
     return 2
-
-
-_OF_THE_DISK = {
-    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG),
-    *(errno.EISDIR, errno.ENOTDIR),
-}
 
 
 def _with_source(error: HarnessError, options: argparse.Namespace, given: Sequence[str]) -> str:

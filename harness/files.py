@@ -15,7 +15,10 @@ from typing import Any
 from harness.errors import UsageError, near
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_WRITABLE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST}
+_DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
+_NOT_WRITABLE = _DENIED | {errno.EEXIST}
+OF_THE_DISK = _DISK_FULL | _DENIED | {errno.EISDIR}
+"""Numbers of errors that speak of files and disks, whatever program meets them."""
 
 
 def fsync_path(path: Path) -> None:

@@ -84,18 +84,8 @@ _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
         *(run, runs, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate),
-        *(
-            abtest,
-            monitor,
-            label,
-            datasets,
-            retrievers,
-            examples,
-            check,
-            explain,
-            cache,
-            completion,
-        ),
+        *(abtest, monitor, label, datasets, retrievers, examples, check, explain, cache),
+        *(completion,),
     )
 }
 

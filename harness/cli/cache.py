@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, add_inner
 from harness.cli.output import add_output, print_json
 
 
@@ -24,9 +24,7 @@ def add(verbs: Verbs) -> None:
         ("list", "what is kept of each model, and its size", call_list),
         ("clear", "forget the vectors of one model or of all", call_clear),
     ):
-        one: argparse.ArgumentParser = commands.add_parser(
-            name, help=about, description=about.capitalize() + ".", allow_abbrev=False
-        )
+        one = add_inner(commands, name, about)
         add_output(one)
         if name == "clear":
             one.add_argument("--model", metavar="NAME", default="", help="this one alone")

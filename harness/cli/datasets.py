@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs, add_view, view_arguments
+from harness.cli.options import Verbs, add_inner, add_view, view_arguments
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
@@ -29,9 +29,7 @@ def add(verbs: Verbs) -> None:
         ("info", "source, licence, counts, and everything that was repaired", call_info),
         ("export", "write it as BEIR, TREC or JSONL files", call_export),
     ):
-        one: argparse.ArgumentParser = commands.add_parser(
-            name, help=about, description=about.capitalize() + ".", allow_abbrev=False
-        )
+        one = add_inner(commands, name, about)
         one.add_argument("name", metavar="NAME", help="see `harness datasets`")
         add_view(one)
         add_output(one)

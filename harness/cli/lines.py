@@ -158,6 +158,12 @@ def _plain(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
+def ends(low: float, high: float, between: str = " to ") -> str:
+    """`.457 to .599`: an interval, short enough for a column."""
+    first, last = (f"{end:.3f}".replace("0.", ".", 1) for end in (low, high))
+    return f"{first}{between}{last}"
+
+
 def size(n: int | None) -> str:
     """A number of bytes for people."""
     if not n:

@@ -169,7 +169,9 @@ def _live(options: argparse.Namespace, follower: Any) -> int:
             f"--port {port}: cannot be listened on ({error.strerror}); name another"
         ) from None
     address = f"http://127.0.0.1:{serving.server_port}/"
-    follow(follower, serving, address, quiet=options.quiet, json=options.json)
+    follow(
+        follower, serving, address, quiet=options.quiet, json=print_json if options.json else None
+    )
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +118,14 @@ def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any
     return RetrieverSpec(taken, params, (*given, *more))
 
 
+def add_inner(commands: Verbs, name: str, about: str) -> argparse.ArgumentParser:
+    """The parser of a command's own command."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=about, description=about.capitalize() + ".", allow_abbrev=False
+    )
+    return parser
+
+
 def add_results(parser: argparse.ArgumentParser) -> None:
     """Where runs are looked for by name."""
     parser.add_argument(
@@ -196,6 +205,13 @@ def scoring_choices(options: argparse.Namespace) -> Any:
 def shown_first(choices: Any) -> list[str]:
     """Metrics that were asked for, and `@5` for a cut-off that was."""
     return [*map(str, choices.metrics), *(f"@{k}" for k in choices.ks)]
+
+
+def of_kinds(asked: Iterable[str], kinds: Iterable[str]) -> list[str]:
+    """Names of metrics that `shown_first` gives: `@5` is each of `kinds` at that cut-off."""
+    known = list(dict.fromkeys(kinds))
+    parts = ([kind + one for kind in known] if one.startswith("@") else [one] for one in asked)
+    return [name for part in parts for name in part]
 
 
 def cut_offs(text: str | None) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.options import Verbs, add_inner, add_results, run_folder
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
@@ -39,9 +39,7 @@ def add(verbs: Verbs) -> None:
         ("remove", "remove runs for good, after a question", call_remove),
         ("clear", "remove what stopped runs left, after a question", call_clear),
     ):
-        one: argparse.ArgumentParser = commands.add_parser(
-            verb, help=about, description=about.capitalize() + ".", allow_abbrev=False
-        )
+        one = add_inner(commands, verb, about)
         if verb in ("show", "name"):
             one.add_argument("run", metavar="RUN")
         elif verb != "clear":
@@ -82,13 +80,14 @@ def call_list(options: argparse.Namespace) -> int:
 
 
 def _table(runs: Sequence[ListedRun]) -> str:
+    from harness.cli.lines import ends
     from harness.scoring.grid import grid
 
     rows = []
     for run in runs:
         interval = ""
         if run.low is not None and run.high is not None:
-            interval = f"{run.low:.3f} to {run.high:.3f}".replace("0.", ".")
+            interval = ends(run.low, run.high)
         rows.append(
             [
                 run.name,

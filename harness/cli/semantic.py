@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from harness.cli.lines import ends
 from harness.cli.output import print_json
 from harness.errors import UsageError
 
@@ -186,5 +187,4 @@ def _signed(cell: dict[str, Any]) -> str:
 def _range(interval: dict[str, Any] | None) -> str:
     if interval is None:
         return "-"
-    low, high = (f"{interval[end]:.3f}".replace("0.", ".", 1) for end in ("low", "high"))
-    return f"{low} to {high}"
+    return ends(interval["low"], interval["high"])

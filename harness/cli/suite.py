@@ -229,14 +229,13 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
 
     Of `asked`, `@5` is every leading metric at that cut-off.
     """
+    from harness.cli.options import of_kinds
     from harness.scoring.grid import grid
     from harness.scoring.scores import MAIN, all_cells, main_block, main_metrics
 
     blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
     found = [all_cells(block) if block else {} for block in blocks]
-    kinds = [name.partition("@")[0] for name in MAIN]
-    more = [kind + one for one in asked if one[0] == "@" for kind in kinds]
-    more += [one for one in asked if one[0] != "@"]
+    more = of_kinds(asked, (name.partition("@")[0] for name in MAIN))
     metrics = list(dict.fromkeys(m for cells in found for m in main_metrics(cells, more))) or MAIN
     lines = []
     for one, cells in zip(done, found, strict=True):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli import lines
+from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.schema import Ability
@@ -149,8 +150,7 @@ def _next(run: str, protocols: int) -> list[str]:
 def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]) -> str:
     """The main metrics over everything, and the first of them in the weakest ability."""
     main = main_metrics(cells)
-    kinds = dict.fromkeys(name.partition("@")[0] for name in main)
-    asked = [name for one in columns for name in (_at(kinds, one) if one[0] == "@" else [one])]
+    asked = of_kinds(columns, (name.partition("@")[0] for name in main))
     shown = list(dict.fromkeys(name for name in (*asked, *main) if name in cells))
     shown = shown[:8] or list(cells)[:4]
     rows = [[m, "all", *_measured(cells[m])] for m in shown]
@@ -161,10 +161,6 @@ def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]
     interval = cells[shown[0]].get("interval") or {}
     rough = f"\nintervals are rough: {interval['rough']}" if "rough" in interval else ""
     return text + rough + _tied(shown[0], cells[shown[0]], 0.01) + _left_out(block)
-
-
-def _at(kinds: Iterable[str], cut: str) -> list[str]:
-    return [kind + cut for kind in kinds]
 
 
 def _measured(cell: dict[str, Any]) -> list[Any]:
@@ -277,10 +273,7 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
     names = list(known)
     headline = _COLUMNS.get(protocol, ())
     kinds = dict.fromkeys(name.partition("@")[0] for name in headline or names)
-    wanted: list[str] = []
-    for one in asked:
-        wanted += [kind + one for kind in kinds] if one.startswith("@") else [one]
-    shown = [name for name in (*wanted, *headline) if name in names]
+    shown = [name for name in (*of_kinds(asked, kinds), *headline) if name in names]
     if sum(name in names for name in headline) < len(headline):
         ks = sorted({int(name.rpartition("@")[2]) for name in names if "@" in name}, reverse=True)
         k10 = sorted(ks, key=lambda k: (k != 10, -k))  # 10 first, then the deepest
@@ -289,11 +282,8 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
 
 
 def _range(interval: dict[str, Any] | None) -> str:
-    """`.457-.599`: low and high, short enough for a column; more digits where they look alike."""
-    if interval is None:
-        return "-"
-    low, high = (f"{interval[end]:.3f}".replace("0.", ".", 1) for end in ("low", "high"))
-    return f"{low}-{high}"
+    """`.457-.599`: low and high, short enough for a column."""
+    return "-" if interval is None else lines.ends(interval["low"], interval["high"], "-")
 
 
 def _how(interval: dict[str, Any] | None) -> str:

@@ -62,8 +62,33 @@ def page(
     )
     raw = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
     packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
-    style = _styles(ASSETS / "shared", own)
     beside = f' data-home="{escape(home)}"' if home else ""
+    body = [
+        f'<body data-live="{"yes" if live else "no"}"{beside}>',
+        (own / f"{name}.html").read_text("utf-8"),
+        f'<script type="application/gzip" id="data">{packed}</script>',
+        *(f"<script>{lib}</script>" for lib in libs),
+        f'<script type="module">{module}</script>',
+        "</body>",
+    ]
+    return _document(title, policy, _styles(ASSETS / "shared", own), body)
+
+
+def refusal(words: str, home: str) -> bytes:
+    """A page of one sentence and the way to the board, for an address that shows nothing else."""
+    body = [
+        "<body>",
+        "<main><section><h1>Nothing to show</h1>",
+        f"<p>{escape(words)}</p>",
+        f'<p><a href="{escape(home)}">The board</a></p></section></main>',
+        "</body>",
+    ]
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+    return _document("Nothing to show", policy, _styles(ASSETS / "shared"), body)
+
+
+def _document(title: str, policy: str, style: str, body: list[str]) -> bytes:
+    """A file of HTML around a body; the policy stands before everything that it is of."""
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -77,31 +102,11 @@ def page(
         f"<title>{escape(title)}</title>",
         f"<style>{style}</style>",
         "</head>",
-        f'<body data-live="{"yes" if live else "no"}"{beside}>',
-        (own / f"{name}.html").read_text("utf-8"),
-        f'<script type="application/gzip" id="data">{packed}</script>',
-        *(f"<script>{lib}</script>" for lib in libs),
-        f'<script type="module">{module}</script>',
-        "</body>",
+        *body,
         "</html>",
         "",
     ]
     return "\n".join(parts).encode("utf-8")
-
-
-def refusal(words: str, home: str) -> bytes:
-    """A page of one sentence and the way to the board, for an address that shows nothing else."""
-    style = _styles(ASSETS / "shared")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta http-equiv="Content-Security-Policy" '
-        "content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">\n"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-        f"<title>Nothing to show</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"<main><section><h1>Nothing to show</h1>\n<p>{escape(words)}</p>\n"
-        f'<p><a href="{escape(home)}">The board</a></p></section></main>\n</body>\n</html>\n'
-    ).encode()
 
 
 def _styles(*folders: Path) -> str:

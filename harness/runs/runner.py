@@ -19,7 +19,7 @@ from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
-from harness.runs.folder.run_folder import folder_name
+from harness.runs.folder.run_folder import folder_name, note_in
 from harness.runs.isolated import Isolation, isolation
 from harness.runs.journal import Journal, finished
 from harness.runs.plan import Settings, choose_queries, units
@@ -106,7 +106,7 @@ def run(
                 "the old one beside it",
                 file=sys.stderr,
             )
-        _noted(folder, by=settings.by, name=settings.name)
+        note_in(folder, by=settings.by, name=settings.name)
         return folder
     worker = Worker(
         dataset.folder,
@@ -171,14 +171,6 @@ def run(
         )
         shutil.rmtree(partial)
     return folder
-
-
-def _noted(folder: Path, **said: str) -> None:
-    """Note in a finished run who runs it and what it is called, where that is said now."""
-    record = read_json(folder / "run.json")
-    new = {key: value for key, value in said.items() if value and record.get(key) != value}
-    if new:
-        write_json(folder / "run.json", {**record, **new})
 
 
 def _under_test(

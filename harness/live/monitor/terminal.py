@@ -251,11 +251,12 @@ def follow(
     address: str,
     *,
     quiet: bool = False,
-    json: bool = False,
+    json: Callable[[str, dict[str, Any]], None] | None = None,
 ) -> None:
     """Read on, draw and save until Ctrl-C or SIGTERM; then save once more.
 
-    `serving` answers requests meanwhile; without a terminal a line is printed now and then.
+    `serving` answers requests meanwhile; without a terminal a line is printed now and then, or
+    given to `json` with its kind.
     """
     stop = Event()
     before = {
@@ -265,11 +266,11 @@ def follow(
     thread = Thread(target=serving.serve_forever, args=(0.1,), daemon=True)
     thread.start()
     metrics = f" and {address}metrics" if metrics_answer() else ""
-    if json:
-        _print_json("monitor-page", {"address": address})
+    if json is not None:
+        json("monitor-page", {"address": address})
     elif not quiet:
         print(f"{address}{metrics} (Ctrl-C ends it)", flush=True)
-    screen = sys.stdout.isatty() and not (quiet or json)
+    screen = sys.stdout.isatty() and not quiet and json is None
     drawn = said = saved = 0.0
     try:
         while not stop.is_set():
@@ -293,15 +294,13 @@ def follow(
             signal.signal(number, handler)
 
 
-def _print(snapshot: dict[str, Any], *, quiet: bool, json: bool) -> None:
-    if json:
-        _print_json("monitor", snapshot)
+def _print(
+    snapshot: dict[str, Any],
+    *,
+    quiet: bool,
+    json: Callable[[str, dict[str, Any]], None] | None,
+) -> None:
+    if json is not None:
+        json("monitor", snapshot)
     elif not quiet:
         print(line(snapshot), flush=True)
-
-
-def _print_json(kind: str, value: dict[str, Any]) -> None:
-    """As every command prints JSON (harness.cli.output, which is above this room)."""
-    import orjson
-
-    print(orjson.dumps({"schema": f"harness.{kind}/1", **value}).decode(), flush=True)

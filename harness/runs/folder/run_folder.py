@@ -33,7 +33,7 @@ from harness.dataset.catalogue import find
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json
+from harness.files import read_json, write_json
 from harness.rankings.rankings import Rankings, write_trec
 
 RUN_VERSION = 1
@@ -111,6 +111,14 @@ def require_run(folder: Path) -> None:
     raise UsageError(
         f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"
     )
+
+
+def note_in(folder: Path, **said: str) -> None:
+    """Note in a finished run what is said of it: who runs it, what it is called."""
+    record = RunFolder(folder).record
+    new = {key: value for key, value in said.items() if value and record.get(key) != value}
+    if new:
+        write_json(folder / "run.json", {**record, **new})
 
 
 def earlier_place(folder: Path) -> Path:

@@ -8,16 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.files import write_json
 from harness.runs.folder.listing import PUT_AWAY, is_running
-from harness.runs.folder.run_folder import OURS, RunFolder, require_run, run_name
+from harness.runs.folder.run_folder import OURS, note_in, require_run, run_name
 
 
 def rename(folder: Path, name: str) -> None:
     """Call a run `name` from now on; its folder stays where it is. Raises UsageError."""
     run_name(name)
     require_run(folder)
-    write_json(folder / "run.json", {**RunFolder(folder).record, "name": name})
+    note_in(folder, name=name)
 
 
 def put_away(folder: Path, results: Path) -> Path:
