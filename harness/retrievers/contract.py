@@ -10,11 +10,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import IO, Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.dataset.reader import Documents
 from harness.rankings.arrow import take
@@ -146,12 +148,16 @@ _SENT = 1 << 16
 _NUMBERS = ["number", "when", "group"]
 """Columns of a corpus that is sent, beside those of its documents."""
 
+_WINDOW = 1 << 28
+"""Bytes of text that `blocks` gathers at once."""
+
 
 class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
 
     Iterating gives Document records, `sessions()` gives them session by session; `contents`,
-    `handles` and `timestamps` give whole columns. The dataset's ids are not in here. This keeps
+    `handles` and `timestamps` give whole columns, and `blocks()` the same piece by piece, for what
+    is too large to hold at once. The dataset's ids are not in here. This keeps
     honest code honest: who wants the answer key can still read the dataset's files, unless the run
     is isolated.
     """
@@ -163,14 +169,16 @@ class Corpus(Sequence[Document]):
         numbers: npt.NDArray[np.int64],
         timestamps: npt.NDArray[np.float64],
         sessions: npt.NDArray[np.int64] | None,
+        dataset: str = "",
     ) -> None:
         """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` (-1: none)
-        align; `documents` is the dataset's `shown_documents`."""
+        align; `documents` is the dataset's `shown_documents`, `dataset` its fingerprint."""
         self._documents = documents
         self._rows = rows
         self._numbers = numbers
         self._timestamps = timestamps
         self._sessions = sessions
+        self._dataset = dataset
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -205,6 +213,39 @@ class Corpus(Sequence[Document]):
             sessions.setdefault(document.session or document.id, []).append(document)
         return [*sessions.values()]
 
+    def blocks(self, size: int = 1 << 16) -> Iterator[Corpus]:
+        """The same documents in the same order, in corpora of at most `size` each.
+
+        Positions of an answer count over the whole corpus, not over a block. The order of a large
+        corpus is random, the way through its file is not: a window of 256 MB of text is gathered in
+        one go forward through the file, and given out in the order that is shown.
+        """
+        if len(self) <= size:
+            yield self
+            return
+        for start, end in self._windows():
+            documents = Documents(self._shown(slice(start, end)))
+            for low in range(start, end, size):
+                part = slice(low, min(low + size, end))
+                yield Corpus(
+                    documents,
+                    np.arange(low - start, part.stop - start, dtype=np.int32),
+                    self._numbers[part],
+                    self._timestamps[part],
+                    None if self._sessions is None else self._sessions[part],
+                )
+
+    def _windows(self) -> list[tuple[int, int]]:
+        """Where the order is cut so that no piece holds much more than a window of text."""
+        lengths = pc.binary_length(self._documents.table["text"])
+        filled = np.cumsum(np.asarray(lengths.to_numpy(), np.int64)[self._rows]) // _WINDOW
+        cuts = (np.flatnonzero(np.diff(filled)) + 1).tolist()
+        return [*pairwise([0, *cuts, len(self)])]
+
+    def _shown(self, part: slice) -> pa.Table:
+        shown = self._documents.table
+        return pa.table({name: take(shown[name], self._rows[part]) for name in shown.column_names})
+
     def send(self, into: IO[bytes]) -> None:
         """Write all that is shown, and no row of the dataset's, as an Arrow stream."""
         sessions = self._sessions
@@ -213,12 +254,10 @@ class Corpus(Sequence[Document]):
         writer: Any = None
         for start in range(0, max(len(self), 1), _SENT):
             part = slice(start, start + _SENT)
-            shown = self._documents.table
+            table = self._shown(part)
             numbers = (self._numbers[part], self._timestamps[part], sessions[part])
-            table = pa.table(
-                {name: take(shown[name], self._rows[part]) for name in shown.column_names}
-                | dict(zip(_NUMBERS, numbers, strict=True))
-            )
+            for name, column in zip(_NUMBERS, numbers, strict=True):
+                table = table.append_column(name, pa.array(column))
             if writer is None:
                 writer = pa.ipc.new_stream(pa.PythonFile(into, "w"), table.schema)
             writer.write_table(table)
@@ -238,6 +277,16 @@ class Corpus(Sequence[Document]):
         digest = hashlib.blake2b(self._rows.tobytes(), digest_size=16)
         digest.update(self._numbers.tobytes())
         return digest.digest()
+
+    def fingerprint(self) -> str | None:
+        """The same for the same documents in the same order, in every run: what an index that is
+        kept on disk is found by. None where it is not known: in a block, and in an isolated run.
+        """
+        if not self._dataset:
+            return None
+        digest = hashlib.blake2b(self._dataset.encode(), digest_size=16)
+        digest.update(self._rows.tobytes())
+        return digest.hexdigest()
 
     @property
     def handles(self) -> list[str]:

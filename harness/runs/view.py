@@ -52,9 +52,13 @@ class View:
             self._numbers + self._start,
             stamps[order],
             sessions,
+            dataset.fingerprint,
         )
 
     def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:
+        table = self._dataset.documents.table
+        if table["session"].null_count == len(table):
+            return None
         column = self._dataset.documents.column("session", rows)
         if column.null_count == len(column):
             return None

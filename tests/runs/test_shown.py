@@ -238,3 +238,30 @@ def test_positions_count_from_either_end_and_no_further(home: Path, tmp_path: Pa
     for beyond in (3, -4):
         with pytest.raises(IndexError):
             corpus[beyond]
+
+
+def test_a_corpus_in_blocks_is_the_same_corpus_whatever_fits_into_a_window(
+    home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
+    corpus = View(dataset, 0, 0).corpus
+    for window in (1 << 28, 5_000, 1):
+        monkeypatch.setattr("harness.retrievers.contract._WINDOW", window)
+        blocks = [*corpus.blocks(50)]
+        assert max(map(len, blocks)) <= 50
+        assert [document for block in blocks for document in block] == [*corpus]
+        for column in ("handles", "contents", "timestamps"):
+            whole = [value for block in blocks for value in getattr(block, column)]
+            assert whole == getattr(corpus, column)
+        assert {block.fingerprint() for block in blocks} == {None}
+    assert list(corpus.blocks(len(corpus))) == [corpus]
+
+
+def test_the_fingerprint_of_a_corpus_is_of_its_documents_and_their_order(
+    home: Path, data: Path, tmp_path: Path
+) -> None:
+    dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
+    same = [View(dataset, 0, seed).corpus.fingerprint() for seed in (0, 1)]
+    assert same[0] == same[1] != View(dataset, 1, 0).corpus.fingerprint()  # dated: one order
+    undated = gold_first(tmp_path / "files", haystacks=1, size=20)
+    assert len({View(undated, 0, seed).corpus.fingerprint() for seed in range(3)}) == 3
