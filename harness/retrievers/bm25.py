@@ -1,18 +1,48 @@
-"""BM25 on bm25s (Lù, 2024), with stemming, stop words, k1, b and the formula as options."""
+"""BM25, with stemming, stop words, k1, b and the formula as options.
+
+The formulas are those of Kamphuis et al., "Which BM25 do you mean?" (ECIR 2020). Scores are, to the
+bit, those of bm25s (Lù, 2024): a term's part of the score is worked out in double precision and
+rounded to single; parts are added in single precision, in the order of the question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import math
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.errors import near, require_numbers
+from harness.retrievers import inverted
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.inverted import Places
+from harness.retrievers.kept import Index, index_of
 from harness.retrievers.nearest import best
-from harness.retrievers.words import Words
+from harness.retrievers.words import Words, stemmer_version
 
-METHODS = ("lucene", "robertson", "atire", "bm25l", "bm25+")
+Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
+
+IDF: dict[str, Callable[[int, int], float]] = {
+    "lucene": lambda n, df: math.log(1 + (n - df + 0.5) / (df + 0.5)),
+    "robertson": lambda n, df: math.log(max((n - df + 0.5) / (df + 0.5), 1)),
+    "atire": lambda n, df: math.log(n / df),
+    "bm25l": lambda n, df: math.log((n + 1) / (df + 0.5)),
+    "bm25+": lambda n, df: math.log((n + 1) / df),
+}
+"""From the number of documents and how many have the term."""
+
+METHODS = tuple(IDF)
+_EVERYWHERE = ("bm25l", "bm25+")  # in which a term adds to documents that lack it, too
+_SPARSE = 16
+_TINY = np.nextafter(np.float32(0), np.float32(1))
+_KEPT_WEIGHTS = 1 << 26
+_VERSION = 1
+"""Of the files of an index; another one is another index."""
 
 
 class BM25:
@@ -20,7 +50,8 @@ class BM25:
 
     `method`: lucene, robertson, atire, bm25l or bm25+ (Kamphuis et al., ECIR 2020). `stemmer`: a
     Snowball language, or none. `stopwords`: english, or none. Tokens are runs of two or more
-    letters and digits, in lower case. A text that stands in many haystacks is tokenised once.
+    letters and digits, in lower case. A text that stands in many haystacks is tokenised once; the
+    index of more than 65,536 documents is on disk, and kept (see `harness cache`).
     """
 
     def __init__(
@@ -32,41 +63,153 @@ class BM25:
         stemmer: str = "english",
         stopwords: str = "english",
     ) -> None:
+        self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
+        self._words = Words(stemmer, stopwords)
+        self.retune(k1, b, delta, method)
+
+    def retune(
+        self, k1: float = 1.2, b: float = 0.75, delta: float = 0.5, method: str = "lucene"
+    ) -> None:
+        """Set what the index does not depend on."""
         require_numbers(k1=k1, b=b, delta=delta)
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
-        self._options = {"k1": k1, "b": b, "delta": delta, "method": method}
-        self._words = Words(stemmer, stopwords)
+        self._formula = Formula(k1, b, delta, method)
+        self._forget()
 
     def index(self, corpus: Corpus) -> None:
-        """Tokenise what is new, then build the index of this corpus."""
-        import bm25s
-        from bm25s.tokenization import Tokenized
-
-        documents = [self._words.terms(text) for text in corpus.contents]
-        self._size = len(documents)
-        empty = np.zeros(0, np.int32)
-        # Numbers of this corpus's own terms, so that a small haystack has a small index.
-        self._own, numbers = np.unique(np.concatenate([empty, *documents]), return_inverse=True)
-        self._engine: Any = None
-        if len(self._own):
-            cuts = np.cumsum([len(document) for document in documents])[:-1]
-            ids = [part.tolist() for part in np.split(numbers, cuts)]
-            tokens = Tokenized(ids=ids, vocab={str(n): n for n in range(len(self._own))})
-            self._engine = bm25s.BM25(**self._options)
-            self._engine.index(tokens, create_empty_token=False, show_progress=False)
+        """Count terms, or open the index that counted them before."""
+        self._kept: Index | None = None
+        self._forget()
+        if len(corpus) > inverted.BLOCK:
+            made_of = {**self._analysis, "version": _VERSION, "stemmer version": stemmer_version()}
+            self._kept = index_of(corpus, "bm25", made_of, lambda to: self._build(corpus, to))
+            self._index, self._numbers = inverted.opened(self._kept.folder)
+        else:
+            documents = self._words.of(corpus.contents)
+            terms = np.concatenate([np.zeros(0, np.int32), *documents])
+            lengths = np.array([len(document) for document in documents], np.int64)
+            self._own, self._index = inverted.in_memory(terms, lengths)
+        self._size = len(self._index.lengths)
+        self._mean = float(self._index.lengths.mean(dtype=float)) if self._size else 0.0
+        self._scores: Singles = np.zeros(self._size, np.float32)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Best first; equal scores keep the corpus's order."""
-        results = []
-        for query in queries:
-            terms = self._words.terms(query.text)
-            terms = terms[np.isin(terms, self._own)]
-            known = np.searchsorted(self._own, terms)
-            if self._engine is None or len(known) == 0:
-                results.append(Result([], []))
-                continue
-            scores = self._engine.get_scores_from_ids(known.tolist())
-            top = best(scores, k, above=0.0)
-            results.append(Result(top, scores[top]))
-        return results
+        return [self._one(self._terms(query.text), k) for query in queries]
+
+    def _build(self, corpus: Corpus, folder: Path) -> None:
+        # Words of its own: those of millions of documents are not to stay in memory.
+        inverted.build(corpus, Words(**self._analysis), folder)
+
+    def _terms(self, text: str) -> list[int]:
+        """The terms of a question that the corpus has, in its order, as the index numbers them."""
+        if self._kept is not None:
+            numbers = map(self._numbers.get, self._words.stemmed(text))
+            return [number for number in numbers if number is not None]
+        terms = self._words.terms(text)
+        known: list[int] = np.searchsorted(self._own, terms[np.isin(terms, self._own)]).tolist()
+        return known
+
+    def _one(self, terms: list[int], k: int) -> Result:
+        scores = self._scores
+        parts = [self._weighted(term) for term in terms]
+        parts = [part for part in parts if len(part[0])]
+        everywhere = self._formula.everywhere(self._size, [len(d) for d, _ in parts])
+        dense = everywhere or sum(len(d) for d, _ in parts) > self._size // _SPARSE
+        touched: list[Places] = []
+        for documents, weights in parts:
+            before = scores[documents]
+            if not dense:
+                touched.append(documents[before == 0] if touched else documents)
+            scores[documents] = before + weights
+        least = _least(scores, [documents for documents, _ in parts], k)
+        if dense:
+            top = best(scores + everywhere, k, above=0.0) if everywhere else _from(scores, least)
+            values = scores[top] + everywhere
+            scores[:] = 0
+        else:
+            top = np.concatenate([np.zeros(0, np.int64), *touched])
+            values = scores[top]
+            scores[top] = 0
+            top, values = top[values >= least], values[values >= least]
+        order = np.lexsort((top, -values))[:k]
+        return Result(top[order], values[order])
+
+    def _weighted(self, term: int) -> tuple[Places, Singles]:
+        """The documents that a term adds to, and what it adds; of frequent terms it is kept."""
+        if term in self._weights:
+            self._weights.move_to_end(term)
+            return self._weights[term]
+        documents, counts = self._index.of(term)
+        lengths = self._index.lengths[documents]
+        weights = self._formula.weights(counts, lengths, self._mean, self._size)
+        if not weights.any():  # a term that every document has
+            documents, weights = documents[:0], weights[:0]
+        self._weights[term] = documents, weights
+        self._weights_held += len(weights)
+        while self._weights_held > _KEPT_WEIGHTS:
+            _, (_, dropped) = self._weights.popitem(last=False)
+            self._weights_held -= len(dropped)
+        return documents, weights
+
+    def _forget(self) -> None:
+        self._weights: OrderedDict[int, tuple[Places, Singles]] = OrderedDict()
+        self._weights_held = 0
+
+
+def _least(scores: Singles, documents: list[Places], k: int) -> float:
+    """What the k-th best document scores at least: the k-th best of those that have one term."""
+    enough = [some for some in documents if len(some) >= k]
+    if not enough or k < 1:
+        return float(_TINY)
+    values = scores[min(enough, key=len)]
+    return max(float(np.partition(values, len(values) - k)[len(values) - k]), float(_TINY))
+
+
+def _from(scores: Singles, least: float) -> npt.NDArray[np.int64]:
+    return np.flatnonzero(scores >= least)
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What a term adds to the score of a document."""
+
+    k1: float
+    b: float
+    delta: float
+    method: str
+
+    def weights(self, counts: Places, lengths: Places, mean: float, n: int) -> Singles:
+        """Of one term in the documents that have it: `counts` times, of `lengths` terms each."""
+        df = len(counts)
+        idf = np.float64(np.float32(IDF[self.method](n, df)))
+        tf = counts.astype(np.float32)
+        weights = idf * self._saturated(tf, lengths, mean)
+        if self.method in _EVERYWHERE:
+            weights -= self._without(n, df)
+        return weights.astype(np.float32)
+
+    def everywhere(self, n: int, found: Sequence[int]) -> np.float32:
+        """What terms, of which so many documents have each, add to documents without them."""
+        if self.method not in _EVERYWHERE or not found:
+            return np.float32(0)
+        return np.float32(np.array([self._without(n, df) for df in found], np.float32).sum())
+
+    def _without(self, n: int, df: int) -> np.float32:
+        zero = self._saturated(np.zeros(1, np.float32), np.ones(1), 1.0)[0]
+        return np.float32(IDF[self.method](n, df) * zero)
+
+    def _saturated(self, tf: Singles, lengths: Places | Floats, mean: float) -> Floats:
+        """The part of the formula that grows with the count."""
+        k1, b, delta = self.k1, self.b, self.delta
+        length = (1 - b) + b * lengths / mean
+        if self.method in ("lucene", "robertson"):
+            return tf / (k1 * length + tf)
+        if self.method == "atire":
+            return (tf * np.float32(k1 + 1)) / (tf + k1 * length)
+        if self.method == "bm25l":
+            scaled = tf / length
+            return ((k1 + 1) * (scaled + delta)) / (k1 + scaled + delta)
+        saturated: Floats = np.float32(k1 + 1) * tf / (k1 * length + tf) + delta
+        return saturated

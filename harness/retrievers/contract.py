@@ -298,6 +298,16 @@ class Corpus(Sequence[Document]):
         """Title and text of each document, joined by a space: what to index."""
         return self._documents.contents(self._rows)
 
+    def text_column(self) -> pa.Array:
+        """`contents` as one Arrow column of large strings, without a Python object a text."""
+        text = take(self._documents.table["text"], self._rows).cast(pa.large_string())
+        if self._documents.table["title"].null_count < len(self._documents):
+            title = take(self._documents.table["title"], self._rows).cast(pa.large_string())
+            title = pc.if_else(pc.equal(title, ""), None, title)
+            joined = pc.binary_join_element_wise(title, text, pa.scalar(" ", pa.large_string()))
+            text = pc.coalesce(joined, text)
+        return text.combine_chunks() if text.num_chunks != 1 else text.chunk(0)
+
     @property
     def timestamps(self) -> list[int | None]:
         """When each document was said, in seconds; None where nobody knows."""

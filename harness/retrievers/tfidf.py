@@ -28,7 +28,7 @@ class TfIdf:
 
     def index(self, corpus: Corpus) -> None:
         """Count the terms of each document, weigh them, and scale each document to length 1."""
-        documents = [self._words.terms(text) for text in corpus.contents]
+        documents = self._words.of(corpus.contents)
         n = self._size = len(documents)
         owners = np.repeat(np.arange(n), [len(document) for document in documents])
         empty = np.zeros(0, np.int32)

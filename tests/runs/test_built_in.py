@@ -159,10 +159,10 @@ def test_index_takes_the_place_of_what_was_indexed(locomo: Dataset, make: type) 
 def test_a_text_in_many_haystacks_is_tokenised_once(
     home: Path, tmp_path: Path, retriever: Retriever
 ) -> None:
-    """Seen by the interpreter's own count of the calls that cut a text."""
+    """Seen by the interpreter's own count of the calls that cut a text with letters like é."""
     haystacks = [f"h{i}" for i in range(6)]
     documents = [
-        {"id": f"d{i}", "text": f"note {i} of the trip", "haystack": haystacks} for i in range(30)
+        {"id": f"d{i}", "text": f"noté {i} of the trip", "haystack": haystacks} for i in range(30)
     ]
     queries = [{"id": h, "text": "which trip", "haystack": h} for h in haystacks]
     dataset = labelled(tmp_path, documents, queries, {h: ["d0"] for h in haystacks})

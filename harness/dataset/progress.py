@@ -1,0 +1,67 @@
+"""How far a long piece of work is: a bar in a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import monotonic
+from typing import Any
+
+_FIRST, _EVERY = 20.0, 30.0
+"""Seconds before a log gets its first line, and between its lines."""
+
+
+def progress(total: int, unit: str, what: str, *, quiet: bool = False) -> Any:
+    """Something with `update(n)`, to be used in a `with`: what, how far, how fast, how long yet.
+
+    `unit` is what is counted, in the plural. TQDM_DISABLE and `quiet` silence it.
+    """
+    hidden = quiet or bool(os.environ.get("TQDM_DISABLE"))
+    if hidden or not sys.stderr.isatty():
+        return _Log(total, unit, what, hidden)
+    from tqdm import tqdm
+
+    return tqdm(total=total, unit=f" {unit}", desc=what, delay=1, leave=False, smoothing=0.1)
+
+
+class _Log:
+    """A line after a while, then one now and then, and a last one if there was any."""
+
+    def __init__(self, total: int, unit: str, what: str, hidden: bool) -> None:
+        self._total, self._unit, self._what, self._hidden = total, unit, what, hidden
+        self._done = self._given = 0
+        self._began = monotonic()
+        self._next = self._began + _FIRST
+
+    def __enter__(self) -> _Log:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if kind is None and self._given:
+            self._say(f"{self._done:,} {self._unit} in {duration(monotonic() - self._began)}")
+
+    def update(self, n: int = 1) -> None:
+        """n more are done."""
+        self._done += n
+        now = monotonic()
+        if now < self._next or self._done >= self._total:
+            return
+        self._next = now + _EVERY
+        rate = self._done / (now - self._began)
+        left = duration((self._total - self._done) / rate) if self._done else "unknown time"
+        self._say(f"{self._done:,} of {self._total:,} {self._unit}, {rate:,.0f}/s, {left} left")
+
+    def _say(self, line: str) -> None:
+        self._given += 1
+        if not self._hidden:
+            print(f"{self._what}: {line}", file=sys.stderr, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """`45 s`, `3 min 20 s`, `2 h 05 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02} min"

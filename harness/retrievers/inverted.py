@@ -1,0 +1,195 @@
+"""An inverted index: for each term the documents that have it, and how often each has it.
+
+A small corpus is indexed in memory. A large one is indexed in blocks of documents, each written to
+the disk by itself; then the blocks are merged, a range of terms after the other. So memory depends
+on the vocabulary and the size of a block, not on the corpus.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.dataset.progress import progress
+from harness.retrievers.contract import Corpus
+from harness.retrievers.words import Ints, Terms, Words
+
+BLOCK = 1 << 16
+"""Documents a block; a place in one is a number of two bytes."""
+
+_MERGED = 1 << 24  # postings that are merged at once
+
+Places = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class Inverted:
+    """The rows from `starts[t]` to `starts[t + 1]` of `documents` and `counts` are those of term t.
+
+    Documents of a term are in their order. `lengths`, shape (documents,), are in terms.
+    """
+
+    starts: Ints
+    documents: Places
+    counts: Places
+    lengths: Places
+
+    def of(self, term: int) -> tuple[Places, Places]:
+        """Which documents have a term, and how often each."""
+        part = slice(self.starts[term], self.starts[term + 1])
+        return self.documents[part], self.counts[part]
+
+
+def in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, Inverted]:
+    """From all terms, document by document: the different ones, rising, and the index of those."""
+    own, held, documents, counts = _postings(terms, lengths)
+    return own, Inverted(np.concatenate([[0], np.cumsum(held)]), documents, counts, lengths)
+
+
+def _postings(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
+    """The different terms, how many documents have each; and by term these, with their counts."""
+    documents = np.repeat(np.arange(len(lengths)), lengths)
+    order = _by_number(terms)
+    terms, documents = terms[order], documents[order]
+    new_term, new = np.ones(len(terms), bool), np.ones(len(terms), bool)
+    new_term[1:] = terms[1:] != terms[:-1]
+    # A term that a document has twice stands there twice, in neighbouring places.
+    new[1:] = new_term[1:] | (documents[1:] != documents[:-1])
+    first = np.flatnonzero(new)
+    counts = np.diff(first, append=len(terms))
+    begins = np.flatnonzero(new_term[first])
+    held = np.diff(begins, append=len(first))
+    return terms[first[begins]], held, documents[first], counts
+
+
+def _by_number(terms: Terms) -> Ints:
+    """A stable order by number: NumPy counts where numbers have two bytes, and else compares."""
+    order = np.argsort(terms.astype(np.uint16), kind="stable")
+    high = terms >> 16
+    return order[np.argsort(high[order].astype(np.uint16), kind="stable")] if high.any() else order
+
+
+class Builder:
+    """Writes the index of a large corpus into a folder: `add` each block, then `finish`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._blocks: list[tuple[Path, int, Terms, Ints]] = []
+        self._lengths: list[npt.NDArray[np.int32]] = []
+        self._documents = self._most = 0
+
+    def add(self, terms: Terms, lengths: Ints) -> None:
+        """The next block of documents."""
+        own, held, documents, counts = _postings(terms, lengths)
+        path = self._folder / f"block-{len(self._blocks)}"
+        with open(path, "wb") as file:
+            file.write(documents.astype(np.uint16).data)
+            file.write(counts.astype(np.uint32).data)
+        self._blocks.append((path, self._documents, own, held))
+        self._lengths.append(lengths.astype(np.int32))
+        self._documents += len(lengths)
+        self._most = max(self._most, int(counts.max(initial=0)))
+
+    def finish(self, stems: Sequence[str]) -> None:
+        """Merge the blocks; `stems` are the terms by number."""
+        n_terms = len(stems)
+        held = np.zeros(n_terms, np.int64)
+        for _, _, own, documents in self._blocks:
+            held[own] += documents
+        starts = np.concatenate([[0], np.cumsum(held)])
+        for name, values in (("starts", starts), ("lengths", np.concatenate([*self._lengths]))):
+            with open(self._folder / f"{name}.npy", "wb") as file:
+                # Not np.save: of a full disk it says neither that it is full nor its name.
+                _header(file, values.dtype, len(values))
+                file.write(values.data)
+        kind = np.min_scalar_type(self._most)
+        blocks = [_Block(*block) for block in self._blocks]
+        with (
+            open(self._folder / "documents.npy", "wb") as owners,
+            open(self._folder / "counts.npy", "wb") as counted,
+            progress(n_terms, "terms", "merge the index") as bar,
+        ):
+            _header(owners, np.dtype(np.int32), int(starts[-1]))
+            _header(counted, kind, int(starts[-1]))
+            low = 0
+            while low < n_terms:
+                # As many terms as fit, one at least.
+                high = int(np.searchsorted(starts, starts[low] + _MERGED, side="right")) - 1
+                high = min(max(high, low + 1), n_terms)
+                found = _merged(blocks, low, high, starts)
+                owners.write(found[0].data)
+                counted.write(found[1].astype(kind).data)
+                bar.update(high - low)
+                low = high
+        for path, *_ in self._blocks:
+            path.unlink()
+        with pa.OSFile(str(self._folder / "terms.arrow"), "wb") as sink:
+            table = pa.table({"term": pa.array(stems, pa.large_string())})
+            with pa.ipc.new_file(sink, table.schema) as writer:
+                writer.write_table(table)
+
+
+class _Block:
+    """The postings of a block on disk, by term."""
+
+    def __init__(self, path: Path, before: int, own: Terms, held: Ints) -> None:
+        self.before, self.own, self.held = before, own, held
+        self.starts = np.concatenate([[0], np.cumsum(held)])
+        n = int(self.starts[-1])
+        data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, "r") if n else np.zeros(0, np.uint8)
+        self.documents = data[: 2 * n].view(np.uint16)
+        self.counts = data[2 * n :].view(np.uint32)
+
+
+def _merged(
+    blocks: Sequence[_Block], low: int, high: int, starts: Ints
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
+    """Documents and counts of the terms from `low` to `high`, by term, then document."""
+    origin = int(starts[low])
+    size = int(starts[high]) - origin
+    documents, counts = np.empty(size, np.int32), np.empty(size, np.uint32)
+    free = starts[low:high] - origin  # where the next posting of each term goes
+    for block in blocks:
+        first, last = np.searchsorted(block.own, [low, high])
+        if first == last:
+            continue
+        part = slice(int(block.starts[first]), int(block.starts[last]))
+        terms, held = block.own[first:last] - low, block.held[first:last]
+        shift = free[terms] - (block.starts[first:last] - part.start)
+        to = np.repeat(shift, held) + np.arange(part.stop - part.start)
+        documents[to] = block.documents[part].astype(np.int32) + block.before
+        counts[to] = block.counts[part]
+        free[terms] += held
+    return documents, counts
+
+
+def _header(file: IO[bytes], kind: np.dtype[Any], n: int) -> None:
+    described = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (n,)}
+    np.lib.format.write_array_header_1_0(file, described)
+
+
+def build(corpus: Corpus, words: Words, folder: Path) -> None:
+    """Index a large corpus into a folder."""
+    builder = Builder(folder)
+    with progress(len(corpus), "documents", "index") as bar:
+        for block in corpus.blocks(BLOCK):
+            builder.add(*words.cut(block.text_column()))
+            bar.update(len(block))
+    builder.finish(words.stems)
+
+
+def opened(folder: Path) -> tuple[Inverted, dict[str, int]]:
+    """An index that `build` wrote, memory-mapped, and the number of each term."""
+    arrays = {
+        name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
+        for name in ("starts", "documents", "counts", "lengths")
+    }
+    with pa.memory_map(str(folder / "terms.arrow")) as source:
+        stems = pa.ipc.open_file(source).read_all()["term"].to_pylist()
+    return Inverted(**arrays), {stem: number for number, stem in enumerate(stems)}

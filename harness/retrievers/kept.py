@@ -1,0 +1,209 @@
+"""Indexes on disk: built once, found again by what they are made of, never half there.
+
+An index is a folder of files below `indexes` in the cache folder. Its name is a digest of the
+documents and their order, the retriever, the parameters that it depends on, and the version of
+both. It is built aside under a lock and renamed when it is whole; its files are held against their
+checksums whenever it is opened; what does not fit is built anew, and one line says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from harness.dataset.prepare import home
+from harness.errors import UsageError, near
+from harness.files import disk_errors, folder_aside, read_json, write_json
+from harness.retrievers.contract import Corpus
+
+_ABOUT = "index.json"
+_PIECE = 1 << 24
+_GIGABYTE = 10**9
+_BOUND = 50
+"""Gigabytes that all indexes together may take, unless HARNESS_INDEX_GB says another number."""
+
+
+@dataclass(frozen=True)
+class KeptIndex:
+    """An index on disk; `damaged` says what is wrong with it, where something is."""
+
+    name: str
+    retriever: str
+    params: Mapping[str, Any]
+    documents: int
+    bytes: int
+    used: float
+    damaged: str = ""
+
+
+class Index:
+    """The folder of an index, for as long as this object lives."""
+
+    def __init__(self, folder: Path, lasts: TemporaryDirectory[str] | None = None) -> None:
+        self.folder = folder
+        self._lasts = lasts
+
+
+def index_of(
+    corpus: Corpus, retriever: str, params: Mapping[str, Any], build: Callable[[Path], None]
+) -> Index:
+    """The index of a corpus: the one that is kept, else what `build` writes into a fresh folder.
+
+    `params` are all that the index depends on beside the corpus and `retriever`, versions too. A
+    corpus that cannot be recognised (see Corpus.fingerprint) gets a folder for the moment.
+    Raises UsageError for a full disk and a folder that cannot be written.
+    """
+    fingerprint = corpus.fingerprint()
+    if fingerprint is None:
+        temporary = TemporaryDirectory(prefix="harness-index-")
+        with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
+            build(Path(temporary.name))
+        return Index(Path(temporary.name), temporary)
+    from filelock import FileLock, Timeout
+
+    made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
+    digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
+    target = folder() / f"{retriever}-{digest}"
+    with disk_errors(folder(), "set HARNESS_HOME to a folder that can be written"):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(target.with_name(f".{target.name}.lock"))
+        try:
+            held = lock.acquire(timeout=0.1)
+        except Timeout:
+            print(f"note: another process is at {target}; waiting for it", file=sys.stderr)
+            held = lock.acquire()
+        with held:
+            _remove_leftovers(target)
+            if wrong := _wrong(target):
+                print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
+            if wrong is None:
+                os.utime(target / _ABOUT)
+                return Index(target)
+            with folder_aside(target) as aside:
+                build(aside)
+                files = {path.name: path for path in sorted(aside.iterdir())}
+                about = {
+                    "retriever": retriever,
+                    "params": dict(params),
+                    "documents": len(corpus),
+                    "files": {
+                        name: {"bytes": path.stat().st_size, "crc32": _checksum(path)}
+                        for name, path in files.items()
+                    },
+                }
+                write_json(aside / _ABOUT, about)
+            _keep_bound(target)
+    return Index(target)
+
+
+def folder() -> Path:
+    """Where the indexes are."""
+    return home() / "indexes"
+
+
+def kept() -> list[KeptIndex]:
+    """What is kept, the last used first."""
+    found = [_look(path) for path in folder().glob("[!.]*") if path.is_dir()]
+    return sorted(found, key=lambda one: -one.used)
+
+
+def clear(name: str = "") -> list[KeptIndex]:
+    """Remove one index, or all; returns what was there.
+
+    Raises UsageError for a name that there is not.
+    """
+    known = kept()
+    chosen = [one for one in known if name in ("", one.name, one.retriever)]
+    if name and not chosen:
+        names = [one.name for one in known] or ["none"]
+        raise UsageError(f"no index {name!r} is kept{near(name, names)}")
+    for one in chosen:
+        _remove(folder() / one.name)
+    return chosen
+
+
+def verify() -> list[KeptIndex]:
+    """What is kept, each read whole and held against its checksums."""
+    return [
+        KeptIndex(**{**asdict(one), "damaged": _wrong(folder() / one.name) or one.damaged})
+        for one in kept()
+    ]
+
+
+def _wrong(target: Path) -> str | None:
+    """What is wrong with an index, empty where there is none; None where it is whole."""
+    if not target.is_dir():
+        return ""
+    try:
+        files = read_json(target / _ABOUT)["files"]
+    except (UsageError, KeyError, TypeError):
+        return f"{_ABOUT} is missing or damaged"
+    for name, said in files.items():
+        path = target / name
+        if not path.is_file() or path.stat().st_size != said["bytes"]:
+            return f"{name} is missing or cut"
+        if _checksum(path) != said["crc32"]:
+            return f"{name} is damaged (its checksum is another)"
+    return None
+
+
+def _checksum(path: Path) -> int:
+    """CRC-32 over the checksums of the file's pieces, which two threads work out."""
+    pieces = range(0, path.stat().st_size, _PIECE)
+    with open(path, "rb") as file:
+        number = file.fileno()
+        with ThreadPoolExecutor(2) as pool:
+            sums = pool.map(lambda at: zlib.crc32(os.pread(number, _PIECE, at)), pieces)
+            return zlib.crc32(b"".join(one.to_bytes(4, "little") for one in sums))
+
+
+def _look(path: Path) -> KeptIndex:
+    about = path / _ABOUT
+    used = (about if about.is_file() else path).stat().st_mtime
+    size = sum(file.stat().st_size for file in path.iterdir())
+    try:
+        said = read_json(about)
+        return KeptIndex(
+            path.name, said["retriever"], said["params"], said["documents"], size, used
+        )
+    except (UsageError, KeyError, TypeError):
+        return KeptIndex(path.name, path.name.rpartition("-")[0], {}, 0, size, used, _ABOUT)
+
+
+def _keep_bound(newest: Path) -> None:
+    """Remove what was used longest ago until all fit, but never the newest."""
+    given = os.environ.get("HARNESS_INDEX_GB", str(_BOUND))
+    try:
+        bound = float(given) * _GIGABYTE
+    except ValueError:
+        raise UsageError(f"HARNESS_INDEX_GB must be a number, not {given!r}") from None
+    total = 0.0
+    for one in kept():
+        total += one.bytes
+        if total > bound and one.name != newest.name:
+            _remove(folder() / one.name)
+            total -= one.bytes
+
+
+def _remove(path: Path) -> None:
+    # Renamed first: nobody opens what is half removed. Who has it open reads on.
+    gone = path.with_name(f".{path.name}.{os.getpid()}.old")
+    os.rename(path, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _remove_leftovers(target: Path) -> None:
+    """What a killed process left; the caller holds the lock."""
+    for pattern in (f".{target.name}.*.new", f".{target.name}.*.old"):
+        for path in target.parent.glob(pattern):
+            shutil.rmtree(path, ignore_errors=True)

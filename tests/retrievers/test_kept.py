@@ -1,0 +1,175 @@
+"""Indexes on disk: found again, never half there, never searched where they are damaged."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from notes import ask, corpus
+
+from harness.errors import UsageError
+from harness.retrievers import inverted
+from harness.retrievers.bm25 import BM25
+from harness.retrievers.contract import Corpus
+from harness.retrievers.kept import clear, folder, index_of, kept, verify
+
+ABOUT = "index.json"
+spawn = multiprocessing.get_context("spawn")
+pytestmark = pytest.mark.usefixtures("home")
+
+
+def notes(name: str = "notes") -> Corpus:
+    """A corpus that can be recognised, as one of a dataset can."""
+    found = corpus([f"note {i} of {'paint' if i % 7 else 'clay'} w{i % 90}" for i in range(400)])
+    found._dataset = name
+    return found
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inverted, "BLOCK", 64)
+
+
+def indexed(name: str = "notes", **params: Any) -> tuple[list[int], list[float]]:
+    """An answer, from the index that is kept if there is one."""
+    retriever = BM25(**params)
+    retriever.index(notes(name))
+    found = ask(retriever, "clay w14", 20)
+    assert found.scores is not None
+    return [int(i) for i in found.ids], np.asarray(found.scores).tolist()
+
+
+def _slow(log: Path, pieces: int) -> None:
+    """Build an index piece by piece, saying so."""
+
+    def build(to: Path) -> None:
+        for piece in range(pieces):
+            (to / f"piece-{piece}").write_bytes(b"x" * 1000)
+            with log.open("a") as file:
+                file.write("piece\n")
+            time.sleep(0.1)
+
+    index_of(notes(), "slow", {}, build)
+
+
+def test_what_a_killed_process_built_is_not_an_index(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = spawn.Process(target=_slow, args=(log, 300))
+    process.start()
+    while not log.is_file() or len(log.read_text().split()) < 3:
+        time.sleep(0.02)
+    os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+    assert kept() == []
+    log.unlink()
+    _slow(log, 2)
+    assert log.read_text().split() == ["piece"] * 2
+    assert [one.retriever for one in kept()] == ["slow"]
+    assert not [path for path in folder().iterdir() if path.suffix in (".new", ".old")]
+
+
+def test_processes_that_want_one_index_at_once_build_it_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    processes = [spawn.Process(target=_slow, args=(log, 12)) for _ in range(3)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert log.read_text().split() == ["piece"] * 12
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["starts.npy", "documents.npy", "counts.npy", "lengths.npy", "terms.arrow", "index.json"],
+)
+@pytest.mark.parametrize("fault", ["flipped", "cut", "gone"])
+def test_a_damaged_index_is_said_and_built_anew(
+    name: str, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answer = indexed()
+    (index,) = folder().glob("bm25-*")
+    file = index / name
+    data = bytearray(file.read_bytes())
+    data[len(data) * 2 // 3] ^= 4
+    if fault == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(data if fault == "flipped" else data[:-5])
+    (seen,) = verify()
+    assert name in seen.damaged
+    assert indexed() == answer
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert str(index) in said
+    assert name in said
+    assert "built anew" in said
+    assert [one.damaged for one in verify()] == [""]
+    assert indexed() == answer
+    assert capsys.readouterr().err == ""
+
+
+def test_another_corpus_order_or_analysis_is_another_index() -> None:
+    indexed()
+    indexed("others")
+    indexed(stemmer="none")
+    indexed(k1=2.0)
+    assert len(kept()) == 3
+
+
+def test_what_was_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c"):
+        indexed(name)
+    by_use = [one.name for one in kept()]
+    indexed("a")
+    assert kept()[0].name == by_use[2]
+    size = kept()[0].bytes
+    monkeypatch.setenv("HARNESS_INDEX_GB", str(2.5 * size / 1e9))
+    indexed("d")
+    assert len(kept()) == 2
+    assert kept()[1].name == by_use[2]
+    monkeypatch.setenv("HARNESS_INDEX_GB", "0")
+    indexed("e")  # the one that was just built is needed
+    assert len(kept()) == 1
+    assert len(clear("bm25")) == 1
+    assert kept() == []
+    with pytest.raises(UsageError, match="no index 'bm25' is kept"):
+        clear("bm25")
+
+
+def _on_a_full_disk(answers: Any) -> None:
+    inverted.BLOCK = 64
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+    try:
+        BM25().index(notes())
+    except UsageError as error:
+        answers.put(str(error))
+
+
+def test_a_full_disk_is_one_line_and_leaves_nothing() -> None:
+    answers = spawn.Queue()
+    process = spawn.Process(target=_on_a_full_disk, args=(answers,))
+    process.start()
+    said = answers.get(timeout=60)
+    process.join()
+    assert said.startswith(f"{folder()}: cannot be written (File too large): free space there")
+    assert not [path for path in folder().iterdir() if path.suffix != ".lock"]
+
+
+def test_a_corpus_that_cannot_be_recognised_gets_an_index_for_the_moment(tmp_path: Path) -> None:
+    retriever = BM25()
+    retriever.index(corpus([*notes().contents]))
+    found = ask(retriever, "clay w14", 20)
+    place = retriever._kept.folder if retriever._kept else None
+    assert place is not None
+    assert place.is_dir()
+    assert [int(i) for i in found.ids] == indexed()[0]
+    del retriever
+    assert not place.exists()
