@@ -203,13 +203,15 @@ class Formula:
     def _saturated(self, tf: Singles, lengths: Places | Floats, mean: float) -> Floats:
         """The part of the formula that grows with the count."""
         k1, b, delta = self.k1, self.b, self.delta
-        length = (1 - b) + b * lengths / mean
-        if self.method in ("lucene", "robertson"):
-            return tf / (k1 * length + tf)
+        length: Floats = np.asarray((1 - b) + b * lengths / mean, np.float64)
+        saturated: Floats
         if self.method == "atire":
-            return (tf * np.float32(k1 + 1)) / (tf + k1 * length)
-        if self.method == "bm25l":
+            saturated = (tf * np.float32(k1 + 1)) / (tf + k1 * length)
+        elif self.method == "bm25l":
             scaled = tf / length
-            return ((k1 + 1) * (scaled + delta)) / (k1 + scaled + delta)
-        saturated: Floats = np.float32(k1 + 1) * tf / (k1 * length + tf) + delta
+            saturated = ((k1 + 1) * (scaled + delta)) / (k1 + scaled + delta)
+        elif self.method == "bm25+":
+            saturated = np.float32(k1 + 1) * tf / (k1 * length + tf) + delta
+        else:
+            saturated = tf / (k1 * length + tf)
         return saturated

@@ -60,8 +60,7 @@ class Words:
     def terms(self, text: str) -> Terms:
         """The text's terms in their order, stop words left out; equal terms have equal numbers."""
         words = _WORD.findall(text.lower())
-        numbers = self._numbers(dict.fromkeys(words))  # a set's order is another in every process
-        found = np.fromiter((numbers[word] for word in words), np.int32, len(words))
+        found = self._numbers(words)
         return found[found >= 0]
 
     def stemmed(self, text: str) -> list[str]:
@@ -85,21 +84,22 @@ class Words:
         """All terms, text by text, and how many each text has; nothing is remembered of them."""
         tokens, counts = tokens_of(texts)
         codes = tokens.dictionary_encode()
-        words = codes.dictionary.to_pylist()
-        numbers = self._numbers(words)
-        term = np.fromiter((numbers[word] for word in words), np.int32, len(words))
-        terms = term[to_numpy(codes.indices)] if len(words) else np.zeros(0, np.int32)
+        term = self._numbers(codes.dictionary.to_pylist())
+        terms = term[to_numpy(codes.indices)] if len(term) else term
         kept = terms >= 0
         before = np.concatenate([[0], np.cumsum(kept)])
         return terms[kept], np.diff(before[np.concatenate([[0], np.cumsum(counts)])])
 
-    def _numbers(self, words: Any) -> dict[str, int]:
-        """The vocabulary, with all of these words in it."""
+    def _numbers(self, words: list[str]) -> Terms:
+        """The term of each word, -1 for a stop word; new words are taken in."""
         vocabulary = self._vocabulary
-        for word in words:
-            if word not in vocabulary:
-                vocabulary[word] = self._term(word)
-        return vocabulary
+        found = [*map(vocabulary.get, words)]
+        if None in found:
+            for word in words:
+                if word not in vocabulary:
+                    vocabulary[word] = self._term(word)
+            found = [*map(vocabulary.get, words)]
+        return np.array(found, np.int32)
 
     def _term(self, word: str) -> int:
         if word in self._stopwords:
