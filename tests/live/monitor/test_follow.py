@@ -171,7 +171,7 @@ def test_after_kill_nothing_is_lost_or_counted_twice(log: Path, tmp_path: Path) 
     """The command is killed again and again while the log grows and is rotated."""
     state = tmp_path / "state"
     command = [sys.executable, "-m", "harness", "monitor", str(log), "--state", str(state)]
-    command += ["--port", "0", "--window", "100000", "--quiet"]
+    command += ["--port", "0", "--window", "100000"]
     done = 0
     for round_ in range(4):
         write(log, done, done + 500)
