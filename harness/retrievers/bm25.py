@@ -8,7 +8,6 @@ rounded to single; parts are added in single precision, in the order of the ques
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,7 @@ from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.inverted import Places
 from harness.retrievers.kept import Index, index_of
 from harness.retrievers.nearest import best
+from harness.retrievers.pruned import best_of
 from harness.retrievers.words import Words, stemmer_version
 
 Floats = npt.NDArray[np.float64]
@@ -37,10 +37,8 @@ IDF: dict[str, Callable[[int, int], float]] = {
 """From the number of documents and how many have the term."""
 
 METHODS = tuple(IDF)
-_EVERYWHERE = ("bm25l", "bm25+")  # in which a term adds to documents that lack it, too
-_SPARSE = 16
-_TINY = np.nextafter(np.float32(0), np.float32(1))
-_KEPT_WEIGHTS = 1 << 26
+PRUNED = 1 << 16
+"""Documents from which on frequent terms are not read whole (see pruned.py)."""
 _VERSION = 1
 """Of the files of an index; another one is another index."""
 
@@ -75,12 +73,12 @@ class BM25:
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
         self._formula = Formula(k1, b, delta, method)
-        self._forget()
+        self._weights: dict[int, tuple[Places, Singles]] = {}
 
     def index(self, corpus: Corpus) -> None:
         """Count terms, or open the index that counted them before."""
         self._kept: Index | None = None
-        self._forget()
+        self._weights = {}
         if len(corpus) > inverted.BLOCK:
             made_of = {**self._analysis, "version": _VERSION, "stemmer version": stemmer_version()}
             self._kept = index_of(corpus, "bm25", made_of, lambda to: self._build(corpus, to))
@@ -112,63 +110,37 @@ class BM25:
         return known
 
     def _one(self, terms: list[int], k: int) -> Result:
-        scores = self._scores
-        parts = [self._weighted(term) for term in terms]
-        parts = [part for part in parts if len(part[0])]
-        everywhere = self._formula.everywhere(self._size, [len(d) for d, _ in parts])
-        dense = everywhere or sum(len(d) for d, _ in parts) > self._size // _SPARSE
-        touched: list[Places] = []
-        for documents, weights in parts:
-            before = scores[documents]
-            if not dense:
-                touched.append(documents[before == 0] if touched else documents)
-            scores[documents] = before + weights
-        least = _least(scores, [documents for documents, _ in parts], k)
-        if dense:
-            top = best(scores + everywhere, k, above=0.0) if everywhere else _from(scores, least)
-            values = scores[top] + everywhere
-            scores[:] = 0
-        else:
-            top = np.concatenate([np.zeros(0, np.int64), *touched])
-            values = scores[top]
-            scores[top] = 0
-            top, values = top[values >= least], values[values >= least]
-        order = np.lexsort((top, -values))[:k]
-        return Result(top[order], values[order])
+        formula, n, mean = self._formula, self._size, self._mean
+        if n > PRUNED and formula.bounded:
+            return Result(
+                *best_of(
+                    self._index,
+                    terms,
+                    k,
+                    lambda df, counts, lengths: formula.weights(counts, lengths, mean, df, n),
+                    lambda df: formula.most(df, n),
+                    self._scores,
+                )
+            )
+        scores = np.zeros(n, np.float32)
+        for term in terms:
+            documents, weights = self._weighted(term)
+            scores[documents] += weights
+        if formula.everywhere:
+            scores += formula.without(self._index.held(terms), n)
+        top = best(scores, k, above=0.0)
+        return Result(top, scores[top])
 
     def _weighted(self, term: int) -> tuple[Places, Singles]:
-        """The documents that a term adds to, and what it adds; of frequent terms it is kept."""
-        if term in self._weights:
-            self._weights.move_to_end(term)
-            return self._weights[term]
-        documents, counts = self._index.of(term)
-        lengths = self._index.lengths[documents]
-        weights = self._formula.weights(counts, lengths, self._mean, self._size)
-        if not weights.any():  # a term that every document has
-            documents, weights = documents[:0], weights[:0]
-        self._weights[term] = documents, weights
-        self._weights_held += len(weights)
-        while self._weights_held > _KEPT_WEIGHTS:
-            _, (_, dropped) = self._weights.popitem(last=False)
-            self._weights_held -= len(dropped)
-        return documents, weights
-
-    def _forget(self) -> None:
-        self._weights: OrderedDict[int, tuple[Places, Singles]] = OrderedDict()
-        self._weights_held = 0
-
-
-def _least(scores: Singles, documents: list[Places], k: int) -> float:
-    """What the k-th best document scores at least: the k-th best of those that have one term."""
-    enough = [some for some in documents if len(some) >= k]
-    if not enough or k < 1:
-        return float(_TINY)
-    values = scores[min(enough, key=len)]
-    return max(float(np.partition(values, len(values) - k)[len(values) - k]), float(_TINY))
-
-
-def _from(scores: Singles, least: float) -> npt.NDArray[np.int64]:
-    return np.flatnonzero(scores >= least)
+        """The documents that have a term, and what it adds; kept for the next question."""
+        if term not in self._weights:
+            documents, counts = self._index.of(term)
+            lengths = self._index.lengths[documents]
+            weights = self._formula.weights(counts, lengths, self._mean, len(documents), self._size)
+            if self._size > PRUNED:
+                return documents, weights
+            self._weights[term] = documents, weights
+        return self._weights[term]
 
 
 @dataclass(frozen=True)
@@ -180,23 +152,34 @@ class Formula:
     delta: float
     method: str
 
-    def weights(self, counts: Places, lengths: Places, mean: float, n: int) -> Singles:
-        """Of one term in the documents that have it: `counts` times, of `lengths` terms each."""
-        df = len(counts)
+    @property
+    def everywhere(self) -> bool:
+        """True where a term adds to documents that lack it, too."""
+        return self.method in ("bm25l", "bm25+")
+
+    @property
+    def bounded(self) -> bool:
+        """True where no document gets less than nothing from a term, or more than `most`."""
+        return not self.everywhere and self.k1 >= 0 and 0 <= self.b <= 1
+
+    def weights(self, counts: Places, lengths: Places, mean: float, df: int, n: int) -> Singles:
+        """Of a term that `df` of `n` documents have, in some of those: `counts` times, of `lengths`
+        terms each. Where it adds everywhere, what it adds beyond that."""
         idf = np.float64(np.float32(IDF[self.method](n, df)))
-        tf = counts.astype(np.float32)
-        weights = idf * self._saturated(tf, lengths, mean)
-        if self.method in _EVERYWHERE:
-            weights -= self._without(n, df)
+        weights = idf * self._saturated(counts.astype(np.float32), lengths, mean)
+        if self.everywhere:
+            weights -= self._absent(df, n)
         return weights.astype(np.float32)
 
-    def everywhere(self, n: int, found: Sequence[int]) -> np.float32:
-        """What terms, of which so many documents have each, add to documents without them."""
-        if self.method not in _EVERYWHERE or not found:
-            return np.float32(0)
-        return np.float32(np.array([self._without(n, df) for df in found], np.float32).sum())
+    def most(self, df: int, n: int) -> float:
+        """What a document gets from a term at most, where the formula is bounded."""
+        return IDF[self.method](n, df) * (self.k1 + 1 if self.method == "atire" else 1)
 
-    def _without(self, n: int, df: int) -> np.float32:
+    def without(self, found: Sequence[int], n: int) -> np.float32:
+        """What terms, of which `found` of `n` documents have each, add to documents without."""
+        return np.float32(np.array([self._absent(df, n) for df in found], np.float32).sum())
+
+    def _absent(self, df: int, n: int) -> np.float32:
         zero = self._saturated(np.zeros(1, np.float32), np.ones(1), 1.0)[0]
         return np.float32(IDF[self.method](n, df) * zero)
 

@@ -45,6 +45,10 @@ class Inverted:
         part = slice(self.starts[term], self.starts[term + 1])
         return self.documents[part], self.counts[part]
 
+    def held(self, terms: Sequence[int]) -> list[int]:
+        """How many documents have each of some terms."""
+        return [int(self.starts[term + 1] - self.starts[term]) for term in terms]
+
 
 def in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, Inverted]:
     """From all terms, document by document: the different ones, rising, and the index of those."""

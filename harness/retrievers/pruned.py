@@ -1,0 +1,97 @@
+"""The best documents of a large index, without a look at most of what frequent terms have.
+
+This is MaxScore (Turtle and Flood, 1995) in whole columns. Terms are taken from the rarest on. As
+soon as k documents have scored more than all the terms that are left could give, no new document
+can come among the k best: from then on the terms that are left are looked up for those documents
+alone that can still reach the k-th. These are then scored once more, as the whole index would have
+been: in the order of the question, in single precision. So the answer is the same to the bit.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.retrievers.inverted import Inverted, Places
+
+Singles = npt.NDArray[np.float32]
+Weigh = Callable[[int, Places, Places], Singles]
+"""From how many documents have a term, its counts in some of them, and their lengths."""
+
+_SLACK = 1e-4
+"""Far more than sums in single precision differ by when they are taken in another order."""
+
+
+def best_of(
+    index: Inverted,
+    terms: Sequence[int],
+    k: int,
+    weigh: Weigh,
+    bound: Callable[[int], float],
+    scores: Singles,
+) -> tuple[Places, Singles]:
+    """The k best documents that score above 0, best first, equal ones in their order; and scores.
+
+    `terms` are those of the question in its order, `bound` what a term that so many documents have
+    gives at most, `scores` zeros, shape (documents,), which are zeros again afterwards.
+    """
+    size = dict(zip(terms, index.held(terms), strict=True))
+    times = Counter(term for term in terms if bound(size[term]) > 0)
+    order = sorted(times, key=lambda term: size[term])
+    left = sum(bound(size[term]) * n for term, n in times.items())
+    found: list[Places] = []
+    least = 0.0
+    while order and left >= least:
+        term = order.pop(0)
+        owners, counts = index.of(term)
+        at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
+        weights = weigh(len(at), counts, index.lengths.take(at))
+        before = scores.take(at)
+        scores[at] = before + times[term] * weights
+        found.append(owners[before == 0])
+        left -= bound(size[term]) * times[term]
+        if order and sum(map(len, found)) >= k:
+            least = _kth(np.concatenate([scores.take(some) for some in found]), k)
+    documents: Places = np.concatenate([np.zeros(0, np.int32), *found])
+    reached = scores[documents]
+    scores[documents] = 0
+    enough = reached + left >= least
+    documents, reached = documents[enough], reached[enough]
+    by_number = np.argsort(documents)
+    documents, reached = documents[by_number], reached[by_number]
+    for term in order:
+        at, weights = _looked_up(index, term, documents, weigh)
+        reached[at] += times[term] * weights
+        left -= bound(size[term]) * times[term]
+        if len(reached) >= k:
+            enough = reached + max(left, 0.0) >= _kth(reached, k)
+            documents, reached = documents[enough], reached[enough]
+    if len(reached) > k:
+        documents = documents[reached >= _kth(reached, k)]
+    exact = np.zeros(len(documents), np.float32)
+    for term in terms:
+        at, weights = _looked_up(index, term, documents, weigh)
+        exact[at] += weights
+    top = np.lexsort((documents, -exact))[:k]
+    top = top[exact[top] > 0]
+    return documents[top], exact[top]
+
+
+def _kth(scores: Singles, k: int) -> float:
+    """What the k-th best scores, a little less than that."""
+    return float(np.partition(scores, len(scores) - k)[len(scores) - k]) * (1 - _SLACK)
+
+
+def _looked_up(
+    index: Inverted, term: int, documents: Places, weigh: Weigh
+) -> tuple[npt.NDArray[np.int64], Singles]:
+    """Which of some documents, in rising order, have a term, and what it gives to each of those."""
+    owners, counts = index.of(term)
+    place = np.searchsorted(owners, documents)
+    place[place == len(owners)] = 0
+    at = np.flatnonzero(owners[place] == documents)
+    weights = weigh(len(owners), counts[place[at]], index.lengths[documents[at]])
+    return at, weights
