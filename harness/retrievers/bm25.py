@@ -39,7 +39,7 @@ IDF: dict[str, Callable[[int, int], float]] = {
 METHODS = tuple(IDF)
 PRUNED = 1 << 16
 """Documents from which on frequent terms are not read whole (see pruned.py)."""
-_VERSION = 1
+_VERSION = 2
 """Of the files of an index; another one is another index."""
 
 
@@ -82,7 +82,7 @@ class BM25:
         if len(corpus) > inverted.BLOCK:
             made_of = {**self._analysis, "version": _VERSION, "stemmer version": stemmer_version()}
             self._kept = index_of(corpus, "bm25", made_of, lambda to: self._build(corpus, to))
-            self._index, self._numbers = inverted.opened(self._kept.folder)
+            self._index, self._vocabulary = inverted.opened(self._kept.folder)
         else:
             documents = self._words.of(corpus.contents)
             terms = np.concatenate([np.zeros(0, np.int32), *documents])
@@ -103,7 +103,7 @@ class BM25:
     def _terms(self, text: str) -> list[int]:
         """The terms of a question that the corpus has, in its order, as the index numbers them."""
         if self._kept is not None:
-            numbers = map(self._numbers.get, self._words.stemmed(text))
+            numbers = map(self._vocabulary.number, self._words.stemmed(text))
             return [number for number in numbers if number is not None]
         terms = self._words.terms(text)
         known: list[int] = np.searchsorted(self._own, terms[np.isin(terms, self._own)]).tolist()

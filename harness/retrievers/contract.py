@@ -7,20 +7,26 @@ order that depends on the gold. Dated documents come in time order, undated ones
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import IO, Any, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from harness.dataset.reader import Documents
-from harness.rankings.arrow import take
-from harness.schema import Document
+from harness.retrievers.corpus import Corpus
+
+__all__ = [
+    "Corpus",
+    "Found",
+    "Hit",
+    "NotAnAnswerError",
+    "Question",
+    "Result",
+    "Retriever",
+    "as_answers",
+    "as_result",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,180 +146,3 @@ class Retriever(Protocol):
     def search(self, queries: Sequence[Question], k: int) -> Sequence[Found]:
         """One result a question, of at most k documents."""
         ...
-
-
-_SENT = 1 << 16
-"""Documents that are sent at once to another process."""
-
-_NUMBERS = ["number", "when", "group"]
-"""Columns of a corpus that is sent, beside those of its documents."""
-
-_WINDOW = 1 << 28
-"""Bytes of text that `blocks` gathers at once."""
-
-
-class Corpus(Sequence[Document]):
-    """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
-
-    Iterating gives Document records, `sessions()` gives them session by session; `contents`,
-    `handles` and `timestamps` give whole columns, and `blocks()` the same piece by piece, for what
-    is too large to hold at once. The dataset's ids are not in here. This keeps
-    honest code honest: who wants the answer key can still read the dataset's files, unless the run
-    is isolated.
-    """
-
-    def __init__(
-        self,
-        documents: Documents,
-        rows: npt.NDArray[np.int32],
-        numbers: npt.NDArray[np.int64],
-        timestamps: npt.NDArray[np.float64],
-        sessions: npt.NDArray[np.int64] | None,
-        dataset: str = "",
-    ) -> None:
-        """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` (-1: none)
-        align; `documents` is the dataset's `shown_documents`, `dataset` its fingerprint."""
-        self._documents = documents
-        self._rows = rows
-        self._numbers = numbers
-        self._timestamps = timestamps
-        self._sessions = sessions
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, position: int) -> Document:  # type: ignore[override]
-        if not -len(self) <= position < len(self):
-            raise IndexError(f"position {position} of {len(self)} documents")
-        found = self._documents[int(self._rows[position])]
-        stamp = self._timestamps[position]
-        return Document(
-            handle(self._numbers[position]),
-            found.text,
-            found.title,
-            None if np.isnan(stamp) else int(stamp),
-            self._session(position),
-            found.speaker,
-            found.position,
-        )
-
-    def _session(self, position: int) -> str | None:
-        if self._sessions is None or self._sessions[position] < 0:
-            return None
-        return f"s{self._sessions[position]}"
-
-    def __iter__(self) -> Iterator[Document]:
-        return (self[i] for i in range(len(self)))
-
-    def sessions(self) -> list[list[Document]]:
-        """The documents by session, in time order; one without a session is its own."""
-        sessions: dict[str, list[Document]] = {}
-        for document in self:
-            sessions.setdefault(document.session or document.id, []).append(document)
-        return [*sessions.values()]
-
-    def blocks(self, size: int = 1 << 16) -> Iterator[Corpus]:
-        """The same documents in the same order, in corpora of at most `size` each.
-
-        Positions of an answer count over the whole corpus, not over a block. The order of a large
-        corpus is random, the way through its file is not: a window of 256 MB of text is gathered in
-        one go forward through the file, and given out in the order that is shown.
-        """
-        if len(self) <= size:
-            yield self
-            return
-        for start, end in self._windows():
-            documents = Documents(self._shown(slice(start, end)))
-            for low in range(start, end, size):
-                part = slice(low, min(low + size, end))
-                yield Corpus(
-                    documents,
-                    np.arange(low - start, part.stop - start, dtype=np.int32),
-                    self._numbers[part],
-                    self._timestamps[part],
-                    None if self._sessions is None else self._sessions[part],
-                )
-
-    def _windows(self) -> list[tuple[int, int]]:
-        """Where the order is cut so that no piece holds much more than a window of text."""
-        lengths = pc.binary_length(self._documents.table["text"])
-        filled = np.cumsum(np.asarray(lengths.to_numpy(), np.int64)[self._rows]) // _WINDOW
-        cuts = (np.flatnonzero(np.diff(filled)) + 1).tolist()
-        return [*pairwise([0, *cuts, len(self)])]
-
-    def _shown(self, part: slice) -> pa.Table:
-        shown = self._documents.table
-        return pa.table({name: take(shown[name], self._rows[part]) for name in shown.column_names})
-
-    def send(self, into: IO[bytes]) -> None:
-        """Write all that is shown, and no row of the dataset's, as an Arrow stream."""
-        sessions = self._sessions
-        if sessions is None:
-            sessions = np.full(len(self), -1, np.int64)
-        writer: Any = None
-        for start in range(0, max(len(self), 1), _SENT):
-            part = slice(start, start + _SENT)
-            table = self._shown(part)
-            numbers = (self._numbers[part], self._timestamps[part], sessions[part])
-            for name, column in zip(_NUMBERS, numbers, strict=True):
-                table = table.append_column(name, pa.array(column))
-            if writer is None:
-                writer = pa.ipc.new_stream(pa.PythonFile(into, "w"), table.schema)
-            writer.write_table(table)
-        writer.close()
-
-    @classmethod
-    def received(cls, source: IO[bytes]) -> Corpus:
-        """The corpus that `send` wrote: the same in every answer, with rows of its own."""
-        table = pa.ipc.open_stream(pa.PythonFile(source, "r")).read_all()
-        numbers, timestamps, sessions = (np.asarray(table[name].to_numpy()) for name in _NUMBERS)
-        rows = np.arange(len(table), dtype=np.int32)
-        return cls(Documents(table.drop_columns(_NUMBERS)), rows, numbers, timestamps, sessions)
-
-    @property
-    def key(self) -> bytes:
-        """The same for the same documents shown in the same way, and else another."""
-        digest = hashlib.blake2b(self._rows.tobytes(), digest_size=16)
-        digest.update(self._numbers.tobytes())
-        return digest.digest()
-
-    def fingerprint(self) -> str | None:
-        """The same for the same documents in the same order, in every run: what an index that is
-        kept on disk is found by. None where it is not known: in a block, and in an isolated run.
-        """
-        if not self._dataset:
-            return None
-        digest = hashlib.blake2b(self._dataset.encode(), digest_size=16)
-        digest.update(self._rows.tobytes())
-        return digest.hexdigest()
-
-    @property
-    def handles(self) -> list[str]:
-        """Handle of each document; random, and in no other haystack of the run."""
-        return [handle(number) for number in self._numbers.tolist()]
-
-    @property
-    def contents(self) -> list[str]:
-        """Title and text of each document, joined by a space: what to index."""
-        return self._documents.contents(self._rows)
-
-    def text_column(self) -> pa.Array:
-        """`contents` as one Arrow column of large strings, without a Python object a text."""
-        text = take(self._documents.table["text"], self._rows).cast(pa.large_string())
-        if self._documents.table["title"].null_count < len(self._documents):
-            title = take(self._documents.table["title"], self._rows).cast(pa.large_string())
-            title = pc.if_else(pc.equal(title, ""), None, title)
-            joined = pc.binary_join_element_wise(title, text, pa.scalar(" ", pa.large_string()))
-            text = pc.coalesce(joined, text)
-        return text.combine_chunks() if text.num_chunks != 1 else text.chunk(0)
-
-    @property
-    def timestamps(self) -> list[int | None]:
-        """When each document was said, in seconds; None where nobody knows."""
-        return [None if np.isnan(t) else int(t) for t in self._timestamps.tolist()]
-
-
-def handle(number: int) -> str:
-    """The opaque name of a document in its haystack."""
-    return f"d{number}"

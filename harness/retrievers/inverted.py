@@ -7,6 +7,7 @@ on the vocabulary and the size of a block, not on the corpus.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harness.dataset.progress import progress
 from harness.retrievers.contract import Corpus
@@ -107,11 +109,11 @@ class Builder:
         for _, _, own, documents in self._blocks:
             held[own] += documents
         starts = np.concatenate([[0], np.cumsum(held)])
-        for name, values in (("starts", starts), ("lengths", np.concatenate([*self._lengths]))):
-            with open(self._folder / f"{name}.npy", "wb") as file:
-                # Not np.save: of a full disk it says neither that it is full nor its name.
-                _header(file, values.dtype, len(values))
-                file.write(values.data)
+        terms = pa.array(stems, pa.large_string())
+        by_name = pc.sort_indices(terms).to_numpy().astype(np.int32)
+        self._save("starts", starts)
+        self._save("lengths", np.concatenate([*self._lengths]))
+        self._save("by_name", by_name)
         kind = np.min_scalar_type(self._most)
         blocks = [_Block(*block) for block in self._blocks]
         with (
@@ -134,9 +136,15 @@ class Builder:
         for path, *_ in self._blocks:
             path.unlink()
         with pa.OSFile(str(self._folder / "terms.arrow"), "wb") as sink:
-            table = pa.table({"term": pa.array(stems, pa.large_string())})
+            table = pa.table({"term": terms})
             with pa.ipc.new_file(sink, table.schema) as writer:
                 writer.write_table(table)
+
+    def _save(self, name: str, values: npt.NDArray[Any]) -> None:
+        # Not np.save: of a full disk it says neither that it is full nor its name.
+        with open(self._folder / f"{name}.npy", "wb") as file:
+            _header(file, values.dtype, len(values))
+            file.write(values.data)
 
 
 class _Block:
@@ -188,12 +196,30 @@ def build(corpus: Corpus, words: Words, folder: Path) -> None:
     builder.finish(words.stems)
 
 
-def opened(folder: Path) -> tuple[Inverted, dict[str, int]]:
-    """An index that `build` wrote, memory-mapped, and the number of each term."""
+class Vocabulary:
+    """The terms of an index on disk; to open it reads none of them."""
+
+    def __init__(self, folder: Path) -> None:
+        with pa.memory_map(str(folder / "terms.arrow")) as source:
+            self._terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
+        self._by_name = np.load(folder / "by_name.npy", mmap_mode="r").view(np.ndarray)
+
+    def number(self, term: str) -> int | None:
+        """The number of a term, None where no document has it."""
+        place = bisect_left(self._by_name, term, key=self._name)
+        if place < len(self._by_name) and self._name(found := self._by_name[place]) == term:
+            return int(found)
+        return None
+
+    def _name(self, number: int) -> str:
+        name: str = self._terms[int(number)].as_py()
+        return name
+
+
+def opened(folder: Path) -> tuple[Inverted, Vocabulary]:
+    """An index that `build` wrote, memory-mapped, and its terms."""
     arrays = {
         name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
         for name in ("starts", "documents", "counts", "lengths")
     }
-    with pa.memory_map(str(folder / "terms.arrow")) as source:
-        stems = pa.ipc.open_file(source).read_all()["term"].to_pylist()
-    return Inverted(**arrays), {stem: number for number, stem in enumerate(stems)}
+    return Inverted(**arrays), Vocabulary(folder)

@@ -101,7 +101,7 @@ def index_of(
                         for name, path in files.items()
                     },
                 }
-                write_json(aside / _ABOUT, about)
+                write_json(aside / _ABOUT, {**about, "crc32": _of_json(about)})
             _keep_bound(target)
     return Index(target)
 
@@ -145,10 +145,12 @@ def _wrong(target: Path) -> str | None:
     if not target.is_dir():
         return ""
     try:
-        files = read_json(target / _ABOUT)["files"]
-    except (UsageError, KeyError, TypeError):
+        about = read_json(target / _ABOUT)
+        if about.pop("crc32") != _of_json(about):
+            return f"{_ABOUT} is damaged (its checksum is another)"
+    except (UsageError, KeyError, TypeError, AttributeError):
         return f"{_ABOUT} is missing or damaged"
-    for name, said in files.items():
+    for name, said in about["files"].items():
         path = target / name
         if not path.is_file() or path.stat().st_size != said["bytes"]:
             return f"{name} is missing or cut"
@@ -165,6 +167,10 @@ def _checksum(path: Path) -> int:
         with ThreadPoolExecutor(2) as pool:
             sums = pool.map(lambda at: zlib.crc32(os.pread(number, _PIECE, at)), pieces)
             return zlib.crc32(b"".join(one.to_bytes(4, "little") for one in sums))
+
+
+def _of_json(about: Mapping[str, Any]) -> int:
+    return zlib.crc32(json.dumps(about, sort_keys=True).encode())
 
 
 def _look(path: Path) -> KeptIndex:

@@ -114,7 +114,7 @@ def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
     assert answers() == in_memory
     monkeypatch.setattr(inverted, "BLOCK", 700)
     monkeypatch.setattr(inverted, "_MERGED", 20_000)
-    monkeypatch.setattr("harness.retrievers.contract._WINDOW", 1 << 20)
+    monkeypatch.setattr("harness.retrievers.corpus._WINDOW", 1 << 20)
     assert answers() == in_memory
     assert len([*(home / "indexes").glob("bm25-*")]) == 1
     assert answers() == in_memory  # from the index that is kept

@@ -246,7 +246,7 @@ def test_a_corpus_in_blocks_is_the_same_corpus_whatever_fits_into_a_window(
     dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
     corpus = View(dataset, 0, 0).corpus
     for window in (1 << 28, 5_000, 1):
-        monkeypatch.setattr("harness.retrievers.contract._WINDOW", window)
+        monkeypatch.setattr("harness.retrievers.corpus._WINDOW", window)
         blocks = [*corpus.blocks(50)]
         assert max(map(len, blocks)) <= 50
         assert [document for block in blocks for document in block] == [*corpus]
