@@ -7,7 +7,7 @@ import contextlib
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from harness.cli import parser
 from harness.errors import HarnessError, NotAtHandError
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     options = parser(given[0]).parse_args(given)
     try:
-        status = int(options.call(options))
+        with _silent(options):
+            status = int(options.call(options))
         sys.stdout.flush()
         return status
     except HarnessError as error:
@@ -45,6 +46,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if error.errno not in OF_THE_DISK:
             raise
         return _not_written(error)
+
+
+@contextlib.contextmanager
+def _silent(options: argparse.Namespace) -> Iterator[None]:
+    """With --quiet no bar and no line of progress, of the harness or of a package that it uses."""
+    before = os.environ.get("TQDM_DISABLE")
+    if getattr(options, "quiet", False):
+        os.environ["TQDM_DISABLE"] = "1"
+    try:
+        yield
+    finally:
+        if getattr(options, "quiet", False):
+            os.environ.pop("TQDM_DISABLE")
+            if before is not None:
+                os.environ["TQDM_DISABLE"] = before
 
 
 def _not_written(error: OSError) -> int:

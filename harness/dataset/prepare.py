@@ -14,6 +14,7 @@ from harness.dataset.catalogue import find
 from harness.dataset.columns import FILES
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.manifest import Manifest, RawFile
+from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import digest, disk_errors, folder_aside, replace_folder
@@ -279,7 +280,10 @@ def _build(
     # Hashing lets go of the interpreter lock, so it runs beside the parsing.
     with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
         records = pool.submit(_raw_records, raw)
-        with DatasetWriter(folder, unknown_documents=raw.variant.unknown_documents) as out:
+        with (
+            progress(0, "documents", f"prepare {name}", quiet=raw.quiet) as bar,
+            DatasetWriter(folder, unknown_documents=raw.variant.unknown_documents, bar=bar) as out,
+        ):
             adapter.normalise(raw, view, out)
             out.finish()
             manifest = Manifest(

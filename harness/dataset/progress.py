@@ -14,14 +14,17 @@ _FIRST, _EVERY = 20.0, 30.0
 def progress(total: int, unit: str, what: str, *, quiet: bool = False) -> Any:
     """Something with `update(n)`, to be used in a `with`: what, how far, how fast, how long yet.
 
-    `unit` is what is counted, in the plural. TQDM_DISABLE and `quiet` silence it.
+    `unit` is what is counted, in the plural; a `total` of 0 is not known. `quiet` and TQDM_DISABLE
+    silence it.
     """
     hidden = quiet or bool(os.environ.get("TQDM_DISABLE"))
     if hidden or not sys.stderr.isatty():
         return _Log(total, unit, what, hidden)
     from tqdm import tqdm
 
-    return tqdm(total=total, unit=f" {unit}", desc=what, delay=1, leave=False, smoothing=0.1)
+    return tqdm(
+        total=total or None, unit=f" {unit}", desc=what, delay=1, leave=False, smoothing=0.1
+    )
 
 
 class _Log:
@@ -30,7 +33,8 @@ class _Log:
     def __init__(self, total: int, unit: str, what: str, hidden: bool) -> None:
         self._total, self._unit, self._what, self._hidden = total, unit, what, hidden
         self._done = self._given = 0
-        self._began = monotonic()
+        self._began = self._counted_from = monotonic()
+        self._first = 0
         self._next = self._began + _FIRST
 
     def __enter__(self) -> _Log:
@@ -42,14 +46,21 @@ class _Log:
 
     def update(self, n: int = 1) -> None:
         """n more are done."""
-        self._done += n
         now = monotonic()
-        if now < self._next or self._done >= self._total:
+        if not self._done:  # what came before the first, such as an index, is no part of the rate
+            self._counted_from, self._first = now, n
+        self._done += n
+        if now < self._next or self._done == self._total:
             return
         self._next = now + _EVERY
-        rate = self._done / (now - self._began)
-        left = duration((self._total - self._done) / rate) if self._done else "unknown time"
-        self._say(f"{self._done:,} of {self._total:,} {self._unit}, {rate:,.0f}/s, {left} left")
+        of = f" of {self._total:,}" if self._total else ""
+        line = f"{self._done:,}{of} {self._unit}"
+        if self._done > self._first and now > self._counted_from:
+            rate = (self._done - self._first) / (now - self._counted_from)
+            line += f", {rate:,.{0 if rate >= 10 else 1}f}/s"
+            if self._total:
+                line += f", {duration((self._total - self._done) / rate)} left"
+        self._say(line)
 
     def _say(self, line: str) -> None:
         self._given += 1

@@ -35,9 +35,13 @@ class DatasetWriter:
     before it. Nothing is valid until `finish`.
     """
 
-    def __init__(self, folder: Path, *, unknown_documents: str = "refuse") -> None:
-        """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks."""
+    def __init__(self, folder: Path, *, unknown_documents: str = "refuse", bar: Any = None) -> None:
+        """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks.
+
+        `bar`, if any, is told how many documents were written (see progress.py).
+        """
         self._folder = folder
+        self._bar = bar
         self._unknown_documents = unknown_documents
         self._tables = {name: TableFile(folder / name, schema) for name, schema in FILES.items()}
         self._documents = _columns(DOCUMENTS)
@@ -115,6 +119,8 @@ class DatasetWriter:
             )
         )
         self._document_count += n
+        if self._bar is not None:
+            self._bar.update(n)
 
     def repeated_ids(self) -> set[int]:
         """Hashes of the document ids that stand more than once so far (see Repeated)."""
@@ -235,6 +241,8 @@ class DatasetWriter:
         if self._documents["id"]:
             self._document_ids.add(self._documents["id"])
             self._tables["documents.arrow"].write_columns(self._documents)
+            if self._bar is not None:
+                self._bar.update(len(self._documents["id"]))
             self._documents = _columns(DOCUMENTS)
             self._pending_characters = 0
 

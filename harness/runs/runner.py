@@ -12,6 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, read_json, write_json
@@ -128,7 +129,8 @@ def run(
         resumed = sum(len(outcome.answers) for outcome in done)
         known = {outcome.unit for outcome in done}
         rest = [unit for unit in planned if unit.number not in known]
-        with Journal(partial / "journal.jsonl") as journal, _progress(len(queries), quiet) as bar:
+        going = progress(len(queries), "queries", "search", quiet=quiet)
+        with Journal(partial / "journal.jsonl") as journal, going as bar:
             bar.update(resumed)
             try:
                 for outcome in executor.map(worker, rest):
@@ -261,13 +263,6 @@ def _begun(dataset: Dataset, system: str, settings: Settings) -> dict[str, Any]:
         "name": settings.name or None,
         "begun": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def _progress(total: int, quiet: bool) -> Any:
-    from tqdm import tqdm
-
-    hidden = quiet or not sys.stderr.isatty()
-    return tqdm(total=total, unit="query", desc="run", disable=hidden, smoothing=0.1)
 
 
 def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import harness
+from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, Run, read_rankings
@@ -74,8 +75,11 @@ def score(
         answered = replace(answered, repeated=answered.repeated + repeated)
     scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
     where = f"{dataset.name} ({dataset.manifest.granularity})"
-    for protocol in named.fitting(dataset.keys, choices.protocols, where):
-        scorer.apply(protocol)
+    protocols = named.fitting(dataset.keys, choices.protocols, where)
+    with progress(len(protocols), "protocols", "score") as bar:
+        for protocol in protocols:
+            scorer.apply(protocol)
+            bar.update(1)
     if choices.answers or answered.texts is not None:
         scorer.apply_answers()
     return scorer.finish(repeated)
