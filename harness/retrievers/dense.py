@@ -18,6 +18,7 @@ class Dense(VectorRetriever):
     `model`: a name of the hub, a folder, or an installed package that carries a model. Pooling and
     length are the model's own, and so are the prompts unless given. `similarity`: cosine or dot.
     `batch_size` is texts a forward pass; `device` is torch's (cpu, cuda, mps; chosen if empty).
+    `dtype`: that of vectors on disk, float32 or float16.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
@@ -31,6 +32,7 @@ class Dense(VectorRetriever):
         similarity: str = "cosine",
         batch_size: int = 32,
         device: str = "",
+        dtype: str = "float32",
     ) -> None:
         need("retriever 'dense'", *self.modules)
         located = locate(model, revision)
@@ -41,7 +43,7 @@ class Dense(VectorRetriever):
             # The names that encode_document of sentence-transformers looks for, in its order.
             passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
         encoder = SentenceEncoder(located, batch_size, device)
-        super().__init__(encoder, query_prompt or "", passage_prompt or "", similarity)
+        super().__init__(encoder, query_prompt or "", passage_prompt or "", similarity, dtype)
 
 
 class SentenceEncoder:
