@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from harness.retrievers.approximate import Approximate
 from harness.retrievers.blocks import Keys, Rows
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.embeddings import Store, Vectors, digests
@@ -162,7 +163,7 @@ def _distinct(keys: Sequence[Keys]) -> int:
 
 
 class VectorRetriever:
-    """Ranks documents by the similarity of their vectors to the question's, exactly."""
+    """Ranks documents by the similarity of their vectors to the question's, exactly if wanted."""
 
     batch_size = 1024
     """A pass over all vectors answers so many questions."""
@@ -174,11 +175,19 @@ class VectorRetriever:
         passage_prompt: str,
         similarity: str,
         dtype: str = "float32",
+        search: str = "exact",
+        probe: str = "",
     ) -> None:
-        """`similarity`: cosine or dot; `dtype`: float32 or float16; ValueError for others."""
+        """`similarity`: cosine or dot; `dtype`: float32 or float16; ValueError for others.
+
+        `search`: exact, or an index of faiss that is searched with `probe`; see Approximate.
+        """
         if similarity not in ("cosine", "dot"):
             raise ValueError(f"similarity must be cosine or dot, not {similarity!r}")
+        if probe and search == "exact":
+            raise ValueError(f"probe={probe!r} has no meaning with search=exact")
         self._embed = Embedder(encoder, dtype)
+        self._approximate = None if search == "exact" else Approximate(search, probe)
         self.revision = encoder.revision
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._cosine = similarity == "cosine"
@@ -187,16 +196,21 @@ class VectorRetriever:
         """Embed what was never embedded; the rest comes from the cache."""
         parts = lambda: (block.contents for block in corpus.blocks(_PART))  # noqa: E731
         places = self._embed.places(parts, self._passage_prompt)
-        self._documents = Passages(self._embed.read, places, self._embed.dimension(), self._cosine)
+        dimension = self._embed.dimension()
+        self._documents = Passages(self._embed.read, places, dimension, self._cosine)
+        if self._approximate:
+            self._approximate.index(self._documents.pieces, len(places), dimension)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """The k nearest documents of each question, best first."""
         vectors = self.of_questions([query.text for query in queries])
+        if self._approximate:
+            return self._approximate.search(vectors, k)
         return nearest(vectors, self._documents.pieces(), k)
 
     def report(self) -> dict[str, Any]:
-        """The model, its revision, and what the cache saved."""
-        return self._embed.report()
+        """The model, its revision, what the cache saved, and what approximate search left out."""
+        return self._embed.report() | (self._approximate.report() if self._approximate else {})
 
     def of_passages(self, texts: list[str]) -> Vectors:
         """Vectors of documents, shape (texts, dimension); of length 1 where cosine is asked for."""
