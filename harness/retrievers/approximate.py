@@ -62,9 +62,10 @@ class Approximate:
                 faiss.ParameterSpace().set_index_parameters(made, self._probe)
         except RuntimeError as error:
             said = str(error).strip().splitlines()[-1].rpartition(": ")[2]
+            probe = f", probe={self._probe}" if self._probe else ""
             raise UsageError(
-                f"search={self._kind} with probe={self._probe!r} cannot be had for {n:,} documents "
-                f"(faiss: {said}); take another one, or search=exact"
+                f"search={self._kind}{probe} cannot be had for {n:,} documents (faiss: {said}); "
+                "take another one, or search=exact"
             ) from None
         finally:
             faiss.omp_set_num_threads(threads)

@@ -34,6 +34,7 @@ TOGETHER = 1024
 _RECORD = np.dtype([("key", "<u8", 2), ("start", "<u4"), ("rows", "<u4"), ("check", "<u4")])
 """One a vector: its key; first row and number of those it was added with, and their checksum."""
 _HEADER = 128
+_AROUND = 1 << 16  # a page that is read brings its neighbours along
 
 
 class Block:
@@ -113,22 +114,25 @@ class Block:
             file.write(records.tobytes())
         return n
 
-    def read(self, rows: Rows, into: Vectors, at: Rows, lengths: Vectors | None = None) -> None:
+    def read(self, rows: Rows, into: Vectors, at: Rows, lengths: Vectors | None = None) -> int:
         """Copy `rows`, divided by their `lengths` of shape (n, 1), into the rows `at` of `into`.
 
-        Raises UsageError, once a process, for vectors that are not what was written.
+        Returns how many bytes of the file are mapped for it at most. Raises UsageError, once a
+        process, for vectors that are not what was written.
         """
-        self._check(rows)
+        checked = self._check(rows)
         first, n = int(rows[0]), len(rows)
         in_order = rows[-1] - first == n - 1 == at[-1] - at[0] and bool((np.diff(rows) == 1).all())
-        target = into[at[0] : at[0] + n] if in_order else None
-        found = self._vectors[first : first + n] if in_order else self._vectors[rows]
-        if target is None:
+        if not in_order:
+            found = self._vectors[rows]
             into[at] = found if lengths is None else found / lengths
-        elif lengths is None:
+            return checked + n * (self._stride + _AROUND)
+        target, found = into[at[0] : at[0] + n], self._vectors[first : first + n]
+        if lengths is None:
             target[:] = found
         else:
             np.divide(found, lengths, out=target)
+        return checked + n * self._stride
 
     def release(self) -> None:
         """Let go of the pages that were read; they stay in the system's cache of files."""
@@ -150,7 +154,9 @@ class Block:
         flat = np.frombuffer(self._mapped, self._dtype, count, _HEADER)
         self._vectors = flat.reshape(self.rows, self._dimension)
 
-    def _check(self, rows: Rows) -> None:
+    def _check(self, rows: Rows) -> int:
+        """Look at the checksums over `rows`; returns how many bytes were read for it."""
+        read = 0
         touched = np.zeros(len(self._heads), bool)
         touched[np.searchsorted(self._heads, rows, side="right") - 1] = True
         for number in np.flatnonzero(touched & ~self._seen).tolist():
@@ -159,6 +165,8 @@ class Block:
             if zlib.crc32(self._vectors[start:end].data.cast("B")) != self._checks[number]:
                 raise self._damaged(f"rows {start} to {end - 1}")
             self._seen[number] = True
+            read += int(end - start) * self._stride
+        return read
 
     def _damaged(self, what: str) -> UsageError:
         return UsageError(

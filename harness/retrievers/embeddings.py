@@ -31,7 +31,7 @@ DTYPES = ("float32", "float16")
 
 _MODEL = "model.json"
 _MAPPED = 1 << 28
-"""Bytes that are read before the pages are let go."""
+"""Bytes of blocks that are mapped before their pages are let go: these count as memory in use."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Store:
         self._blocks: list[Block] = []
         self._known: dict[tuple[str, int], int] = {}  # name and inode of a block, its number
         self._table = KeyTable()
-        self._read = 0
+        self._mapped = 0
         self._looking = threading.RLock()
 
     def dimension(self) -> int | None:
@@ -107,10 +107,9 @@ class Store:
         for number in np.unique(numbers).tolist():
             at = np.flatnonzero(numbers == number)
             by = None if lengths is None else lengths[at]
-            self._blocks[number].read(rows[at], into, at, by)
-            self._read += len(at) * into.itemsize * into.shape[1]
-            if self._read > _MAPPED:
-                self._read = 0
+            self._mapped += self._blocks[number].read(rows[at], into, at, by)
+            if self._mapped > _MAPPED:
+                self._mapped = 0
                 for block in self._blocks:
                     block.release()
 
