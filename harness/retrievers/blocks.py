@@ -34,7 +34,6 @@ TOGETHER = 1024
 _RECORD = np.dtype([("key", "<u8", 2), ("start", "<u4"), ("rows", "<u4"), ("check", "<u4")])
 """One a vector: its key; first row and number of those it was added with, and their checksum."""
 _HEADER = 128
-_AROUND = 1 << 16  # a page that is read brings its neighbours along
 
 
 class Block:
@@ -126,7 +125,7 @@ class Block:
         if not in_order:
             found = self._vectors[rows]
             into[at] = found if lengths is None else found / lengths
-            return checked + n * (self._stride + _AROUND)
+            return len(self._mapped)  # each page brings its neighbours along
         target, found = into[at[0] : at[0] + n], self._vectors[first : first + n]
         if lengths is None:
             target[:] = found

@@ -69,6 +69,7 @@ class Store:
         self._known: dict[tuple[str, int], int] = {}  # name and inode of a block, its number
         self._table = KeyTable()
         self._mapped = 0
+        self._touched: set[Block] = set()
         self._looking = threading.RLock()
 
     def dimension(self) -> int | None:
@@ -107,11 +108,13 @@ class Store:
         for number in np.unique(numbers).tolist():
             at = np.flatnonzero(numbers == number)
             by = None if lengths is None else lengths[at]
-            self._mapped += self._blocks[number].read(rows[at], into, at, by)
+            block = self._blocks[number]
+            self._mapped += block.read(rows[at], into, at, by)
+            self._touched.add(block)
             if self._mapped > _MAPPED:
-                self._mapped = 0
-                for block in self._blocks:
-                    block.release()
+                for one in self._touched:
+                    one.release()
+                self._mapped, self._touched = 0, set()
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
         """Keep vectors whose keys are not there. Only inside of `alone`."""
