@@ -20,7 +20,7 @@ Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 QUESTIONS = 100
 """So many are searched exactly too."""
 
-_TRAINED_ON = 1 << 17
+_TRAINED_ON = 1 << 18
 """Most vectors that an index learns its clusters from."""
 
 
