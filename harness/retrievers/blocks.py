@@ -8,6 +8,7 @@ them.
 
 from __future__ import annotations
 
+import errno
 import io
 import mmap
 import os
@@ -142,11 +143,17 @@ class Block:
         return self._dimension * self._dtype.itemsize
 
     def _map(self) -> None:
-        with open(self.path, "rb") as file:
-            try:
+        try:
+            with open(self.path, "rb") as file:
                 self._mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            except ValueError:  # an empty file
-                raise self._damaged("its length") from None
+        except ValueError:  # an empty file
+            raise self._damaged("its length") from None
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            raise UsageError(
+                f"{self.path}: more blocks than this process may have files open: ulimit -n 65536"
+            ) from None
         count = self.rows * self._dimension
         if len(self._mapped) < _HEADER + count * self._dtype.itemsize:
             raise self._damaged("its length")

@@ -30,6 +30,7 @@ from harness.retrievers.key_table import KeyTable
 DTYPES = ("float32", "float16")
 
 _MODEL = "model.json"
+_REMEDY = "set HARNESS_HOME to a folder that can be written"
 _MAPPED = 1 << 28
 """Bytes of blocks that are mapped before their pages are let go: these count as memory in use."""
 
@@ -93,7 +94,9 @@ class Store:
         """
         with self._looking:
             places = self._table.find(keys)
-            if (places < 0).any() and self._look():
+            if (places < 0).any():
+                with disk_errors(self.path.parent, _REMEDY):
+                    self._look()
                 places = self._table.find(keys)
             return places
 
@@ -159,8 +162,8 @@ class Store:
                 self.add(keys[new], vectors[new])
             sqlite_file.remove(old)
 
-    def _look(self) -> bool:
-        """Take in what was added since, by whomever; returns whether anything was."""
+    def _look(self) -> None:
+        """Take in what was added since, by whomever."""
         dimension = self.dimension()
         new_keys, new_places = [], []
         for path, inode in _files(self.path) if dimension else ():
@@ -179,7 +182,6 @@ class Store:
                 new_places.append((number << 32) + np.arange(start, block.rows))
         if new_keys:
             self._table.add(np.concatenate(new_keys), np.concatenate(new_places))
-        return bool(new_keys)
 
     def _last(self) -> Block:
         """The block that has room, made if there is none."""
@@ -304,6 +306,6 @@ def _lock(path: Path) -> Path:
 
 @contextmanager
 def _writable(path: Path) -> Iterator[None]:
-    with disk_errors(path.parent, "set HARNESS_HOME to a folder that can be written"):
+    with disk_errors(path.parent, _REMEDY):
         path.parent.mkdir(parents=True, exist_ok=True)
         yield

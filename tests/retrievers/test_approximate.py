@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+from counting import Counting
 
+from harness.cli.lines import notes
 from harness.errors import UsageError
 from harness.retrievers import approximate
 from harness.retrievers.approximate import Approximate
 from harness.retrievers.blocks import Vectors
+from harness.retrievers.embedder import VectorRetriever
+from harness.retrievers.extras import there
 from harness.retrievers.nearest import nearest
 
-pytest.importorskip("faiss", reason="needs the extra faiss")
+needs_faiss = pytest.mark.skipif(not there("faiss"), reason="needs the extra faiss")
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.standard_normal((20, 16), np.float32)
@@ -32,6 +37,19 @@ def searched(kind: str, probe: str) -> tuple[Approximate, list[list[int]]]:
     return made, [result.ids.tolist() for result in made.search(QUESTIONS, 10)]
 
 
+def test_the_result_says_what_it_left_out_over_all_processes() -> None:
+    reported = {"texts_asked": 9, "search": "HNSW32 efSearch=64", "build_seconds": 1.5}
+    checked = [
+        reported | {"checked_questions": n, "recall_of_exact": r} for n, r in ((50, 1), (150, 0.8))
+    ]
+    record = {"settings": {"k": 10}, "reported_by_the_system": [*checked, {"texts_asked": 3}]}
+    assert notes(record) == [
+        "search by HNSW32 efSearch=64 found 85.0% of the documents of exact search, for the first "
+        "200 questions; built in 3.0 s"
+    ]
+
+
+@needs_faiss
 @pytest.mark.parametrize(("kind", "probe"), [("HNSW8", "efSearch=32"), ("IVF32,Flat", "nprobe=2")])
 def test_its_recall_of_exact_search_is_counted_over_the_first_questions(
     kind: str, probe: str
@@ -48,6 +66,7 @@ def test_its_recall_of_exact_search_is_counted_over_the_first_questions(
     assert searched(kind, probe)[1] == found
 
 
+@needs_faiss
 def test_an_index_that_leaves_nothing_out_answers_as_exact_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -58,6 +77,7 @@ def test_an_index_that_leaves_nothing_out_answers_as_exact_search(
         assert made.report()["recall_of_exact"] == 1
 
 
+@needs_faiss
 def test_questions_of_one_corpus_are_checked_before_the_next_one_comes() -> None:
     made, _ = searched("Flat", "")
     made.index(lambda: iter([(0, -DOCUMENTS[:50])]), 50, 16)
@@ -67,6 +87,7 @@ def test_questions_of_one_corpus_are_checked_before_the_next_one_comes() -> None
     assert [len(found.ids) for found in made.search(QUESTIONS[:2], 5)] == [0, 0]
 
 
+@needs_faiss
 @pytest.mark.parametrize(
     ("kind", "probe"), [("HNSV32", ""), ("IVF4096,Flat", ""), ("HNSW8", "probes=3")]
 )
@@ -75,3 +96,8 @@ def test_what_faiss_refuses_is_said_in_one_line(kind: str, probe: str) -> None:
         searched(kind, probe)
     assert kind in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_probe_without_an_index_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="no meaning with search=exact"):
+        VectorRetriever(Counting(tmp_path / "log"), "", "", "dot", probe="nprobe=3")
