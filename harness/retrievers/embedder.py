@@ -24,7 +24,7 @@ _PART = 16_384
 """Documents whose texts are in memory at once."""
 
 _HOLD_SECONDS = 0.5
-"""How long a process embeds before it writes, if a portion does not take longer."""
+"""How long a process begins new portions before it writes."""
 
 
 class Encoder(Protocol):
@@ -64,8 +64,8 @@ class Embedder:
     def places(self, parts: Parts, prompt: str = "") -> Rows:
         """Where the vector of each text is kept, one after another; embedded where it was not.
 
-        The texts of one part are in memory at once. What is embedded is kept within half a second,
-        or within a portion of `at_once` texts where that takes longer.
+        The texts of one part are in memory at once. What is embedded is kept within half a second
+        and a portion of `at_once` texts.
         """
         self.dimension()
         keys = [digests(part, prompt) for part in parts()]

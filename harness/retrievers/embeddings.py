@@ -105,22 +105,32 @@ class Store:
 
         Raises UsageError for vectors that are not what was written; see Block.
         """
-        numbers = places >> 32
-        rows = places & 0xFFFFFFFF
-        # Nearly always one or two blocks, one after the other.
-        for number in np.unique(numbers).tolist():
-            at = np.flatnonzero(numbers == number)
-            by = None if lengths is None else lengths[at]
-            block = self._blocks[number]
-            self._mapped += block.read(rows[at], into, at, by)
-            self._touched.add(block)
-            if self._mapped > _MAPPED:
-                for one in self._touched:
-                    one.release()
-                self._mapped, self._touched = 0, set()
+        if (places < 0).any():
+            raise ValueError("-1 is no place: what is not kept cannot be read")
+        numbers, rows = places >> 32, places & 0xFFFFFFFF
+        with self._looking:
+            # Nearly always one or two blocks, one after the other.
+            for number in np.unique(numbers).tolist():
+                at = np.flatnonzero(numbers == number)
+                by = None if lengths is None else lengths[at]
+                block = self._blocks[number]
+                self._mapped += block.read(rows[at], into, at, by)
+                self._touched.add(block)
+                if self._mapped > _MAPPED:
+                    for one in self._touched:
+                        one.release()
+                    self._mapped, self._touched = 0, set()
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
-        """Keep vectors whose keys are not there. Only inside of `alone`."""
+        """Keep vectors whose keys are not there. Only inside of `alone`.
+
+        Raises UsageError for a full disk, and for numbers that the dtype cannot hold.
+        """
+        if np.abs(vectors).max(initial=0) > np.finfo(self._dtype).max:
+            raise UsageError(
+                f"vectors of {self._about['model']} have numbers that {self._dtype.name} cannot "
+                "hold; take dtype=float32"
+            )
         done = 0
         with self._looking, _writable(self.path):
             self._create(vectors.shape[1])
@@ -251,7 +261,7 @@ def _kept(path: Path) -> Kept:
         blocks = [Block(file, dimension, np.dtype(dtype)) for file, _ in _files(path)]
         vectors = sum(len(block.grown()) for block in blocks)
         return Kept(about["model"], about["revision"], dtype, dimension, vectors, size, path)
-    except UsageError:
+    except (UsageError, FileNotFoundError):  # the latter: cleared in this moment
         return _damaged(path, size)
 
 

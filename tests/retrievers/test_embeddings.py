@@ -215,6 +215,9 @@ def test_half_precision_is_made_of_what_is_kept_in_full_and_takes_half_the_disk(
     assert [one.dtype for one in kept()] == ["float32", "float16"]
     blocks_ = [next(one.path.glob("*.npy")).stat().st_size - 128 for one in kept()]
     assert blocks_ == [64 * 4 * 4, 64 * 4 * 2]
+    large = Store("counting", "r1", "float16")
+    with large.alone(), pytest.raises(UsageError, match="float16 cannot hold; take dtype=float32"):
+        large.add(digests(["large"]), np.full((1, 4), 70_000, np.float32))
     with pytest.raises(ValueError, match="float32 or float16"):
         Embedder(Counting(log), "float8")
 
