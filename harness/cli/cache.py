@@ -63,7 +63,9 @@ def _print(found: list[Any], as_json: bool, quiet: bool, nothing: str) -> None:
         from harness.cli.lines import size
         from harness.scoring.grid import grid
 
-        rows = [[o.model, o.revision, o.vectors, o.dimension, size(o.bytes)] for o in found]
-        headers = ["model", "revision", "vectors", "dimension", "size"]
+        rows = [
+            [o.model, o.revision, o.dtype, o.vectors, o.dimension, size(o.bytes)] for o in found
+        ]
+        headers = ["model", "revision", "dtype", "vectors", "dimension", "size"]
         print(grid(rows, headers, keys=2))
         print(f"\nin {found[0].path.parent}")

@@ -17,7 +17,7 @@ def below(summary: dict[str, Any], record: dict[str, Any]) -> list[Line]:
 
 
 def notes(record: dict[str, Any]) -> list[str]:
-    """What the harness changed of the system's answers."""
+    """What the harness changed of the system's answers, and what approximate search left out."""
     k, said = record["settings"]["k"], record.get("notes", {})
     told = {
         "documents_beyond_k_left_out": f"results beyond k = {k} were left out",
@@ -28,7 +28,24 @@ def notes(record: dict[str, Any]) -> list[str]:
     found = [f"{said[name]} {text}" for name, text in told.items() if said.get(name)]
     if beyond := record.get("hits", {}).get("documents_beyond_k_left_out"):
         found.append(f"{beyond} documents of texts stood beyond k = {k} and were left out")
-    return found
+    return found + _approximate(record)
+
+
+def _approximate(record: dict[str, Any]) -> list[str]:
+    from harness.verdicts.board.entries import embedders  # knows all of scoring
+
+    reported = embedders(record.get("reported_by_the_system", []))
+    checked = [one for one in reported if one.get("checked_questions")]
+    said = []
+    for search in sorted({one["search"] for one in checked}):
+        own = [one for one in checked if one["search"] == search]
+        n = sum(one["checked_questions"] for one in own)
+        kept = sum(one["checked_questions"] * one["recall_of_exact"] for one in own) / n
+        said.append(
+            f"search by {search} found {kept:.1%} of the documents of exact search, for the first "
+            f"{n} questions; built in {sum(one['build_seconds'] for one in own):.1f} s"
+        )
+    return said
 
 
 def _updates(summary: dict[str, Any]) -> Line | None:

@@ -18,6 +18,8 @@ class Dense(VectorRetriever):
     `model`: a name of the hub, a folder, or an installed package that carries a model. Pooling and
     length are the model's own, and so are the prompts unless given. `similarity`: cosine or dot.
     `batch_size` is texts a forward pass; `device` is torch's (cpu, cuda, mps; chosen if empty).
+    `dtype`: that of vectors on disk, float32 or float16. `search`: exact, or an index of faiss
+    (`HNSW32`) that is searched with `probe` (`efSearch=128`).
     """
 
     modules: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
@@ -31,6 +33,9 @@ class Dense(VectorRetriever):
         similarity: str = "cosine",
         batch_size: int = 32,
         device: str = "",
+        dtype: str = "float32",
+        search: str = "exact",
+        probe: str = "",
     ) -> None:
         need("retriever 'dense'", *self.modules)
         located = locate(model, revision)
@@ -41,7 +46,8 @@ class Dense(VectorRetriever):
             # The names that encode_document of sentence-transformers looks for, in its order.
             passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
         encoder = SentenceEncoder(located, batch_size, device)
-        super().__init__(encoder, query_prompt or "", passage_prompt or "", similarity)
+        prompts = query_prompt or "", passage_prompt or ""
+        super().__init__(encoder, *prompts, similarity, dtype, search, probe)
 
 
 class SentenceEncoder:

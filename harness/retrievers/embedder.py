@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from harness.retrievers.approximate import Approximate
+from harness.retrievers.blocks import Keys, Rows
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.embeddings import Store, Vectors, key
+from harness.retrievers.embeddings import Store, Vectors, digests
 from harness.retrievers.nearest import nearest, unit
+from harness.retrievers.passages import Passages
+
+Parts = Callable[[], Iterable[Sequence[str]]]
+"""Gives all texts, some at a time; called again, the same ones once more."""
+
+_PART = 16_384
+"""Documents whose texts are in memory at once."""
+
+_HOLD_SECONDS = 0.5
+"""How long a process begins new portions before it writes."""
 
 
 class Encoder(Protocol):
@@ -34,25 +45,56 @@ class Encoder(Protocol):
 class Embedder:
     """An encoder behind the cache on disk."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: Encoder, dtype: str = "float32") -> None:
+        """`dtype` is what vectors have on disk: float32 or float16; ValueError for others."""
         self._encoder = encoder
-        self._store = Store(encoder.model, encoder.revision)
+        self._store = Store(encoder.model, encoder.revision, dtype)
+        # What is kept in full needs no embedding to be kept in half.
+        self._full = None if dtype == "float32" else Store(encoder.model, encoder.revision)
         self._asked = self._embedded = 0
         self._seconds = self._waited = 0.0
 
     def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
         """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
-        by_key = {key(text, prompt): text for text in texts}
-        row = {key_: i for i, key_ in enumerate(by_key)}
-        keys, distinct = list(by_key), list(by_key.values())
-        vectors = np.empty((len(keys), self._dimension()), np.float32)
-        missing = np.flatnonzero(~self._store.fill(keys, vectors))
-        self._asked += len(keys)
-        if len(missing):
-            self._embed(keys, distinct, prompt, vectors, missing)
-        if len(keys) == len(texts):
-            return vectors
-        return vectors[[row[key(text, prompt)] for text in texts]]
+        places = self.places(lambda: [texts], prompt)
+        vectors = np.empty((len(texts), self.dimension()), np.float32)
+        self.read(places, vectors)
+        return vectors
+
+    def places(self, parts: Parts, prompt: str = "") -> Rows:
+        """Where the vector of each text is kept, one after another; embedded where it was not.
+
+        The texts of one part are in memory at once. What is embedded is kept within half a second
+        and a portion of `at_once` texts.
+        """
+        self.dimension()
+        keys = [digests(part, prompt) for part in parts()]
+        places = [self._store.find(part) for part in keys]
+        self._asked += _distinct(keys)
+        missing = [part[found < 0] for part, found in zip(keys, places, strict=True)]
+        if total := _distinct(missing):
+            with _progress(total, self._encoder.model) as bar:
+                for number, texts in enumerate(parts()):
+                    if len(missing[number]):
+                        self._embed(keys[number], texts, prompt, bar)
+                        places[number] = self._store.find(keys[number])
+        return np.concatenate([np.zeros(0, np.int64), *places])
+
+    def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
+        """Copy the vectors at `places`, of shape (n,), into `into`, of shape (n, dimension).
+
+        They are divided by `lengths`, of shape (n, 1), where those are given.
+        """
+        self._store.read(places, into, lengths)
+
+    def dimension(self) -> int:
+        """Length of a vector."""
+        dimension = self._store.dimension()
+        if dimension is None:
+            full = self._full.dimension() if self._full else None
+            dimension = full or self._encoder(["dimension"], "").shape[1]
+            self._store.create(dimension)
+        return dimension
 
     def report(self) -> dict[str, Any]:
         """Which model, and what the cache saved; texts are counted once a call."""
@@ -69,87 +111,106 @@ class Embedder:
             report["cache_hit_rate"] = 1 - self._embedded / self._asked
         return report
 
-    def _dimension(self) -> int:
-        dimension = self._store.dimension()
-        if dimension is None:
-            dimension = self._encoder(["dimension"], "").shape[1]
-            self._store.create(dimension)
-        return dimension
-
-    def _embed(
-        self,
-        keys: list[bytes],
-        texts: list[str],
-        prompt: str,
-        vectors: Vectors,
-        missing: npt.NDArray[np.int64],
-    ) -> None:
-        """Embed the missing rows in portions, each kept as soon as it is there.
-
-        One process embeds at a time, a portion each in turn, so that no two embed the same text.
+    def _embed(self, keys: Keys, texts: Sequence[str], prompt: str, bar: Any) -> None:
+        """Embed what is missing in portions. One process embeds at a time, some portions each in
+        turn, so that no two embed the same text.
         """
+        missing = np.flatnonzero(self._store.find(keys) < 0)
+        _, first = np.unique(keys[missing], axis=0, return_index=True)
+        missing = missing[np.sort(first)]
         # Portions of one size in the given order: a run that was stopped goes on with the very
         # batches it would have had, and so with the very same vectors.
         size = self._encoder.at_once
-        with _progress(len(missing), self._encoder.model) as bar:
-            for start in range(0, len(missing), size):
-                portion = missing[start : start + size]
-                began = perf_counter()
-                with self._store.alone():
-                    self._waited += perf_counter() - began
-                    self._portion(keys, texts, prompt, vectors, portion)
-                bar.update(len(portion))
+        portions = [missing[start : start + size] for start in range(0, len(missing), size)][::-1]
+        while portions:
+            began = perf_counter()
+            with self._store.alone():
+                locked = perf_counter()
+                self._waited += locked - began
+                made: list[tuple[Keys, Vectors]] = []
+                try:
+                    while portions and perf_counter() - locked < _HOLD_SECONDS:
+                        portion = portions.pop()
+                        made += self._portion(keys, texts, prompt, portion)
+                        bar.update(len(portion))
+                finally:  # also what was made before an error
+                    if made:
+                        self._store.add(*map(np.concatenate, zip(*made, strict=True)))
 
     def _portion(
-        self,
-        keys: list[bytes],
-        texts: list[str],
-        prompt: str,
-        vectors: Vectors,
-        portion: npt.NDArray[np.int64],
-    ) -> None:
-        """Embed and keep one portion, less what another process has brought meanwhile."""
-        there = np.empty((len(portion), vectors.shape[1]), np.float32)
-        brought = self._store.fill([keys[i] for i in portion], there)
-        vectors[portion[brought]] = there[brought]
-        portion = portion[~brought]
-        if not len(portion):
-            return
-        started = perf_counter()
-        vectors[portion] = self._encoder([texts[i] for i in portion], prompt)
-        self._seconds += perf_counter() - started
-        self._store.add([keys[i] for i in portion], vectors[portion])
-        self._embedded += len(portion)
+        self, keys: Keys, texts: Sequence[str], prompt: str, portion: Rows
+    ) -> Iterable[tuple[Keys, Vectors]]:
+        """Keys and vectors of one portion, less what another process has brought meanwhile."""
+        portion = portion[self._store.find(keys[portion]) < 0]
+        if self._full:
+            places = self._full.find(keys[portion])
+            there = places >= 0
+            vectors = np.empty((there.sum(), self.dimension()), np.float32)
+            self._full.read(places[there], vectors)
+            yield keys[portion[there]], vectors
+            portion = portion[~there]
+        if len(portion):
+            started = perf_counter()
+            vectors = self._encoder([texts[i] for i in portion], prompt)
+            self._seconds += perf_counter() - started
+            self._embedded += len(portion)
+            yield keys[portion], vectors
+
+
+def _distinct(keys: Sequence[Keys]) -> int:
+    """How many keys, by their first halves."""
+    return len(np.unique(np.concatenate([np.zeros(0, np.uint64), *(part[:, 0] for part in keys)])))
 
 
 class VectorRetriever:
-    """Ranks documents by the similarity of their vectors to the question's, exactly."""
+    """Ranks documents by the similarity of their vectors to the question's, exactly if wanted."""
 
-    batch_size = 256
+    batch_size = 1024
+    """A pass over all vectors answers so many questions."""
 
     def __init__(
-        self, encoder: Encoder, query_prompt: str, passage_prompt: str, similarity: str
+        self,
+        encoder: Encoder,
+        query_prompt: str,
+        passage_prompt: str,
+        similarity: str,
+        dtype: str = "float32",
+        search: str = "exact",
+        probe: str = "",
     ) -> None:
-        """`similarity`: cosine or dot. Raises ValueError for any other."""
+        """`similarity`: cosine or dot; `dtype`: float32 or float16; ValueError for others.
+
+        `search`: exact, or an index of faiss that is searched with `probe`; see Approximate.
+        """
         if similarity not in ("cosine", "dot"):
             raise ValueError(f"similarity must be cosine or dot, not {similarity!r}")
-        self._embed = Embedder(encoder)
+        if probe and search == "exact":
+            raise ValueError(f"probe={probe!r} has no meaning with search=exact")
+        self._embed = Embedder(encoder, dtype)
+        self._approximate = None if search == "exact" else Approximate(search, probe)
         self.revision = encoder.revision
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._cosine = similarity == "cosine"
 
     def index(self, corpus: Corpus) -> None:
         """Embed what was never embedded; the rest comes from the cache."""
-        self._documents = self.of_passages(corpus.contents)
+        parts = lambda: (block.contents for block in corpus.blocks(_PART))  # noqa: E731
+        places = self._embed.places(parts, self._passage_prompt)
+        dimension = self._embed.dimension()
+        self._documents = Passages(self._embed.read, places, dimension, self._cosine)
+        if self._approximate:
+            self._approximate.index(self._documents.pieces, len(places), dimension)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """The k nearest documents of each question, best first."""
         vectors = self.of_questions([query.text for query in queries])
-        return nearest(vectors, self._documents, k)
+        if self._approximate:
+            return self._approximate.search(vectors, k)
+        return nearest(vectors, self._documents.pieces(), k)
 
     def report(self) -> dict[str, Any]:
-        """The model, its revision, and what the cache saved."""
-        return self._embed.report()
+        """The model, its revision, what the cache saved, and what approximate search left out."""
+        return self._embed.report() | (self._approximate.report() if self._approximate else {})
 
     def of_passages(self, texts: list[str]) -> Vectors:
         """Vectors of documents, shape (texts, dimension); of length 1 where cosine is asked for."""

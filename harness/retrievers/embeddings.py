@@ -1,53 +1,47 @@
-"""Vectors on disk, so that a text is embedded once, ever: one SQLite file a model and revision.
+"""Vectors on disk, so that a text is embedded once, ever: a folder of blocks for each model.
 
 A vector's key is the sha256 of its text and prompt. Haystacks, datasets, runs and processes share
-the files: SQLite's own locks keep them whole, and whoever embeds holds the file's lock meanwhile.
+the folders; whoever embeds holds the folder's lock meanwhile, and who reads needs none.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+import shutil
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.dataset.prepare import home
-from harness.errors import RunError, UsageError, near
+from harness.errors import UsageError, near
+from harness.files import disk_errors, read_json, write_json
+from harness.retrievers import sqlite_file
+from harness.retrievers.blocks import Block, Keys, Rows
+from harness.retrievers.blocks import Vectors as Vectors  # for who embeds
+from harness.retrievers.key_table import KeyTable
 
-Vectors = npt.NDArray[np.float32]
+DTYPES = ("float32", "float16")
 
-_WAIT_SECONDS = 60
-_KEYS_A_SELECT = 900  # SQLite's limit of variables was once 999
-_HELD = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
-_REFUSED = {
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
-_TABLES = """
-pragma page_size = 8192;  -- a page of 4096 would hold two vectors of 384 numbers, and waste a fifth
-create table if not exists model(
-    id integer primary key check (id = 1), name text, revision text, dimension integer);
-create table if not exists vectors(
-    id integer primary key, key blob not null unique, vector blob not null);
-"""
+_MODEL = "model.json"
+_REMEDY = "set HARNESS_HOME to a folder that can be written"
+_MAPPED = 1 << 28
+"""Bytes of blocks that are mapped before their pages are let go: these count as memory in use."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of one model; `dimension` and `vectors` are 0 where the file is damaged."""
+    """What is kept of one model; `dimension` and `vectors` are 0 where its files are damaged."""
 
     model: str
     revision: str
+    dtype: str
     dimension: int
     vectors: int
     bytes: int
@@ -55,47 +49,95 @@ class Kept:
 
 
 class Store:
-    """The vectors of one model at one revision."""
+    """The vectors of one model at one revision. A place is where one of them lies (int64).
 
-    def __init__(self, model: str, revision: str) -> None:
+    Places hold for this object alone, and as long as it lives: what is cleared meanwhile stays
+    mapped. In memory are 24 to 48 bytes a vector that is kept.
+    """
+
+    def __init__(self, model: str, revision: str, dtype: str = "float32") -> None:
+        """`dtype` is what vectors have on disk. Raises ValueError for one that is not known."""
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype must be {' or '.join(DTYPES)}, not {dtype!r}")
         name = re.sub(r"[^\w.-]+", "--", model).strip("-.")[-80:]
-        self.path = folder() / f"{name}@{revision[:16]}.sqlite"
-        self._model, self._revision = model, revision
+        kind = "" if dtype == "float32" else f"-{dtype}"
+        self.path = folder() / f"{name}@{revision[:16]}{kind}"
+        self._about = {"model": model, "revision": revision, "dtype": dtype}
+        self._dtype = np.dtype(dtype).newbyteorder("<")
+        self._dimension: int | None = None
+        self._taken_over = dtype != "float32"
+        self._blocks: list[Block] = []
+        self._known: dict[tuple[str, int], int] = {}  # name and inode of a block, its number
+        self._table = KeyTable()
+        self._mapped = 0
+        self._touched: set[Block] = set()
+        self._looking = threading.RLock()
 
     def dimension(self) -> int | None:
         """Length of a vector; None while there is none."""
-        if not self.path.is_file():
-            return None
-        with _open(self.path) as db:
-            row = db.execute("select dimension from model").fetchone()
-        return int(row[0]) if row else None
+        if not self._taken_over:
+            self._taken_over = True
+            self._take_over()
+        if self._dimension is None and (self.path / _MODEL).is_file():
+            self._dimension = _about(self.path)["dimension"]
+        return self._dimension
 
     def create(self, dimension: int) -> None:
-        """Make the file, unless another process has."""
-        with _writable(self.path), _open(self.path) as db:
-            values = (self._model, self._revision, dimension)
-            db.execute("insert or ignore into model values(1, ?, ?, ?)", values)
+        """Make the folder, unless another process has."""
+        with self.alone():
+            self._create(dimension)
 
-    def fill(self, keys: Sequence[bytes], into: Vectors) -> npt.NDArray[np.bool_]:
-        """Copy the vectors of `keys` into the rows of `into`; returns which were there."""
-        found = np.zeros(len(keys), bool)
-        with _open(self.path) as db:
-            for start in range(0, len(keys), _KEYS_A_SELECT):
-                rows = {key: start + i for i, key in enumerate(keys[start:][:_KEYS_A_SELECT])}
-                marks = ",".join("?" * len(rows))
-                select = f"select key, vector from vectors where key in ({marks})"
-                for key, vector in db.execute(select, list(rows)):
-                    into[rows[key]] = np.frombuffer(vector, "<f4")
-                    found[rows[key]] = True
-        return found
+    def find(self, keys: Keys) -> Rows:
+        """The place of each key, -1 where there is none.
 
-    def add(self, keys: Sequence[bytes], vectors: Vectors) -> None:
-        """Keep vectors, all or none; those that are there already stay."""
-        rows = zip(keys, (vector.tobytes() for vector in vectors.astype("<f4")), strict=True)
-        with _writable(self.path), _open(self.path) as db:
-            db.execute("begin immediate")
-            db.executemany("insert or ignore into vectors(key, vector) values(?, ?)", rows)
-            db.execute("commit")
+        Raises UsageError for damaged files.
+        """
+        with self._looking:
+            places = self._table.find(keys)
+            if (places < 0).any():
+                with disk_errors(self.path.parent, _REMEDY):
+                    self._look()
+                places = self._table.find(keys)
+            return places
+
+    def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
+        """Copy the vectors at `places`, divided by `lengths` of shape (n, 1), into those of `into`.
+
+        Raises UsageError for vectors that are not what was written; see Block.
+        """
+        if (places < 0).any():
+            raise ValueError("-1 is no place: what is not kept cannot be read")
+        numbers, rows = places >> 32, places & 0xFFFFFFFF
+        with self._looking:
+            # Nearly always one or two blocks, one after the other.
+            for number in np.unique(numbers).tolist():
+                at = np.flatnonzero(numbers == number)
+                by = None if lengths is None else lengths[at]
+                block = self._blocks[number]
+                self._mapped += block.read(rows[at], into, at, by)
+                self._touched.add(block)
+                if self._mapped > _MAPPED:
+                    for one in self._touched:
+                        one.release()
+                    self._mapped, self._touched = 0, set()
+
+    def add(self, keys: Keys, vectors: Vectors) -> None:
+        """Keep vectors whose keys are not there. Only inside of `alone`.
+
+        Raises UsageError for a full disk, and for numbers that the dtype cannot hold.
+        """
+        if np.abs(vectors).max(initial=0) > np.finfo(self._dtype).max:
+            raise UsageError(
+                f"vectors of {self._about['model']} have numbers that {self._dtype.name} cannot "
+                "hold; take dtype=float32"
+            )
+        done = 0
+        with self._looking, _writable(self.path):
+            self._create(vectors.shape[1])
+            self._look()
+            while done < len(keys):
+                done += self._last().append(keys[done:], vectors[done:])
+                self._look()
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -103,7 +145,7 @@ class Store:
         from filelock import FileLock
 
         with _writable(self.path):
-            lock = FileLock(self.path.with_suffix(".lock"))
+            lock = FileLock(_lock(self.path))
             lock.acquire()
         try:
             yield
@@ -111,23 +153,82 @@ class Store:
             lock.release()
 
     def bytes(self) -> int:
-        """Size of the file."""
-        return self.path.stat().st_size if self.path.is_file() else 0
+        """Size of the files."""
+        return _size(self.path)
+
+    def _create(self, dimension: int) -> None:
+        if not (self.path / _MODEL).is_file():
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.path / _MODEL, {**self._about, "dimension": dimension})
+
+    def _take_over(self) -> None:
+        """Bring over what an older version kept in a file of SQLite, and remove that."""
+        old = self.path.with_name(f"{self.path.name}.sqlite")
+        if not old.is_file():
+            return
+        with self.alone():
+            for keys, vectors in sqlite_file.read(old) if old.is_file() else ():
+                new = self.find(keys) < 0
+                self.add(keys[new], vectors[new])
+            sqlite_file.remove(old)
+
+    def _look(self) -> None:
+        """Take in what was added since, by whomever."""
+        dimension = self.dimension()
+        new_keys, new_places = [], []
+        for path, inode in _files(self.path) if dimension else ():
+            number = self._known.get((path.name, inode))
+            try:
+                if number is None:
+                    self._blocks.append(Block(path, dimension or 0, self._dtype))
+                    number = self._known[path.name, inode] = len(self._blocks) - 1
+                block = self._blocks[number]
+                start = block.rows
+                keys = block.grown()
+            except FileNotFoundError:  # cleared in this moment
+                continue
+            if len(keys):
+                new_keys.append(keys)
+                new_places.append((number << 32) + np.arange(start, block.rows))
+        if new_keys:
+            self._table.add(np.concatenate(new_keys), np.concatenate(new_places))
+
+    def _last(self) -> Block:
+        """The block that has room, made if there is none."""
+        files = _files(self.path)
+        if files:
+            path, inode = files[-1]
+            number = self._known.get((path.name, inode))
+            if number is not None and self._blocks[number].rows < self._blocks[number].capacity:
+                return self._blocks[number]
+        following = int(files[-1][0].stem) + 1 if files else 0
+        path = self.path / f"{following:06d}.npy"
+        block = Block.create(path, self.dimension() or 0, self._dtype)
+        self._blocks.append(block)
+        self._known[path.name, path.stat().st_ino] = len(self._blocks) - 1
+        return block
 
 
-def key(text: str, prompt: str = "") -> bytes:
-    """What a text's vector is kept under."""
-    return hashlib.sha256(f"{prompt}\0{text}".encode("utf-8", "surrogatepass")).digest()
+def digests(texts: Iterable[str], prompt: str = "") -> Keys:
+    """What the vectors of texts are kept under."""
+    begun = hashlib.sha256(f"{prompt}\0".encode("utf-8", "surrogatepass"))
+    found = []
+    for text in texts:
+        digest = begun.copy()
+        digest.update(text.encode("utf-8", "surrogatepass"))
+        found.append(digest.digest()[:16])
+    return np.frombuffer(b"".join(found), "<u8").reshape(-1, 2)
 
 
 def folder() -> Path:
-    """Where the files are."""
+    """Where the vectors of all models are."""
     return home() / "embeddings"
 
 
 def kept() -> list[Kept]:
     """What is kept of every model, by name."""
-    found = (_look(path) for path in sorted(folder().glob("*.sqlite")))
+    found = [_kept(path) for path in sorted(folder().glob("*")) if path.is_dir()]
+    found += [_kept_before(path) for path in sorted(folder().glob("*.sqlite"))]
     return [one for one in found if one.vectors or not one.dimension]
 
 
@@ -136,64 +237,85 @@ def clear(model: str = "") -> list[Kept]:
 
     Raises UsageError for a model of which nothing is kept.
     """
+    from filelock import FileLock
+
     known = kept()
     chosen = [one for one in known if model in ("", one.model)]
     if model and not chosen:
         known_names = [one.model for one in known] or ["none"]
         raise UsageError(f"no vectors of {model!r} are kept{near(model, known_names)}")
     for one in chosen:
-        if not one.dimension:
-            one.path.unlink()
-            one.path.with_name(f"{one.path.name}-journal").unlink(missing_ok=True)
-            continue
-        # Emptied, not removed: another process may have the file open.
-        with _writable(one.path), _open(one.path) as db:
-            db.execute("delete from vectors")
-            db.execute("vacuum")
+        with _writable(one.path), FileLock(_lock(one.path)):
+            if one.path.suffix == ".sqlite":
+                sqlite_file.remove(one.path)
+            else:
+                shutil.rmtree(one.path)
     return chosen
 
 
-def _look(path: Path) -> Kept:
-    size = path.stat().st_size
+def _kept(path: Path) -> Kept:
+    size = _size(path)
     try:
-        with _open(path) as db:
-            select = "select name, revision, dimension from model"
-            name, revision, dimension = db.execute(select).fetchone()
-            vectors = db.execute("select count(*) from vectors").fetchone()[0]
-        return Kept(name, revision, dimension, vectors, size, path)
-    except (UsageError, TypeError):
-        return Kept(path.stem.partition("@")[0], "damaged", 0, 0, size, path)
+        about = _about(path)
+        dtype, dimension = about["dtype"], about["dimension"]
+        blocks = [Block(file, dimension, np.dtype(dtype)) for file, _ in _files(path)]
+        vectors = sum(len(block.grown()) for block in blocks)
+        return Kept(about["model"], about["revision"], dtype, dimension, vectors, size, path)
+    except (UsageError, FileNotFoundError):  # the latter: cleared in this moment
+        return _damaged(path, size)
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection for one piece of work. None is kept: they do not survive a fork or a thread."""
+def _kept_before(path: Path) -> Kept:
     try:
-        with closing(sqlite3.connect(path, timeout=_WAIT_SECONDS, isolation_level=None)) as db:
-            db.execute("pragma synchronous = normal")
-            db.executescript(_TABLES)
-            yield db
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the kind, without its variety
-        if code in _HELD:
-            raise RunError(f"{path}: another process held it for {_WAIT_SECONDS} s") from None
-        if code in _DAMAGED:
-            raise UsageError(
-                f"{path}: damaged ({error}); `harness cache clear` removes it, and its texts are "
-                "embedded again"
-            ) from None
-        if code in _REFUSED:
-            raise UsageError(
-                f"{path}: {error}: free space there, or set HARNESS_HOME to a folder that can be "
-                "written"
-            ) from None
-        raise
+        model, revision, dimension, vectors = sqlite_file.about(path)
+        size = path.stat().st_size
+        return Kept(model, revision, "float32", dimension, vectors, size, path)
+    except UsageError:
+        return _damaged(path, path.stat().st_size)
+
+
+def _damaged(path: Path, size: int) -> Kept:
+    return Kept(path.name.partition("@")[0], "damaged", "", 0, 0, size, path)
+
+
+def _about(path: Path) -> dict[str, Any]:
+    about = read_json(path / _MODEL)
+    if not isinstance(about, dict) or not {"model", "revision", "dtype", "dimension"} <= {*about}:
+        raise UsageError(
+            f"{path / _MODEL}: damaged; `harness cache clear` removes what is kept of this model"
+        )
+    return about
+
+
+def _files(path: Path) -> list[tuple[Path, int]]:
+    """The blocks' files and inodes, in the order in which they were begun."""
+    try:
+        with os.scandir(path) as entries:
+            found = [(entry.name, entry.inode()) for entry in entries]
+    except FileNotFoundError:
+        return []
+    names = {name for name, _ in found}
+    return [
+        (path / name, inode)
+        for name, inode in sorted(found)
+        if name.endswith(".npy") and f"{name[:-4]}.keys" in names
+    ]
+
+
+def _size(path: Path) -> int:
+    try:
+        with os.scandir(path) as entries:
+            return sum(entry.stat().st_size for entry in entries)
+    except FileNotFoundError:
+        return 0
+
+
+def _lock(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
 
 
 @contextmanager
 def _writable(path: Path) -> Iterator[None]:
-    from harness.files import disk_errors
-
-    with disk_errors(path.parent, "set HARNESS_HOME to a folder that can be written"):
+    with disk_errors(path.parent, _REMEDY):
         path.parent.mkdir(parents=True, exist_ok=True)
         yield

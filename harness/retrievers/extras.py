@@ -12,6 +12,7 @@ EXTRAS = {
     "beir": "beir",
     "chromadb": "chroma",
     "duckdb": "duckdb",
+    "faiss": "faiss",
     "graphiti_core": "graphiti",
     "ladybug": "graph",
     "lancedb": "lancedb",

@@ -27,7 +27,9 @@ class MiniLM(VectorRetriever):
 
     `model`: an installed package that carries a model, a folder, or a name of the hub; BERT with
     mean or CLS pooling. Texts are cut at the model's own length (256 word pieces). `runtime`:
-    numpy, or onnx for models that carry an ONNX file, which the package does not.
+    numpy, or onnx for models that carry an ONNX file, which the package does not. `dtype`: that of
+    vectors on disk, float32 or float16. `search`: exact, or an index of faiss (`HNSW32`) that is
+    searched with `probe` (`efSearch=128`).
     """
 
     modules: ClassVar[tuple[str, ...]] = ("safetensors", "tokenizers", "threadpoolctl")
@@ -40,6 +42,9 @@ class MiniLM(VectorRetriever):
         passage_prompt: str = "",
         similarity: str = "cosine",
         runtime: str = "numpy",
+        dtype: str = "float32",
+        search: str = "exact",
+        probe: str = "",
     ) -> None:
         need_minilm("retriever 'minilm'", model)
         if runtime == "onnx":
@@ -47,7 +52,7 @@ class MiniLM(VectorRetriever):
         elif runtime != "numpy":
             raise ValueError(f"runtime must be numpy or onnx, not {runtime!r}")
         encoder = LightEncoder(model, revision, runtime)
-        super().__init__(encoder, query_prompt, passage_prompt, similarity)
+        super().__init__(encoder, query_prompt, passage_prompt, similarity, dtype, search, probe)
 
 
 def need_minilm(what: str, model: str = PACKAGED) -> None:

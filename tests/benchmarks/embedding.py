@@ -73,23 +73,23 @@ def one(way: str) -> None:
 
 def cache() -> None:
     """Write and read 100,000 vectors, in portions of 128 and at once; print the costs as JSON."""
-    from harness.retrievers.embeddings import Store, key
+    from harness.retrievers.embeddings import Store, digests
 
     vectors = np.random.default_rng(0).standard_normal((KEPT, 384), dtype=np.float32)
     with tempfile.TemporaryDirectory() as home:
         os.environ["HARNESS_HOME"] = home
         store = Store("benchmark", "r")
         store.create(384)
-        keys = [key(f"text {i}") for i in range(KEPT)]
+        keys = digests(f"text {i}" for i in range(KEPT))
 
         def write() -> None:
             for start in range(0, KEPT, 128):
-                store.add(keys[start : start + 128], vectors[start : start + 128])
+                with store.alone():
+                    store.add(keys[start : start + 128], vectors[start : start + 128])
 
         written, _ = timed(write)
         into = np.empty_like(vectors)
-        read, found = timed(lambda: store.fill(keys, into))
-        assert found.all()
+        read, _ = timed(lambda: store.read(store.find(keys), into))
         assert (into == vectors).all()
         print(json.dumps({"write": vars(written), "read": vars(read), "bytes": store.bytes()}))
 

@@ -10,6 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.embedder import Embedder
+from harness.retrievers.embeddings import Store, digests
+
+WIDE = 1500
+"""Length of the vectors that are written until the process is killed, and how many at once."""
 
 TEXTS = [f"note {i}" for i in range(64)]
 
@@ -46,3 +50,12 @@ def embed(log: Path, seconds: float, first: int) -> None:
     texts = TEXTS[first:] + TEXTS[:first]
     found = Embedder(Counting(log, seconds=seconds))(texts)
     assert found.tolist() == [vector(text) for text in texts]
+
+
+def write_forever() -> None:
+    """Keep vectors whose numbers are their text's, WIDE of them at once."""
+    store = Store("wide", "r")
+    for start in range(0, 100 * WIDE, WIDE):
+        numbers = np.arange(start, start + WIDE, dtype=np.float32)
+        with store.alone():
+            store.add(digests(f"{n:.0f}" for n in numbers), numbers[:, None].repeat(WIDE, axis=1))

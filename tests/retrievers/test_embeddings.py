@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
 import os
+import resource
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
-from counting import TEXTS, Counting, embed, embedded, vector
+from counting import TEXTS, WIDE, Counting, embed, embedded, vector, write_forever
 
 from harness.errors import UsageError
+from harness.retrievers import blocks
 from harness.retrievers.embedder import Embedder
-from harness.retrievers.embeddings import Store, kept
+from harness.retrievers.embeddings import Store, digests, kept
 
 spawn = multiprocessing.get_context("spawn")
 pytestmark = pytest.mark.usefixtures("home")
@@ -54,7 +60,7 @@ def test_processes_that_embed_the_same_texts_at_once_embed_each_once(tmp_path: P
 
 def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    process = spawn.Process(target=embed, args=(log, 0.1, 0))
+    process = spawn.Process(target=embed, args=(log, 0.3, 0))
     process.start()
     deadline = time.monotonic() + 30
     while sum(one.vectors for one in kept()) < 16 and time.monotonic() < deadline:
@@ -65,21 +71,69 @@ def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
     done = kept()[0].vectors
     before = embedded(log)
     assert 16 <= done < len(TEXTS)
+    assert len(before) - done <= 16  # of half a second
     embed(log, 0.0, 0)
     assert embedded(log) == before + TEXTS[done:]
 
 
-def test_a_damaged_file_is_said_in_one_line_and_cleared(
-    tmp_path: Path, harness: Callable[..., Any]
+@pytest.mark.parametrize("after", [1, 3, 6])
+def test_what_is_killed_in_the_midst_of_writing_leaves_whole_vectors(after: int) -> None:
+    process = spawn.Process(target=write_forever)
+    process.start()
+    deadline = time.monotonic() + 30
+    while sum(one.vectors for one in kept()) < after * WIDE and time.monotonic() < deadline:
+        time.sleep(0.001)
+    process.kill()
+    process.join()
+    store = Store("wide", "r")
+    places = store.find(digests(str(i) for i in range(100 * WIDE)))
+    n = int((places >= 0).sum())
+    assert n >= after * WIDE
+    assert (places[:n] >= 0).all()
+    found = np.empty((n, WIDE), np.float32)
+    store.read(places[:n], found)
+    assert (found == np.arange(n)[:, None]).all()
+    with store.alone():
+        store.add(digests(["next"]), np.full((1, WIDE), -1, np.float32))
+    again = Store("wide", "r")
+    again.read(again.find(digests([str(n - 1), "next"])), found[:2])
+    assert found[:2, 0].tolist() == [n - 1, -1]
+
+
+def test_a_flipped_byte_is_noticed_and_said_and_its_block_alone_is_embedded_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "BYTES", 16 * 4 * 4)  # 16 vectors a block
+    log = tmp_path / "log"
+    Embedder(Counting(log))(TEXTS)
+    damaged = sorted(kept()[0].path.glob("*.npy"))[1]
+    data = bytearray(damaged.read_bytes())
+    data[-1] ^= 1
+    damaged.write_bytes(data)
+    Embedder(Counting(log))(TEXTS[:8])  # who reads another block does not meet it
+    for _ in range(2):
+        with pytest.raises(UsageError, match="damaged") as caught:
+            Embedder(Counting(log))(TEXTS)
+        assert str(caught.value).startswith(f"{damaged}: damaged (rows ")
+        assert "remove this file" in str(caught.value)
+        assert "\n" not in str(caught.value)
+    damaged.unlink()
+    found = Embedder(Counting(log))(TEXTS)
+    assert found.tolist() == [vector(text) for text in TEXTS]
+    assert len(embedded(log)) == len(TEXTS) + 16
+
+
+@pytest.mark.parametrize("ending", ["npy", "keys", "json"])
+def test_a_file_that_is_cut_short_or_overwritten_is_said_in_one_line_and_cleared(
+    tmp_path: Path, harness: Callable[..., Any], ending: str
 ) -> None:
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
-    path = kept()[0].path
-    path.write_bytes(b"not a database, however long one looks at it" * 100)
-    with pytest.raises(UsageError, match="damaged") as caught:
+    path = next(kept()[0].path.glob(f"*.{ending}"))
+    path.write_bytes(b"" if ending == "npy" else b"neither keys nor settings" * 100)
+    with pytest.raises(UsageError) as caught:
         Embedder(Counting(log))(TEXTS)
-    assert str(path) in str(caught.value)
-    assert "harness cache clear" in str(caught.value)
+    assert str(path.with_suffix(".npy" if ending == "keys" else f".{ending}")) in str(caught.value)
     assert "\n" not in str(caught.value)
     assert _json(harness("cache", "list", "--json"))["models"][0]["revision"] == "damaged"
     _json(harness("cache", "clear", "--json"))
@@ -87,19 +141,142 @@ def test_a_damaged_file_is_said_in_one_line_and_cleared(
     assert len(embedded(log)) == 2 * len(TEXTS)
 
 
+def test_a_disk_that_is_full_in_the_midst_of_a_block_loses_only_what_did_not_fit(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    Embedder(Counting(log))(TEXTS[:8])
+    # A limit of this process on the size of a file: half of the next vectors fit into the block.
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    size = next(kept()[0].path.glob("*.npy")).stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4 * 16, before[1]))
+    try:
+        with pytest.raises(UsageError, match="free space there") as caught:
+            Store("counting", "r1").add(digests(TEXTS[8:16]), np.ones((8, 4), np.float32))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "\n" not in str(caught.value)
+    found = Embedder(Counting(log))(TEXTS)
+    assert found.tolist() == [vector(text) for text in TEXTS]
+    assert embedded(log) == TEXTS
+
+
+def test_keys_that_were_cut_short_are_not_there_and_are_written_over(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    Embedder(Counting(log))(TEXTS[:8])
+    keys = next(kept()[0].path.glob("*.keys"))
+    whole = keys.read_bytes()
+    Embedder(Counting(log))(TEXTS[8:16])
+    for cut in (len(whole) + 3, len(keys.read_bytes()) - 1):
+        keys.write_bytes(keys.read_bytes()[:cut])
+        assert kept()[0].vectors == 8
+        found = Embedder(Counting(log))(TEXTS[:16])
+        assert found.tolist() == [vector(text) for text in TEXTS[:16]]
+        assert kept()[0].vectors == 16
+
+
+def test_an_error_of_the_model_loses_nothing_that_was_embedded_before_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    encoder = Counting(log)
+
+    class Fails:
+        model, revision, at_once = encoder.model, encoder.revision, encoder.at_once
+
+        def __call__(self, texts: list[str], prompt: str) -> Any:
+            if TEXTS[40] in texts:
+                raise RuntimeError("out of memory")
+            return encoder(texts, prompt)
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        Embedder(Fails())(TEXTS)
+    assert kept()[0].vectors == 40
+    Embedder(encoder)(TEXTS)
+    assert embedded(log) == TEXTS
+
+
+def test_many_small_pieces_make_few_files(tmp_path: Path) -> None:
+    embed = Embedder(Counting(tmp_path / "log"))
+    for text in TEXTS:
+        embed([text])
+    assert len([*kept()[0].path.iterdir()]) == 3
+    assert np.load(next(kept()[0].path.glob("*.npy"))).tolist() == [vector(text) for text in TEXTS]
+
+
+def test_half_precision_is_made_of_what_is_kept_in_full_and_takes_half_the_disk(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    full = Embedder(Counting(log))(TEXTS)
+    half = Embedder(Counting(log), "float16")(TEXTS)
+    assert half.dtype == np.float32
+    assert half.tolist() == full.astype(np.float16).tolist()
+    assert embedded(log) == TEXTS
+    assert [one.dtype for one in kept()] == ["float32", "float16"]
+    blocks_ = [next(one.path.glob("*.npy")).stat().st_size - 128 for one in kept()]
+    assert blocks_ == [64 * 4 * 4, 64 * 4 * 2]
+    large = Store("counting", "r1", "float16")
+    with large.alone(), pytest.raises(UsageError, match="float16 cannot hold; take dtype=float32"):
+        large.add(digests(["large"]), np.full((1, 4), 70_000, np.float32))
+    with pytest.raises(ValueError, match="float32 or float16"):
+        Embedder(Counting(log), "float8")
+
+
+def test_a_process_goes_on_with_vectors_that_another_one_cleared(
+    tmp_path: Path, harness: Callable[..., Any]
+) -> None:
+    log = tmp_path / "log"
+    embed = Embedder(Counting(log))
+    embed(TEXTS[:8])
+    harness("cache", "clear")
+    assert embed(TEXTS).tolist() == [vector(text) for text in TEXTS]
+    assert embedded(log) == TEXTS
+    assert kept()[0].vectors == len(TEXTS) - 8
+
+
+def test_what_an_older_version_kept_in_sqlite_is_listed_taken_over_and_removed(
+    tmp_path: Path, home: Path, harness: Callable[..., Any]
+) -> None:
+    log = tmp_path / "log"
+    old = home / "embeddings" / "counting@r1.sqlite"
+    old.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(old)) as db:
+        db.execute("create table model(id, name text, revision text, dimension integer)")
+        db.execute("create table vectors(id integer primary key, key blob, vector blob)")
+        db.execute("insert into model values(1, 'counting', 'r1', 4)")
+        for text in TEXTS[:40]:
+            key = hashlib.sha256(f"\0{text}".encode()).digest()
+            stored = np.array(vector(text), "<f4").tobytes()
+            db.execute("insert into vectors(key, vector) values(?, ?)", (key, stored))
+        db.commit()
+    assert [(one.model, one.vectors, one.path) for one in kept()] == [("counting", 40, old)]
+    assert Embedder(Counting(log))(TEXTS).tolist() == [vector(text) for text in TEXTS]
+    assert embedded(log) == TEXTS[40:]
+    assert not old.exists()
+    assert [one.vectors for one in kept()] == [64]
+    old.write_bytes(b"not a database, however long one looks at it" * 100)
+    with pytest.raises(UsageError, match="harness cache clear"):
+        Embedder(Counting(log))(TEXTS)
+    _json(harness("cache", "clear", "--json"))
+    assert not old.exists()
+
+
 def test_the_command_lists_and_clears_one_model_or_all(
     tmp_path: Path, harness: Callable[..., Any]
 ) -> None:
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
-    Store("another/model", "abc").create(2)
-    Store("another/model", "abc").add([b"k"], Embedder(Counting(log))(["x"])[:, :2])
+    other = Store("another/model", "abc")
+    with other.alone():
+        other.add(digests(["k"]), Embedder(Counting(log))(["x"])[:, :2])
     listed = _json(harness("cache", "list", "--json"))["models"]
     assert [(one["model"], one["vectors"], one["dimension"]) for one in listed] == [
         ("another/model", 1, 2),
         ("counting", len(TEXTS) + 1, 4),
     ]
-    assert all(one["bytes"] == Path(one["path"]).stat().st_size for one in listed)
+    for one in listed:
+        files = Path(one["path"]).iterdir()
+        assert one["bytes"] == sum(path.stat().st_size for path in files)
     _json(harness("cache", "clear", "--model", "counting", "--json"))
     left = _json(harness("cache", "--json"))["models"]
     assert [one["model"] for one in left] == ["another/model"]

@@ -1,0 +1,121 @@
+"""Approximate search by faiss, beside exact search: how much of that it finds is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from harness.errors import UsageError
+from harness.retrievers.blocks import Vectors
+from harness.retrievers.contract import Result
+from harness.retrievers.extras import need
+from harness.retrievers.nearest import nearest
+
+Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
+"""Gives all vectors of a corpus in order, piece by piece, with the position of the first."""
+
+QUESTIONS = 100
+"""So many are searched exactly too."""
+
+_TRAINED_ON = 1 << 18
+"""Most vectors that an index learns its clusters from."""
+
+
+class Approximate:
+    """An index of faiss over one corpus after another, and what it leaves out.
+
+    `kind` is what faiss' index_factory reads, such as `HNSW32` or `IVF4096,Flat`; `probe` what its
+    ParameterSpace reads, such as `efSearch=128` or `nprobe=32`. One thread adds vectors, since in
+    an order that threads race for HNSW makes another graph each time.
+    """
+
+    def __init__(self, kind: str, probe: str) -> None:
+        """Raises UsageError where faiss is not installed."""
+        need(f"search={kind}", "faiss")
+        self._kind, self._probe = kind, probe
+        self._seconds = self._kept = 0.0
+        self._asked = self._wanted = 0
+        self._unchecked: list[tuple[Vectors, list[Result], int]] = []
+
+    def index(self, pieces: Pieces, n: int, dimension: int) -> None:
+        """Take in n vectors, in place of those before. Raises UsageError for what faiss refuses."""
+        import faiss
+
+        self.check()
+        self._pieces = pieces
+        self._n = n
+        if not n:
+            return
+        began = perf_counter()
+        threads = faiss.omp_get_max_threads()
+        try:
+            made = faiss.index_factory(dimension, self._kind, faiss.METRIC_INNER_PRODUCT)
+            if not made.is_trained:
+                made.train(_sample(pieces, n))
+            faiss.omp_set_num_threads(1)
+            for _, vectors in pieces():
+                made.add(vectors)
+            if self._probe:
+                faiss.ParameterSpace().set_index_parameters(made, self._probe)
+        except RuntimeError as error:
+            said = str(error).strip().splitlines()[-1].rpartition(": ")[2]
+            probe = f", probe={self._probe}" if self._probe else ""
+            raise UsageError(
+                f"search={self._kind}{probe} cannot be had for {n:,} documents (faiss: {said}); "
+                "take another one, or search=exact"
+            ) from None
+        finally:
+            faiss.omp_set_num_threads(threads)
+        self._made = made
+        self._seconds += perf_counter() - began
+
+    def search(self, queries: Vectors, k: int) -> list[Result]:
+        """At most k documents of each question, best first; equal scores in the corpus' order."""
+        k = min(k, self._n)
+        if not len(queries) or k < 1:
+            return [Result([], []) for _ in queries]
+        scores, positions = self._made.search(queries, k)
+        found = []
+        for own, values in zip(positions, scores, strict=True):
+            there = np.flatnonzero(own >= 0)  # -1 where it found fewer
+            order = there[np.lexsort((own[there], -values[there]))]
+            found.append(Result(own[order], values[order]))
+        if (left := QUESTIONS - self._asked) > 0:
+            self._asked += len(queries[:left])
+            self._unchecked.append((queries[:left], found[:left], k))
+        return found
+
+    def check(self) -> None:
+        """Search the first questions exactly, unless that is done; outside of what is timed."""
+        for queries, found, k in self._unchecked:
+            for exact, result in zip(nearest(queries, self._pieces(), k), found, strict=True):
+                self._wanted += len(exact.ids)
+                self._kept += np.isin(exact.ids, result.ids).sum()
+        self._unchecked = []
+
+    def report(self) -> dict[str, Any]:
+        """Seconds that indexes took, and recall of exact search's documents by the first questions.
+
+        Over all documents that exact search gives these questions, at the k that was asked for.
+        """
+        import faiss
+
+        self.check()
+        report: dict[str, Any] = {
+            "search": f"{self._kind} {self._probe}".strip(),
+            "engine": f"faiss {faiss.__version__}",
+            "build_seconds": self._seconds,
+        }
+        if self._wanted:
+            report["recall_of_exact"] = float(self._kept / self._wanted)
+            report["checked_questions"] = self._asked
+        return report
+
+
+def _sample(pieces: Pieces, n: int) -> Vectors:
+    """Vectors at even distances."""
+    step = -(-n // _TRAINED_ON)
+    return np.concatenate([vectors[-start % step :: step] for start, vectors in pieces()])
