@@ -1,71 +1,109 @@
-"""harness cache: the vectors that were kept, so that no text is embedded twice."""
+"""harness cache: what is kept so that no text is embedded and no corpus indexed twice."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_inner
 from harness.cli.output import add_output, print_json
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.retrievers.embeddings import Kept
+    from harness.retrievers.kept import KeptIndex
 
 
 def add(verbs: Verbs) -> None:
     """Register the command and its own commands."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "cache",
-        help="list or clear the kept vectors of embedding models",
-        description="Without a command: what is kept of each model, and its size.",
+        help="list, verify or clear the kept vectors and indexes",
+        description="Without a command: the vectors of each model, the indexes, and their sizes.",
         allow_abbrev=False,
     )
     add_output(parser)
     parser.set_defaults(call=call_list)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
-        ("list", "what is kept of each model, and its size", call_list),
-        ("clear", "forget the vectors of one model or of all", call_clear),
+        ("list", "the vectors of each model, the indexes, and their sizes", call_list),
+        ("verify", "read every index whole, and hold it against its checksums", call_verify),
+        ("clear", "forget the vectors of a model, an index, or all of both", call_clear),
     ):
         one = add_inner(commands, name, about)
         add_output(one)
         if name == "clear":
-            one.add_argument("--model", metavar="NAME", default="", help="this one alone")
+            one.add_argument("--model", metavar="NAME", default="", help="its vectors alone")
+            one.add_argument(
+                "--index", metavar="NAME", default="", help="this one alone, or a retriever's"
+            )
         one.set_defaults(call=call)
 
 
 def call_list(options: argparse.Namespace) -> int:
     """Print what is kept."""
-    from harness.retrievers.embeddings import folder, kept
+    from harness.retrievers import embeddings, kept
 
-    _print(kept(), options.json, options.quiet, f"no vectors are kept in {folder()}")
+    _print(embeddings.kept(), kept.kept(), options, "nothing is kept")
     return 0
+
+
+def call_verify(options: argparse.Namespace) -> int:
+    """Status 1 where an index is damaged; the next run that wants it builds it anew."""
+    from harness.retrievers.kept import verify
+
+    found = verify()
+    _print([], found, options, "no index is kept")
+    return 1 if any(one.damaged for one in found) else 0
 
 
 def call_clear(options: argparse.Namespace) -> int:
     """Forget, and print what was kept."""
-    from harness.retrievers.embeddings import clear
+    from harness.retrievers import embeddings, kept
 
-    cleared = clear(options.model)
-    _print(cleared, options.json, options.quiet, "there was nothing to clear")
-    if cleared and not (options.json or options.quiet):
+    if options.model and options.index:
+        raise UsageError("--model forgets vectors and --index an index; name one of them")
+    vectors = [] if options.index else embeddings.clear(options.model)
+    indexes = [] if options.model else kept.clear(options.index)
+    _print(vectors, indexes, options, "there was nothing to clear")
+    if (vectors or indexes) and not (options.json or options.quiet):
         print("\ncleared")
     return 0
 
 
-def _print(found: list[Any], as_json: bool, quiet: bool, nothing: str) -> None:
-    if as_json:
-        from dataclasses import asdict
-
-        print_json("cache", {"models": [asdict(one) for one in found]})
-    elif quiet:
+def _print(
+    models: list[Kept], indexes: list[KeptIndex], options: argparse.Namespace, nothing: str
+) -> None:
+    if options.json:
+        found = {"models": [*map(asdict, models)], "indexes": [*map(asdict, indexes)]}
+        print_json("cache", found)
         return
-    elif not found:
-        print(nothing)
-    else:
-        from harness.cli.lines import size
-        from harness.scoring.grid import grid
+    if options.quiet:
+        return
+    from harness.cli.lines import size
+    from harness.dataset.prepare import home
+    from harness.scoring.grid import grid
 
+    if not (models or indexes):
+        print(f"{nothing} in {home()}")
+        return
+    if models:
         rows = [
-            [o.model, o.revision, o.dtype, o.vectors, o.dimension, size(o.bytes)] for o in found
+            [o.model, o.revision, o.dtype, o.vectors, o.dimension, size(o.bytes)] for o in models
         ]
-        headers = ["model", "revision", "dtype", "vectors", "dimension", "size"]
-        print(grid(rows, headers, keys=2))
-        print(f"\nin {found[0].path.parent}")
+        print(grid(rows, ["model", "revision", "dtype", "vectors", "dimension", "size"], keys=2))
+        print(f"\nin {models[0].path.parent}")
+    if indexes:
+        from datetime import datetime
+
+        from harness.retrievers.kept import folder
+
+        used = [datetime.fromtimestamp(one.used).strftime("%Y-%m-%d %H:%M") for one in indexes]
+        described = [
+            [one.name, one.documents, size(one.bytes), when, one.damaged or "-"]
+            for one, when in zip(indexes, used, strict=True)
+        ]
+        headers = ["index", "documents", "size", "used", "damaged"]
+        print("\n" * bool(models) + grid(described, headers, keys=1))
+        print(f"\nin {folder()}")

@@ -173,3 +173,26 @@ def test_a_corpus_that_cannot_be_recognised_gets_an_index_for_the_moment(tmp_pat
     assert [int(i) for i in found.ids] == indexed()[0]
     del retriever
     assert not place.exists()
+
+
+def test_the_command_lists_verifies_and_clears(capsys: pytest.CaptureFixture[str]) -> None:
+    from harness.__main__ import main
+
+    indexed()
+    indexed(stemmer="none")
+    assert main(["cache"]) == 0
+    said = capsys.readouterr().out
+    assert said.count("bm25-") == 2
+    assert str(folder()) in said
+    assert main(["cache", "verify"]) == 0
+    one, two = sorted(path.name for path in folder().glob("bm25-*"))
+    (folder() / one / "counts.npy").write_bytes(b"")
+    capsys.readouterr()
+    assert main(["cache", "verify"]) == 1
+    assert "counts.npy is missing or cut" in capsys.readouterr().out
+    assert main(["cache", "clear", "--index", one]) == 0
+    assert [path.name for path in folder().glob("bm25-*")] == [two]
+    assert main(["cache", "clear", "--index", "other"]) == 2
+    assert main(["cache", "clear", "--index", two, "--model", "m"]) == 2
+    assert main(["cache", "clear"]) == 0
+    assert kept() == []
