@@ -148,15 +148,21 @@ class Builder:
 
 
 class _Block:
-    """The postings of a block on disk, by term."""
+    """The postings of a block on disk, by term; not mapped, since what is mapped stays so."""
 
     def __init__(self, path: Path, before: int, own: Terms, held: Ints) -> None:
+        self._path = path
         self.before, self.own, self.held = before, own, held
         self.starts = np.concatenate([[0], np.cumsum(held)])
-        n = int(self.starts[-1])
-        data: npt.NDArray[np.uint8] = np.memmap(path, np.uint8, "r") if n else np.zeros(0, np.uint8)
-        self.documents = data[: 2 * n].view(np.uint16)
-        self.counts = data[2 * n :].view(np.uint32)
+
+    def read(self, part: slice) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
+        """Documents and counts of some rows."""
+        n = part.stop - part.start
+        with open(self._path, "rb") as file:
+            file.seek(2 * part.start)
+            documents = np.fromfile(file, np.uint16, n)
+            file.seek(2 * int(self.starts[-1]) + 4 * part.start)
+            return documents, np.fromfile(file, np.uint32, n)
 
 
 def _merged(
@@ -175,8 +181,9 @@ def _merged(
         terms, held = block.own[first:last] - low, block.held[first:last]
         shift = free[terms] - (block.starts[first:last] - part.start)
         to = np.repeat(shift, held) + np.arange(part.stop - part.start)
-        documents[to] = block.documents[part].astype(np.int32) + block.before
-        counts[to] = block.counts[part]
+        in_block, counted = block.read(part)
+        documents[to] = in_block.astype(np.int32) + block.before
+        counts[to] = counted
         free[terms] += held
     return documents, counts
 
