@@ -63,6 +63,7 @@ class BM25:
     ) -> None:
         self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
         self._words = Words(stemmer, stopwords)
+        self._index = inverted.in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
         self.retune(k1, b, delta, method)
 
     def retune(
@@ -74,6 +75,7 @@ class BM25:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
         self._formula = Formula(k1, b, delta, method)
         self._weights: dict[int, tuple[Places, Singles]] = {}
+        self._factors = self._formula.factors(self._index.lengths)
 
     def index(self, corpus: Corpus) -> None:
         """Count terms, or open the index that counted them before."""
@@ -89,7 +91,7 @@ class BM25:
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
         self._size = len(self._index.lengths)
-        self._mean = float(self._index.lengths.mean(dtype=float)) if self._size else 0.0
+        self._factors = self._formula.factors(self._index.lengths)
         self._scores: Singles = np.zeros(self._size, np.float32)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
@@ -110,14 +112,14 @@ class BM25:
         return known
 
     def _one(self, terms: list[int], k: int) -> Result:
-        formula, n, mean = self._formula, self._size, self._mean
+        formula, n = self._formula, self._size
         if n > PRUNED and formula.bounded:
             return Result(
                 *best_of(
                     self._index,
                     terms,
                     k,
-                    lambda df, counts, lengths: formula.weights(counts, lengths, mean, df, n),
+                    lambda df, counts, at: formula.weights(counts, self._factors.take(at), df, n),
                     lambda df: formula.most(df, n),
                     self._scores,
                 )
@@ -135,8 +137,8 @@ class BM25:
         """The documents that have a term, and what it adds; kept for the next question."""
         if term not in self._weights:
             documents, counts = self._index.of(term)
-            lengths = self._index.lengths[documents]
-            weights = self._formula.weights(counts, lengths, self._mean, len(documents), self._size)
+            factors = self._factors.take(documents)
+            weights = self._formula.weights(counts, factors, len(documents), self._size)
             if self._size > PRUNED:
                 return documents, weights
             self._weights[term] = documents, weights
@@ -162,11 +164,16 @@ class Formula:
         """True where no document gets less than nothing from a term, or more than `most`."""
         return not self.everywhere and self.k1 >= 0 and 0 <= self.b <= 1
 
-    def weights(self, counts: Places, lengths: Places, mean: float, df: int, n: int) -> Singles:
-        """Of a term that `df` of `n` documents have, in some of those: `counts` times, of `lengths`
-        terms each. Where it adds everywhere, what it adds beyond that."""
+    def factors(self, lengths: Places) -> Floats:
+        """How much each document's length, in terms, dampens the counts of its terms."""
+        mean = float(lengths.mean(dtype=float)) if len(lengths) else 1.0
+        return np.asarray((1 - self.b) + self.b * lengths / mean, np.float64)
+
+    def weights(self, counts: Places, factors: Floats, df: int, n: int) -> Singles:
+        """Of a term that `df` of `n` documents have, in some of those: `counts` times, with their
+        `factors`. Where it adds everywhere, what it adds beyond that."""
         idf = np.float64(np.float32(IDF[self.method](n, df)))
-        weights = idf * self._saturated(counts.astype(np.float32), lengths, mean)
+        weights = idf * self._saturated(counts.astype(np.float32), factors)
         if self.everywhere:
             weights -= self._absent(df, n)
         return weights.astype(np.float32)
@@ -180,21 +187,20 @@ class Formula:
         return np.float32(np.array([self._absent(df, n) for df in found], np.float32).sum())
 
     def _absent(self, df: int, n: int) -> np.float32:
-        zero = self._saturated(np.zeros(1, np.float32), np.ones(1), 1.0)[0]
+        zero = self._saturated(np.zeros(1, np.float32), np.ones(1))[0]
         return np.float32(IDF[self.method](n, df) * zero)
 
-    def _saturated(self, tf: Singles, lengths: Places | Floats, mean: float) -> Floats:
+    def _saturated(self, tf: Singles, factors: Floats) -> Floats:
         """The part of the formula that grows with the count."""
-        k1, b, delta = self.k1, self.b, self.delta
-        length: Floats = np.asarray((1 - b) + b * lengths / mean, np.float64)
+        k1, delta = self.k1, self.delta
         saturated: Floats
         if self.method == "atire":
-            saturated = (tf * np.float32(k1 + 1)) / (tf + k1 * length)
+            saturated = (tf * np.float32(k1 + 1)) / (tf + k1 * factors)
         elif self.method == "bm25l":
-            scaled = tf / length
+            scaled = tf / factors
             saturated = ((k1 + 1) * (scaled + delta)) / (k1 + scaled + delta)
         elif self.method == "bm25+":
-            saturated = np.float32(k1 + 1) * tf / (k1 * length + tf) + delta
+            saturated = np.float32(k1 + 1) * tf / (k1 * factors + tf) + delta
         else:
-            saturated = tf / (k1 * length + tf)
+            saturated = tf / (k1 * factors + tf)
         return saturated

@@ -19,7 +19,11 @@ from harness.retrievers.inverted import Inverted, Places
 
 Singles = npt.NDArray[np.float32]
 Weigh = Callable[[int, Places, Places], Singles]
-"""From how many documents have a term, its counts in some of them, and their lengths."""
+"""From how many documents have a term, its counts in some of them, and which these are."""
+
+_MANY = 40
+"""To look at every score costs what it costs to look at one in forty of them by its place."""
+_TINY = np.nextafter(np.float32(0), np.float32(1))
 
 _SLACK = 1e-4
 """Far more than sums in single precision differ by when they are taken in another order."""
@@ -32,7 +36,7 @@ def best_of(
     weigh: Weigh,
     bound: Callable[[int], float],
     scores: Singles,
-) -> tuple[Places, Singles]:
+) -> tuple[npt.NDArray[np.int32], Singles]:
     """The k best documents that score above 0, best first, equal ones in their order; and scores.
 
     `terms` are those of the question in its order, `bound` what a term that so many documents have
@@ -42,26 +46,26 @@ def best_of(
     times = Counter(term for term in terms if bound(size[term]) > 0)
     order = sorted(times, key=lambda term: size[term])
     left = sum(bound(size[term]) * n for term, n in times.items())
-    found: list[Places] = []
+    found: list[npt.NDArray[np.intp]] = []
     least = 0.0
     while order and left >= least:
         term = order.pop(0)
         owners, counts = index.of(term)
         at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
-        weights = weigh(len(at), counts, index.lengths.take(at))
+        weights = weigh(len(at), counts, at)
         before = scores.take(at)
         scores[at] = before + times[term] * weights
-        found.append(owners[before == 0])
+        found.append(at[before == 0])
         left -= bound(size[term]) * times[term]
         if order and sum(map(len, found)) >= k:
             least = _kth(np.concatenate([scores.take(some) for some in found]), k)
-    documents: Places = np.concatenate([np.zeros(0, np.int32), *found])
-    reached = scores[documents]
-    scores[documents] = 0
-    enough = reached + left >= least
-    documents, reached = documents[enough], reached[enough]
-    by_number = np.argsort(documents)
-    documents, reached = documents[by_number], reached[by_number]
+    documents = _taken(scores, found, least - left)
+    reached = scores.take(documents)
+    if sum(map(len, found)) > len(scores) // _MANY:
+        scores[:] = 0
+    else:
+        for some in found:
+            scores[some] = 0
     for term in order:
         at, weights = _looked_up(index, term, documents, weigh)
         reached[at] += times[term] * weights
@@ -80,18 +84,29 @@ def best_of(
     return documents[top], exact[top]
 
 
+def _taken(
+    scores: Singles, found: Sequence[npt.NDArray[np.intp]], least: float
+) -> npt.NDArray[np.int32]:
+    """Which of the documents that were found scored so much, in rising order."""
+    least = max(least, float(_TINY))
+    if sum(map(len, found)) > len(scores) // _MANY:
+        return np.flatnonzero(scores >= least).astype(np.int32)
+    kept = [some[scores.take(some) >= least] for some in found]
+    return np.sort(np.concatenate([np.zeros(0, np.int32), *kept])).astype(np.int32)
+
+
 def _kth(scores: Singles, k: int) -> float:
     """What the k-th best scores, a little less than that."""
     return float(np.partition(scores, len(scores) - k)[len(scores) - k]) * (1 - _SLACK)
 
 
 def _looked_up(
-    index: Inverted, term: int, documents: Places, weigh: Weigh
+    index: Inverted, term: int, documents: npt.NDArray[np.int32], weigh: Weigh
 ) -> tuple[npt.NDArray[np.int64], Singles]:
     """Which of some documents, in rising order, have a term, and what it gives to each of those."""
     owners, counts = index.of(term)
     place = np.searchsorted(owners, documents)
     place[place == len(owners)] = 0
     at = np.flatnonzero(owners[place] == documents)
-    weights = weigh(len(owners), counts[place[at]], index.lengths[documents[at]])
+    weights = weigh(len(owners), counts[place[at]], documents[at])
     return at, weights
