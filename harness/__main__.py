@@ -50,17 +50,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _silent(options: argparse.Namespace) -> Iterator[None]:
-    """With --quiet no bar and no line of progress, of the harness or of a package that it uses."""
+    """With --quiet or --json no bar and no line of progress, of ours or of a package's."""
     before = os.environ.get("TQDM_DISABLE")
-    if getattr(options, "quiet", False):
+    silent = getattr(options, "quiet", False) or getattr(options, "json", False)
+    if silent:
         os.environ["TQDM_DISABLE"] = "1"
     try:
         yield
     finally:
-        if getattr(options, "quiet", False):
-            os.environ.pop("TQDM_DISABLE")
-            if before is not None:
-                os.environ["TQDM_DISABLE"] = before
+        if silent and before is None:
+            del os.environ["TQDM_DISABLE"]
+        elif silent:
+            os.environ["TQDM_DISABLE"] = str(before)
 
 
 def _not_written(error: OSError) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -69,8 +68,6 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
     from harness.runs.plan import Settings
     from harness.runs.runner import run
 
-    if options.quiet or options.json:
-        os.environ.setdefault("TQDM_DISABLE", "1")  # for bars inside retrievers
     choices = scoring_choices(options)
     spec = _spec(options)
     if not options.isolate:  # whose code is imported in its sandbox alone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,8 +70,6 @@ def call(options: argparse.Namespace) -> int:
 
     if not options.grid and not options.setting:
         raise UsageError("nothing to sweep over; --grid k1=0.9,1.2 or --setting 'k1=0.9 b=0.4'")
-    if options.quiet or options.json:
-        os.environ.setdefault("TQDM_DISABLE", "1")
     settings = [parameters(one.split()) for one in options.setting]
     if options.grid:
         settings = [*grid(options.grid), *settings]

@@ -76,6 +76,7 @@ class BM25:
         self._formula = Formula(k1, b, delta, method)
         self._weights: dict[int, tuple[Places, Singles]] = {}
         self._factors = self._formula.factors(self._index.lengths)
+        self._singles = self._factors.astype(np.float32)
 
     def index(self, corpus: Corpus) -> None:
         """Count terms, or open the index that counted them before."""
@@ -92,6 +93,7 @@ class BM25:
             self._own, self._index = inverted.in_memory(terms, lengths)
         self._size = len(self._index.lengths)
         self._factors = self._formula.factors(self._index.lengths)
+        self._singles = self._factors.astype(np.float32)
         self._scores: Singles = np.zeros(self._size, np.float32)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
@@ -120,6 +122,7 @@ class BM25:
                     terms,
                     k,
                     lambda df, counts, at: formula.weights(counts, self._factors.take(at), df, n),
+                    lambda df, counts, at: formula.near(counts, self._singles.take(at), df, n),
                     lambda df: formula.most(df, n),
                     self._scores,
                 )
@@ -166,7 +169,8 @@ class Formula:
 
     def factors(self, lengths: Places) -> Floats:
         """How much each document's length, in terms, dampens the counts of its terms."""
-        mean = float(lengths.mean(dtype=float)) if len(lengths) else 1.0
+        # Without any term nothing is asked of it.
+        mean = (float(lengths.mean(dtype=float)) if len(lengths) else 0.0) or 1.0
         return np.asarray((1 - self.b) + self.b * lengths / mean, np.float64)
 
     def weights(self, counts: Places, factors: Floats, df: int, n: int) -> Singles:
@@ -177,6 +181,15 @@ class Formula:
         if self.everywhere:
             weights -= self._absent(df, n)
         return weights.astype(np.float32)
+
+    def near(self, counts: Places, factors: Singles, df: int, n: int) -> Singles:
+        """`weights` of a bounded formula in single precision throughout: in half the time."""
+        tf = counts.astype(np.float32)
+        dampened = factors * np.float32(self.k1)
+        dampened += tf
+        tf *= np.float32(self.most(df, n))
+        tf /= dampened
+        return tf
 
     def most(self, df: int, n: int) -> float:
         """What a document gets from a term at most, where the formula is bounded."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
 
+from harness.dataset.progress import progress
 from harness.retrievers.approximate import Approximate
 from harness.retrievers.blocks import Keys, Rows
 from harness.retrievers.contract import Corpus, Question, Result
@@ -73,7 +72,7 @@ class Embedder:
         self._asked += _distinct(keys)
         missing = [part[found < 0] for part, found in zip(keys, places, strict=True)]
         if total := _distinct(missing):
-            with _progress(total, self._encoder.model) as bar:
+            with progress(total, "texts", f"embed with {self._encoder.model}") as bar:
                 for number, texts in enumerate(parts()):
                     if len(missing[number]):
                         self._embed(keys[number], texts, prompt, bar)
@@ -223,22 +222,3 @@ class VectorRetriever:
     def _vectors(self, texts: list[str], prompt: str) -> Vectors:
         vectors = self._embed(texts, prompt)
         return unit(vectors) if self._cosine else vectors
-
-
-def _progress(total: int, model: str) -> Any:
-    """Rate and time left where it takes a while: a bar, or in a log a line now and then.
-
-    TQDM_DISABLE silences it.
-    """
-    from tqdm import tqdm
-
-    log = not sys.stderr.isatty()
-    return tqdm(
-        total=total,
-        unit="text",
-        desc=f"embed with {model}",
-        disable=bool(os.environ.get("TQDM_DISABLE")),
-        delay=20 if log else 1,
-        mininterval=30 if log else 0.1,
-        leave=False,
-    )

@@ -129,7 +129,7 @@ def run(
         resumed = sum(len(outcome.answers) for outcome in done)
         known = {outcome.unit for outcome in done}
         rest = [unit for unit in planned if unit.number not in known]
-        going = progress(len(queries), "queries", "search", quiet=quiet)
+        going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
         with Journal(partial / "journal.jsonl") as journal, going as bar:
             bar.update(resumed)
             try:

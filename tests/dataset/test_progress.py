@@ -8,6 +8,11 @@ from harness.dataset import progress as module
 from harness.dataset.progress import duration, progress
 
 
+@pytest.fixture(autouse=True)
+def heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TQDM_DISABLE", raising=False)
+
+
 def test_a_log_says_how_far_how_fast_and_how_long_yet(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,10 +15,7 @@ from harness.retrievers import approximate
 from harness.retrievers.approximate import Approximate
 from harness.retrievers.blocks import Vectors
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.extras import there
 from harness.retrievers.nearest import nearest
-
-needs_faiss = pytest.mark.skipif(not there("faiss"), reason="needs the extra faiss")
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.standard_normal((20, 16), np.float32)
@@ -49,7 +46,7 @@ def test_the_result_says_what_it_left_out_over_all_processes() -> None:
     ]
 
 
-@needs_faiss
+@pytest.mark.dense
 @pytest.mark.parametrize(("kind", "probe"), [("HNSW8", "efSearch=32"), ("IVF32,Flat", "nprobe=2")])
 def test_its_recall_of_exact_search_is_counted_over_the_first_questions(
     kind: str, probe: str
@@ -66,7 +63,7 @@ def test_its_recall_of_exact_search_is_counted_over_the_first_questions(
     assert searched(kind, probe)[1] == found
 
 
-@needs_faiss
+@pytest.mark.dense
 def test_an_index_that_leaves_nothing_out_answers_as_exact_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -77,7 +74,7 @@ def test_an_index_that_leaves_nothing_out_answers_as_exact_search(
         assert made.report()["recall_of_exact"] == 1
 
 
-@needs_faiss
+@pytest.mark.dense
 def test_questions_of_one_corpus_are_checked_before_the_next_one_comes() -> None:
     made, _ = searched("Flat", "")
     made.index(lambda: iter([(0, -DOCUMENTS[:50])]), 50, 16)
@@ -87,7 +84,7 @@ def test_questions_of_one_corpus_are_checked_before_the_next_one_comes() -> None
     assert [len(found.ids) for found in made.search(QUESTIONS[:2], 5)] == [0, 0]
 
 
-@needs_faiss
+@pytest.mark.dense
 @pytest.mark.parametrize(
     ("kind", "probe"), [("HNSV32", ""), ("IVF4096,Flat", ""), ("HNSW8", "probes=3")]
 )
