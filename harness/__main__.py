@@ -59,7 +59,7 @@ def _silent(options: argparse.Namespace) -> Iterator[None]:
         yield
     finally:
         if silent and before is None:
-            del os.environ["TQDM_DISABLE"]
+            os.environ.pop("TQDM_DISABLE", None)
         elif silent:
             os.environ["TQDM_DISABLE"] = str(before)
 

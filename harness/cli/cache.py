@@ -34,10 +34,8 @@ def add(verbs: Verbs) -> None:
         one = add_inner(commands, name, about)
         add_output(one)
         if name == "clear":
-            one.add_argument("--model", metavar="NAME", default="", help="its vectors alone")
-            one.add_argument(
-                "--index", metavar="NAME", default="", help="this one alone, or a retriever's"
-            )
+            one.add_argument("--model", metavar="NAME", help="its vectors alone")
+            one.add_argument("--index", metavar="NAME", help="this one alone, or a retriever's")
         one.set_defaults(call=call)
 
 
@@ -62,10 +60,12 @@ def call_clear(options: argparse.Namespace) -> int:
     """Forget, and print what was kept."""
     from harness.retrievers import embeddings, kept
 
+    if "" in (options.model, options.index):
+        raise UsageError("--model and --index need a name; without them all is forgotten")
     if options.model and options.index:
         raise UsageError("--model forgets vectors and --index an index; name one of them")
-    vectors = [] if options.index else embeddings.clear(options.model)
-    indexes = [] if options.model else kept.clear(options.index)
+    vectors = [] if options.index else embeddings.clear(options.model or "")
+    indexes = [] if options.model else kept.clear(options.index or "")
     _print(vectors, indexes, options, "there was nothing to clear")
     if (vectors or indexes) and not (options.json or options.quiet):
         print("\ncleared")

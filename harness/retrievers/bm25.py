@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unicodedata import unidata_version
 
 import numpy as np
 import numpy.typing as npt
@@ -83,9 +85,15 @@ class BM25:
         self._kept: Index | None = None
         self._weights = {}
         if len(corpus) > inverted.BLOCK:
-            made_of = {**self._analysis, "version": _VERSION, "stemmer version": stemmer_version()}
-            self._kept = index_of(corpus, "bm25", made_of, lambda to: self._build(corpus, to))
-            self._index, self._vocabulary = inverted.opened(self._kept.folder)
+            made_of: dict[str, Any] = {
+                **self._analysis,
+                "version": _VERSION,
+                "stemmer version": stemmer_version(),
+            }
+            made_of["letters"] = unidata_version  # what a letter is, and its lower case
+            self._kept, (self._index, self._vocabulary) = index_of(
+                corpus, "bm25", made_of, lambda to: self._build(corpus, to), inverted.opened
+            )
         else:
             documents = self._words.of(corpus.contents)
             terms = np.concatenate([np.zeros(0, np.int32), *documents])

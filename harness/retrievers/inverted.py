@@ -1,8 +1,9 @@
 """An inverted index: for each term the documents that have it, and how often each has it.
 
 A small corpus is indexed in memory. A large one is indexed in blocks of documents, each written to
-the disk by itself; then the blocks are merged, a range of terms after the other. So memory depends
-on the vocabulary and the size of a block, not on the corpus.
+the disk by itself; then the blocks are merged, a range of terms after the other. So memory is that
+of a block, of the vocabulary, of the different terms of each block, and a few numbers a document;
+never of the texts.
 """
 
 from __future__ import annotations

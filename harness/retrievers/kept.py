@@ -13,19 +13,22 @@ import json
 import os
 import shutil
 import sys
+import uuid
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.dataset.prepare import home
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, read_json, write_json
 from harness.retrievers.contract import Corpus
 
+Opened = TypeVar("Opened")
 _ABOUT = "index.json"
 _PIECE = 1 << 24
 _GIGABYTE = 10**9
@@ -55,9 +58,15 @@ class Index:
 
 
 def index_of(
-    corpus: Corpus, retriever: str, params: Mapping[str, Any], build: Callable[[Path], None]
-) -> Index:
+    corpus: Corpus,
+    retriever: str,
+    params: Mapping[str, Any],
+    build: Callable[[Path], None],
+    opened: Callable[[Path], Opened],
+) -> tuple[Index, Opened]:
     """The index of a corpus: the one that is kept, else what `build` writes into a fresh folder.
+
+    With it comes what `opened` makes of the folder, before another process can remove it.
 
     `params` are all that the index depends on beside the corpus and `retriever`, versions too. A
     corpus that cannot be recognised (see Corpus.fingerprint) gets a folder for the moment.
@@ -68,9 +77,10 @@ def index_of(
         temporary = TemporaryDirectory(prefix="harness-index-")
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
-        return Index(Path(temporary.name), temporary)
+        return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
     from filelock import FileLock, Timeout
 
+    bound = _bound()  # a wrong one is said before a long build
     made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
     digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
     target = folder() / f"{retriever}-{digest}"
@@ -88,7 +98,7 @@ def index_of(
                 print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
             if wrong is None:
                 os.utime(target / _ABOUT)
-                return Index(target)
+                return Index(target), opened(target)
             with folder_aside(target) as aside:
                 build(aside)
                 files = {path.name: path for path in sorted(aside.iterdir())}
@@ -102,8 +112,8 @@ def index_of(
                     },
                 }
                 write_json(aside / _ABOUT, {**about, "crc32": _of_json(about)})
-            _keep_bound(target)
-    return Index(target)
+            _keep_bound(target, bound)
+            return Index(target), opened(target)
 
 
 def folder() -> Path:
@@ -113,7 +123,10 @@ def folder() -> Path:
 
 def kept() -> list[KeptIndex]:
     """What is kept, the last used first."""
-    found = [_look(path) for path in folder().glob("[!.]*") if path.is_dir()]
+    found = []
+    for path in folder().glob("[!.]*"):
+        with suppress(FileNotFoundError):  # another process may remove it meanwhile
+            found += [_look(path)] if path.is_dir() else []
     return sorted(found, key=lambda one: -one.used)
 
 
@@ -129,6 +142,7 @@ def clear(name: str = "") -> list[KeptIndex]:
         raise UsageError(f"no index {name!r} is kept{near(name, names)}")
     for one in chosen:
         _remove(folder() / one.name)
+    _remove_all_leftovers()
     return chosen
 
 
@@ -186,25 +200,49 @@ def _look(path: Path) -> KeptIndex:
         return KeptIndex(path.name, path.name.rpartition("-")[0], {}, 0, size, used, _ABOUT)
 
 
-def _keep_bound(newest: Path) -> None:
-    """Remove what was used longest ago until all fit, but never the newest."""
+def _bound() -> float:
+    """Bytes that all indexes together may take."""
     given = os.environ.get("HARNESS_INDEX_GB", str(_BOUND))
     try:
-        bound = float(given) * _GIGABYTE
+        bound = float(given)
     except ValueError:
-        raise UsageError(f"HARNESS_INDEX_GB must be a number, not {given!r}") from None
-    total = 0.0
-    for one in kept():
-        total += one.bytes
+        bound = -1.0
+    if not 0 <= bound < float("inf"):
+        raise UsageError(f"HARNESS_INDEX_GB must be a number of 0 or more, not {given!r}")
+    return bound * _GIGABYTE
+
+
+def _keep_bound(newest: Path, bound: float) -> None:
+    """Remove what was used longest ago until all fit, but never the newest."""
+    _remove_all_leftovers()
+    known = kept()
+    total = sum(one.bytes for one in known)
+    for one in reversed(known):
         if total > bound and one.name != newest.name:
             _remove(folder() / one.name)
             total -= one.bytes
 
 
+def _remove_all_leftovers() -> None:
+    """What killed processes left of any index that nobody is at now."""
+    from filelock import FileLock, Timeout
+
+    for path in [*folder().glob(".*.new"), *folder().glob(".*.old")]:
+        name = path.name[1:].rsplit(".", 2)[0]
+        with suppress(Timeout), FileLock(folder() / f".{name}.lock", timeout=0):
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def _remove(path: Path) -> None:
+    from filelock import FileLock, Timeout
+
     # Renamed first: nobody opens what is half removed. Who has it open reads on.
-    gone = path.with_name(f".{path.name}.{os.getpid()}.old")
-    os.rename(path, gone)
+    gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+    with (
+        suppress(Timeout, FileNotFoundError),  # who is just opening it needs it; gone is gone
+        FileLock(path.with_name(f".{path.name}.lock"), timeout=1),
+    ):
+        os.rename(path, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 

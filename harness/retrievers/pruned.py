@@ -26,7 +26,7 @@ _MANY = 12
 _TINY = np.nextafter(np.float32(0), np.float32(1))
 
 _SLACK = 1e-4
-"""Far more than sums in single precision differ by when they are taken in another order."""
+"""More than sums of some hundred terms differ by when they are taken in another order."""
 
 
 def best_of(
@@ -44,6 +44,23 @@ def best_of(
     thousandth; `bound` is what a term that so many documents have gives at most; `scores`, shape
     (documents,), are zeros, and zeros again afterwards.
     """
+    try:
+        return _best_of(index, terms, k, weigh, near, bound, scores)
+    except BaseException:  # Ctrl-C too: the next question must not see what this one left
+        scores[:] = 0
+        raise
+
+
+def _best_of(
+    index: Inverted,
+    terms: Sequence[int],
+    k: int,
+    weigh: Weigh,
+    near: Weigh,
+    bound: Callable[[int], float],
+    scores: Singles,
+) -> tuple[npt.NDArray[np.int32], Singles]:
+    slack = max(_SLACK, 4 * len(terms) * float(np.finfo(np.float32).eps))
     size = dict(zip(terms, index.held(terms), strict=True))
     most = {term: bound(size[term]) * n for term, n in Counter(terms).items()}
     times = {term: n for term, n in Counter(terms).items() if most[term] > 0}
@@ -60,7 +77,7 @@ def best_of(
         found.append(at[before == 0])
         left, done = left - most[term], done + most[term]
         if order and left < done and sum(map(len, found)) >= k:
-            least = _kth(np.concatenate([scores.take(some) for some in found]), k)
+            least = _kth(np.concatenate([scores.take(some) for some in found]), k, slack)
     documents = _taken(scores, found, least - left)
     reached = scores.take(documents)
     if sum(map(len, found)) > len(scores) // _MANY:
@@ -73,10 +90,10 @@ def best_of(
         reached[at] += times[term] * weights
         left -= most[term]
         if len(reached) >= k:
-            enough = reached + max(left, 0.0) >= _kth(reached, k)
+            enough = reached + max(left, 0.0) >= _kth(reached, k, slack)
             documents, reached = documents[enough], reached[enough]
     if len(reached) > k:
-        documents = documents[reached >= _kth(reached, k)]
+        documents = documents[reached >= _kth(reached, k, slack)]
     exact = np.zeros(len(documents), np.float32)
     for term in terms:
         at, weights = _looked_up(index, term, documents, weigh)
@@ -97,9 +114,9 @@ def _taken(
     return np.sort(np.concatenate([np.zeros(0, np.intp), *kept])).astype(np.int32)
 
 
-def _kth(scores: Singles, k: int) -> float:
+def _kth(scores: Singles, k: int, slack: float) -> float:
     """What the k-th best scores, a little less than that."""
-    return float(np.partition(scores, len(scores) - k)[len(scores) - k]) * (1 - _SLACK)
+    return float(np.partition(scores, len(scores) - k)[len(scores) - k]) * (1 - slack)
 
 
 def _looked_up(

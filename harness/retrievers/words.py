@@ -25,7 +25,7 @@ _ENGLISH = (
 STOPWORDS = frozenset(_ENGLISH.split())
 """The 33 English ones that Lucene leaves out."""
 
-_KEPT_TERMS = 1 << 27  # half a gigabyte
+_KEPT_TERMS = 1 << 27  # half a gigabyte, beside the texts
 
 _LETTER = np.zeros(256, np.uint8)
 """What a byte becomes: letters in lower case, digits and _ as they are, what ends a word zero.
@@ -74,7 +74,8 @@ class Words:
         if new:
             terms, lengths = self.cut(pa.array(new, pa.large_string()))
             if self._kept > _KEPT_TERMS:
-                self._texts, self._kept = {t: self._texts[t] for t in texts if t not in new}, 0
+                self._texts = {t: self._texts[t] for t in {*texts}.difference(new)}
+                self._kept = sum(map(len, self._texts.values()))
             self._kept += len(terms)
             parts = np.split(terms, np.cumsum(lengths)[:-1])
             self._texts.update(zip(new, parts, strict=True))

@@ -138,3 +138,41 @@ def test_settings_of_the_formula_share_one_index(
     assert len([*(home / "indexes").glob("bm25-*")]) == 1
     BM25(stemmer="none").index(indexed)
     assert len([*(home / "indexes").glob("bm25-*")]) == 2
+
+
+def test_a_question_of_thousands_of_words_loses_no_document(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(5)
+    drawn = rng.integers(0, 3, (2000, 6))
+    texts = corpus([" ".join(f"w{n}" for n in row) for row in drawn])
+    retriever = BM25(stemmer="none")
+    retriever.index(texts)
+    question = [Question("w0 " * 8000 + "w1 w2 " * 3)]
+
+    def answer(pruned: int) -> tuple[list[int], bytes]:
+        monkeypatch.setattr(bm25, "PRUNED", pruned)
+        (found,) = retriever.search(question, 10)
+        return [int(i) for i in found.ids], np.float32(found.scores).tobytes()
+
+    assert answer(0) == answer(1 << 16)
+
+
+def test_a_question_that_was_stopped_leaves_nothing_for_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bm25, "PRUNED", 0)
+    retriever = BM25(stemmer="none")
+    retriever.index(corpus([f"w{i % 5} w{i % 3} w{i % 2}" for i in range(200)]))
+    question = [Question("w0 w1 w2 w3")]
+    (before,) = retriever.search(question, 20)
+    with monkeypatch.context() as patch:
+
+        def stop(*_: Any) -> Any:
+            raise KeyboardInterrupt
+
+        patch.setattr("harness.retrievers.pruned._taken", stop)
+        with pytest.raises(KeyboardInterrupt):
+            retriever.search(question, 20)
+    (after,) = retriever.search(question, 20)
+    assert np.asarray(after.ids).tolist() == np.asarray(before.ids).tolist()

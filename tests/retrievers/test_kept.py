@@ -56,7 +56,7 @@ def _slow(log: Path, pieces: int) -> None:
                 file.write("piece\n")
             time.sleep(0.1)
 
-    index_of(notes(), "slow", {}, build)
+    index_of(notes(), "slow", {}, build, str)
 
 
 def test_what_a_killed_process_built_is_not_an_index(tmp_path: Path) -> None:
