@@ -76,21 +76,18 @@ class BM25:
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
         self._formula = Formula(k1, b, delta, method)
-        self._weights: dict[int, tuple[Places, Singles]] = {}
-        self._factors = self._formula.factors(self._index.lengths)
-        self._singles = self._factors.astype(np.float32)
+        self._measure()
 
     def index(self, corpus: Corpus) -> None:
         """Count terms, or open the index that counted them before."""
         self._kept: Index | None = None
-        self._weights = {}
         if len(corpus) > inverted.BLOCK:
             made_of: dict[str, Any] = {
                 **self._analysis,
                 "version": _VERSION,
                 "stemmer version": stemmer_version(),
+                "letters": unidata_version,  # what a letter is, and its lower case
             }
-            made_of["letters"] = unidata_version  # what a letter is, and its lower case
             self._kept, (self._index, self._vocabulary) = index_of(
                 corpus, "bm25", made_of, lambda to: self._build(corpus, to), inverted.opened
             )
@@ -99,14 +96,19 @@ class BM25:
             terms = np.concatenate([np.zeros(0, np.int32), *documents])
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
-        self._size = len(self._index.lengths)
-        self._factors = self._formula.factors(self._index.lengths)
-        self._singles = self._factors.astype(np.float32)
+        self._measure()
         self._scores: Singles = np.zeros(self._size, np.float32)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Best first; equal scores keep the corpus's order."""
         return [self._one(self._terms(query.text), k) for query in queries]
+
+    def _measure(self) -> None:
+        """What follows from the index and the formula."""
+        self._size = len(self._index.lengths)
+        self._weights: dict[int, tuple[Places, Singles]] = {}
+        self._factors = self._formula.factors(self._index.lengths)
+        self._singles = self._factors.astype(np.float32)
 
     def _build(self, corpus: Corpus, folder: Path) -> None:
         # Words of its own: those of millions of documents are not to stay in memory.

@@ -227,10 +227,10 @@ def _remove_all_leftovers() -> None:
     """What killed processes left of any index that nobody is at now."""
     from filelock import FileLock, Timeout
 
-    for path in [*folder().glob(".*.new"), *folder().glob(".*.old")]:
-        name = path.name[1:].rsplit(".", 2)[0]
+    left = [*folder().glob(".*.new"), *folder().glob(".*.old")]
+    for name in {path.name[1:].rsplit(".", 2)[0] for path in left}:
         with suppress(Timeout), FileLock(folder() / f".{name}.lock", timeout=0):
-            shutil.rmtree(path, ignore_errors=True)
+            _remove_leftovers(folder() / name)
 
 
 def _remove(path: Path) -> None:

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.words import postings
+from harness.retrievers.inverted import in_memory
 
 _WORD = re.compile(r"\w+")
 
@@ -58,10 +58,9 @@ class Okapi:
         self._terms = tokens.dictionary
         self._numbers: dict[str, int] | None = None
         length = np.array([len(document) for document in documents], np.int64)
-        owners = np.repeat(np.arange(n), length)
-        self._slices, self._owners, self._frequencies = postings(
-            tokens.indices.to_numpy(), owners, len(self._terms), n
-        )
+        # Every token has a number of the dictionary, and every number a token.
+        _, index = in_memory(tokens.indices.to_numpy(), length)
+        self._slices, self._owners, self._frequencies = index.starts, index.documents, index.counts
         df = np.diff(self._slices)
         mean_length = length.sum() / n if n else 0.0
         with np.errstate(invalid="ignore", divide="ignore"):

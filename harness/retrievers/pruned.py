@@ -10,7 +10,8 @@ been: in the order of the question, in single precision. So the answer is the sa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -44,47 +45,27 @@ def best_of(
     thousandth; `bound` is what a term that so many documents have gives at most; `scores`, shape
     (documents,), are zeros, and zeros again afterwards.
     """
-    try:
-        return _best_of(index, terms, k, weigh, near, bound, scores)
-    except BaseException:  # Ctrl-C too: the next question must not see what this one left
-        scores[:] = 0
-        raise
-
-
-def _best_of(
-    index: Inverted,
-    terms: Sequence[int],
-    k: int,
-    weigh: Weigh,
-    near: Weigh,
-    bound: Callable[[int], float],
-    scores: Singles,
-) -> tuple[npt.NDArray[np.int32], Singles]:
     slack = max(_SLACK, 4 * len(terms) * float(np.finfo(np.float32).eps))
     size = dict(zip(terms, index.held(terms), strict=True))
-    most = {term: bound(size[term]) * n for term, n in Counter(terms).items()}
-    times = {term: n for term, n in Counter(terms).items() if most[term] > 0}
-    order = sorted(times, key=lambda term: size[term])
+    times = Counter(terms)
+    most = {term: bound(size[term]) * n for term, n in times.items()}
+    order = sorted((term for term in most if most[term] > 0), key=lambda term: size[term])
     left, done = sum(most.values()), 0.0
     found: list[npt.NDArray[np.intp]] = []
     least = 0.0
-    while order and left >= least:
-        term = order.pop(0)
-        owners, counts = index.of(term)
-        at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
-        before = scores.take(at)
-        scores[at] = before + times[term] * near(len(at), counts, at)
-        found.append(at[before == 0])
-        left, done = left - most[term], done + most[term]
-        if order and left < done and sum(map(len, found)) >= k:
-            least = _kth(np.concatenate([scores.take(some) for some in found]), k, slack)
-    documents = _taken(scores, found, least - left)
-    reached = scores.take(documents)
-    if sum(map(len, found)) > len(scores) // _MANY:
-        scores[:] = 0
-    else:
-        for some in found:
-            scores[some] = 0
+    with _zeros_again(scores, found):
+        while order and left >= least:
+            term = order.pop(0)
+            owners, counts = index.of(term)
+            at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
+            before = scores.take(at)
+            found.append(at[before == 0])
+            scores[at] = before + times[term] * near(len(at), counts, at)
+            left, done = left - most[term], done + most[term]
+            if order and left < done and sum(map(len, found)) >= k:
+                least = _kth(np.concatenate([scores.take(some) for some in found]), k, slack)
+        documents = _taken(scores, found, least - left)
+        reached = scores.take(documents)
     for term in order:
         at, weights = _looked_up(index, term, documents, near)
         reached[at] += times[term] * weights
@@ -103,12 +84,29 @@ def _best_of(
     return documents[top], exact[top]
 
 
+@contextmanager
+def _zeros_again(scores: Singles, found: Sequence[npt.NDArray[np.intp]]) -> Iterator[None]:
+    """Zeros in the scores of all that was found, whatever happens: Ctrl-C too."""
+    try:
+        yield
+    finally:
+        if _many(scores, found):
+            scores[:] = 0
+        else:
+            for some in found:
+                scores[some] = 0
+
+
+def _many(scores: Singles, found: Sequence[npt.NDArray[np.intp]]) -> bool:
+    return sum(map(len, found)) > len(scores) // _MANY
+
+
 def _taken(
     scores: Singles, found: Sequence[npt.NDArray[np.intp]], least: float
 ) -> npt.NDArray[np.int32]:
     """Which of the documents that were found scored so much, in rising order."""
     least = max(least, float(_TINY))
-    if sum(map(len, found)) > len(scores) // _MANY:
+    if _many(scores, found):
         return np.flatnonzero(scores >= least).astype(np.int32)
     kept = [some[scores.take(some) >= least] for some in found]
     return np.sort(np.concatenate([np.zeros(0, np.intp), *kept])).astype(np.int32)

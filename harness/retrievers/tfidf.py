@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.inverted import Places, in_memory
 from harness.retrievers.nearest import best
-from harness.retrievers.words import Words, postings
+from harness.retrievers.words import Words
 
 
 class TfIdf:
@@ -30,7 +31,7 @@ class TfIdf:
         """Count the terms of each document, weigh them, and scale each document to length 1."""
         documents = self._words.of(corpus.contents)
         n = self._size = len(documents)
-        owners = np.repeat(np.arange(n), [len(document) for document in documents])
+        lengths = np.array([len(document) for document in documents], np.int64)
         empty = np.zeros(0, np.int32)
         # Numbers of this corpus's own terms, so that a small haystack has a small index; in their
         # order here, so that sums, and with them near ties, are the same whatever was read before.
@@ -38,8 +39,8 @@ class TfIdf:
             np.concatenate([empty, *documents]), return_index=True, return_inverse=True
         )
         self._number = np.argsort(np.argsort(first))
-        numbers = self._number[numbers]
-        self._slices, self._owners, counts = postings(numbers, owners, len(self._own), n)
+        _, index = in_memory(self._number[numbers].astype(np.int32), lengths)
+        self._slices, self._owners, counts = index.starts, index.documents, index.counts
         df = np.diff(self._slices)
         self._idf = np.log((1 + n) / (1 + df)) + 1
         weights = self._tf(counts) * np.repeat(self._idf, df)
@@ -67,5 +68,5 @@ class TfIdf:
             scores[self._owners[part]] += weight * self._weights[part]
         return scores
 
-    def _tf(self, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    def _tf(self, counts: Places) -> npt.NDArray[np.float64]:
         return 1 + np.log(counts) if self._sublinear else counts.astype(float)

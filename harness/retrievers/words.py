@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -164,21 +163,6 @@ def _bytes(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     starts = np.frombuffer(offsets, np.int64 if wide else np.int32)
     starts = starts[texts.offset : texts.offset + len(texts) + 1].astype(np.int64)
     return np.frombuffer(data, np.uint8)[starts[0] : starts[-1]], starts - starts[0]
-
-
-def postings(
-    terms: npt.NDArray[np.integer[Any]], documents: Ints, n_terms: int, n_documents: int
-) -> tuple[Ints, Ints, Ints]:
-    """An inverted index of tokens: for each its term, and the document that it stands in.
-
-    Returns `starts`, shape (n_terms + 1,), `documents` and `counts`: the rows from starts[t] to
-    starts[t + 1] are the documents that have term t, in their order, and how often each has it.
-    """
-    # One sorted number for each token, term before document: equal ones are its frequency.
-    n = max(n_documents, 1)
-    pairs, counts = np.unique(terms.astype(np.int64) * n + documents, return_counts=True)
-    owned, owners = np.divmod(pairs, n)
-    return np.append(0, np.cumsum(np.bincount(owned, minlength=n_terms))), owners, counts
 
 
 def _stemmer(language: str) -> Callable[[str], str] | None:

@@ -21,15 +21,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.retrievers.words import STOPWORDS
 from tests.benchmarks.make_msmarco import FILES, PASSAGES
 from tests.benchmarks.measure import Cost, command, machine, markdown
 
 SIZES = (300_000, 1_000_000, 3_000_000, PASSAGES)
 BM25S_AT_MOST = 1_000_000  # its README's way holds every token as a Python object
-_STOPWORDS = (
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with"
-)
 
 
 def collection(work: Path, size: int) -> Path:
@@ -141,10 +138,9 @@ def _tantivy(step: str, place: Path, source: Path, n: int) -> None:
         return
     words = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.lowercase())
     analyser = words.filter(Filter.stemmer("english")).build()
-    stopwords = set(_STOPWORDS.split())  # as bm25 leaves them out
     searcher = index.searcher()
     for question in _questions(source, n):
-        kept = " ".join(word for word in question.split() if word not in stopwords)
+        kept = " ".join(word for word in question.split() if word not in STOPWORDS)
         clauses = [
             (Occur.Should, Query.term_query(schema, "text", term))
             for term in analyser.analyze(kept)

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from harness.dataset.progress import progress
 from harness.errors import RunError, UsageError
 from harness.files import fsync_path
 from harness.labelling.generate.endpoint import Chat, Message
@@ -126,27 +127,16 @@ class Asker:
         return {**said, "refused": self.refusals} if self.refusals else said
 
     def _all(self, ask: Any, rows: list[int]) -> None:
-        from tqdm import tqdm
-
         threads = ThreadPoolExecutor(self._concurrency)
         futures = [threads.submit(ask, row) for row in rows]
-        log = not sys.stderr.isatty()
-        bar = tqdm(
-            futures,
-            unit="document",
-            desc=f"ask {self._chat.model}",
-            disable=self._quiet or not rows,
-            delay=20 if log else 0,
-            mininterval=30 if log else 0.1,
-            leave=False,
-        )
-        try:
-            for future in bar:
-                future.result()
-        finally:
-            # What is under way is paid for, so it is waited for and kept; the rest is not begun.
-            threads.shutdown(cancel_futures=True)
-            bar.close()
+        with progress(len(rows), "documents", f"ask {self._chat.model}", quiet=self._quiet) as bar:
+            try:
+                for future in futures:
+                    future.result()
+                    bar.update(1)
+            finally:
+                # What is under way is paid for, so it is waited for and kept; no more is begun.
+                threads.shutdown(cancel_futures=True)
 
     def _made(self, answer: str, row: int, source: Source, each: int) -> list[Made]:
         questions = _questions(answer)
