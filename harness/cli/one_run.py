@@ -76,13 +76,15 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         k=options.k or 0,
         limit=options.limit,
         seed=options.seed or 0,
-        workers=1 if options.workers is None else options.workers,
+        workers=options.workers,
         batch_size=options.batch_size,
         strict=options.strict,
         by=options.by or "",
         name=options.name or "",
         matching=matching(options),
         isolate=options.isolate,
+        on=options.on or "processes",
+        ray_options=parameters(options.ray_options or [], "--ray-options"),
     )
     start = perf_counter()
     dataset = fitting_dataset(options)

@@ -227,7 +227,7 @@ def cut_offs(text: str | None) -> tuple[int, ...]:
     return tuple(ks)
 
 
-def parameters(pairs: list[str]) -> dict[str, Any]:
+def parameters(pairs: list[str], option: str = "--param") -> dict[str, Any]:
     """`key=value` pairs; values are read as JSON where they are (3, 0.5, true), else as text."""
     import orjson
 
@@ -235,9 +235,9 @@ def parameters(pairs: list[str]) -> dict[str, Any]:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise UsageError(f"--param takes key=value, not {pair!r}")
+            raise UsageError(f"{option} takes key=value, not {pair!r}")
         if key in found:
-            raise UsageError(f"--param {key} is given twice; leave one out")
+            raise UsageError(f"{option} {key} is given twice; leave one out")
         try:
             found[key] = orjson.loads(value)
         except orjson.JSONDecodeError:

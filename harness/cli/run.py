@@ -56,7 +56,21 @@ def add(verbs: Verbs) -> None:
         "--limit", type=int, metavar="N", help="a seeded sample of N queries, stratified by ability"
     )
     parser.add_argument("--seed", type=int, help="of sampling, handles and seeded retrievers (0)")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes, over haystacks (1)")
+    parser.add_argument(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes, over haystacks (1); on ray also shards of one large haystack",
+    )
+    parser.add_argument(
+        "--on", metavar="WHERE", help="processes of this machine, or ray: a cluster (processes)"
+    )
+    parser.add_argument(
+        "--ray-options",
+        action="append",
+        metavar="KEY=VALUE",
+        help="what Ray is to give each worker: num_cpus=2, num_gpus=1, memory=8e9, ...",
+    )
     parser.add_argument(
         "--isolate",
         action="store_true",

@@ -23,22 +23,25 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Documents(Sequence[Document]):
-    """The documents of a dataset, by row. Any of them is read in microseconds."""
+    """The documents of a dataset, by row. Any of them is read in microseconds.
+
+    `starts`: the first row of each batch of the table, and how many rows there are.
+    """
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
         self._batches = table.to_batches()
         starts = np.cumsum([0] + [len(batch) for batch in self._batches])
-        self._starts: list[int] = starts.tolist()
+        self.starts: list[int] = starts.tolist()
 
     def __len__(self) -> int:
-        return self._starts[-1]
+        return self.starts[-1]
 
     def __getitem__(self, row: int) -> Document:  # type: ignore[override]
         if not 0 <= row < len(self):
             raise IndexError(f"row {row} of {len(self)} documents")
-        at = bisect_right(self._starts, row) - 1
-        batch, i = self._batches[at], row - self._starts[at]
+        at = bisect_right(self.starts, row) - 1
+        batch, i = self._batches[at], row - self.starts[at]
         values = [column[i].as_py() for column in batch.columns]
         return Document(values[0], values[1], values[2] or "", *values[3:])
 

@@ -8,7 +8,7 @@ rounded to single; parts are added in single precision, in the order of the ques
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,8 @@ class BM25:
     index of more than 65,536 documents is on disk, and kept (see `harness cache`).
     """
 
+    in_shards = True
+
     def __init__(
         self,
         k1: float = 1.2,
@@ -66,6 +68,7 @@ class BM25:
         self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
         self._words = Words(stemmer, stopwords)
         self._index = inverted.in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
+        self._collection: Collection | None = None
         self.retune(k1, b, delta, method)
 
     def retune(
@@ -81,6 +84,7 @@ class BM25:
     def index(self, corpus: Corpus) -> None:
         """Count terms, or open the index that counted them before."""
         self._kept: Index | None = None
+        self._collection = None
         if len(corpus) > inverted.BLOCK:
             made_of: dict[str, Any] = {
                 **self._analysis,
@@ -97,25 +101,60 @@ class BM25:
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
         self._measure()
-        self._scores: Singles = np.zeros(self._size, np.float32)
+        self._scores: Singles = np.zeros(len(self._index.lengths), np.float32)
+
+    def statistics(self, queries: Sequence[Question]) -> dict[str, int]:
+        """Of a shard: its documents, their terms, and how many documents have each term asked for.
+
+        They add up over shards to those of the whole collection.
+        """
+        stems = dict.fromkeys(stem for query in queries for stem in self._words.stemmed(query.text))
+        known = {stem: number for stem in stems if (number := self._number(stem)) is not None}
+        held = dict(zip(known, self._index.held([*known.values()]), strict=True))
+        lengths = self._index.lengths
+        size = {"documents": len(lengths), "terms": int(lengths.sum(dtype=np.int64))}
+        return {**size, **{f"having {stem}": n for stem, n in held.items()}}
+
+    def assume(self, statistics: Mapping[str, int]) -> None:
+        """Score what is indexed as a shard of a collection with these statistics."""
+        found = Collection(statistics["documents"], statistics["terms"], statistics)
+        size = self._collection and (self._collection.documents, self._collection.terms)
+        self._collection = found
+        if (found.documents, found.terms) != size:
+            self._measure()
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Best first; equal scores keep the corpus's order."""
-        return [self._one(self._terms(query.text), k) for query in queries]
+        return [self._one(*self._asked(query.text), k) for query in queries]
 
     def _measure(self) -> None:
-        """What follows from the index and the formula."""
-        self._size = len(self._index.lengths)
+        """What follows from the index and the formula, and the collection if this is a shard."""
+        lengths = self._index.lengths
+        whole = self._collection or Collection(len(lengths), int(lengths.sum(dtype=np.int64)), {})
+        self._documents = whole.documents
         self._weights: dict[int, tuple[Places, Singles]] = {}
-        self._factors = self._formula.factors(self._index.lengths)
+        # Without any term nothing is asked of it.
+        mean = (whole.terms / whole.documents if whole.documents else 0.0) or 1.0
+        self._factors = self._formula.factors(lengths, mean)
         self._singles = self._factors.astype(np.float32)
 
     def _build(self, corpus: Corpus, folder: Path) -> None:
         # Words of its own: those of millions of documents are not to stay in memory.
         inverted.build(corpus, Words(**self._analysis), folder)
 
+    def _asked(self, text: str) -> tuple[list[int], list[int]]:
+        """The terms of a question that the collection has, in its order, as the index numbers them
+        (-1: a term of other shards alone), and how many documents of the collection have each."""
+        if self._collection is not None:
+            having = self._collection.having
+            stems = [s for s in self._words.stemmed(text) if having.get(f"having {s}")]
+            numbers = [-1 if (n := self._number(stem)) is None else n for stem in stems]
+            return numbers, [having[f"having {stem}"] for stem in stems]
+        terms = self._terms(text)
+        return terms, self._index.held(terms)
+
     def _terms(self, text: str) -> list[int]:
-        """The terms of a question that the corpus has, in its order, as the index numbers them."""
+        """The terms of a question that the index has, in its order, as the index numbers them."""
         if self._kept is not None:
             numbers = map(self._vocabulary.number, self._words.stemmed(text))
             return [number for number in numbers if number is not None]
@@ -123,39 +162,66 @@ class BM25:
         known: list[int] = np.searchsorted(self._own, terms[np.isin(terms, self._own)]).tolist()
         return known
 
-    def _one(self, terms: list[int], k: int) -> Result:
-        formula, n = self._formula, self._size
-        if n > PRUNED and formula.bounded:
+    def _number(self, stem: str) -> int | None:
+        """The number of a term in the index, None where no document has it."""
+        if self._kept is not None:
+            return self._vocabulary.number(stem)
+        term = self._words.number(stem)
+        place = int(np.searchsorted(self._own, term)) if term is not None else len(self._own)
+        return place if place < len(self._own) and self._own[place] == term else None
+
+    def _one(self, terms: list[int], held: list[int], k: int) -> Result:
+        formula, n = self._formula, self._documents
+        size = len(self._index.lengths)
+        if size > PRUNED and formula.bounded:
+            having = dict(zip(terms, held, strict=True))
             return Result(
                 *best_of(
                     self._index,
-                    terms,
+                    [term for term in terms if term >= 0],
                     k,
-                    lambda df, counts, at: formula.weights(counts, self._factors.take(at), df, n),
-                    lambda df, counts, at: formula.near(counts, self._singles.take(at), df, n),
-                    lambda df: formula.most(df, n),
+                    lambda term, counts, at: formula.weights(
+                        counts, self._factors.take(at), having[term], n
+                    ),
+                    lambda term, counts, at: formula.near(
+                        counts, self._singles.take(at), having[term], n
+                    ),
+                    lambda term: formula.most(having[term], n),
                     self._scores,
                 )
             )
-        scores = np.zeros(n, np.float32)
-        for term in terms:
-            documents, weights = self._weighted(term)
-            scores[documents] += weights
+        scores = np.zeros(size, np.float32)
+        for term, having_it in zip(terms, held, strict=True):
+            if term >= 0:
+                documents, weights = self._weighted(term, having_it)
+                scores[documents] += weights
         if formula.everywhere:
-            scores += formula.without(self._index.held(terms), n)
+            scores += formula.without(held, n)
         top = best(scores, k, above=0.0)
         return Result(top, scores[top])
 
-    def _weighted(self, term: int) -> tuple[Places, Singles]:
+    def _weighted(self, term: int, held: int) -> tuple[Places, Singles]:
         """The documents that have a term, and what it adds; kept for the next question."""
         if term not in self._weights:
             documents, counts = self._index.of(term)
             factors = self._factors.take(documents)
-            weights = self._formula.weights(counts, factors, len(documents), self._size)
-            if self._size > PRUNED:
+            weights = self._formula.weights(counts, factors, held, self._documents)
+            if len(self._index.lengths) > PRUNED:
                 return documents, weights
             self._weights[term] = documents, weights
         return self._weights[term]
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What scores depend on beside a document and the question.
+
+    `having` tells under "having TERM" how many documents have a term.
+    """
+
+    documents: int
+    terms: int
+    having: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -177,10 +243,8 @@ class Formula:
         """True where no document gets less than nothing from a term, or more than `most`."""
         return not self.everywhere and self.k1 >= 0 and 0 <= self.b <= 1
 
-    def factors(self, lengths: Places) -> Floats:
+    def factors(self, lengths: Places, mean: float) -> Floats:
         """How much each document's length, in terms, dampens the counts of its terms."""
-        # Without any term nothing is asked of it.
-        mean = (float(lengths.mean(dtype=float)) if len(lengths) else 0.0) or 1.0
         return np.asarray((1 - self.b) + self.b * lengths / mean, np.float64)
 
     def weights(self, counts: Places, factors: Floats, df: int, n: int) -> Singles:

@@ -137,6 +137,11 @@ class Retriever(Protocol):
       a sweep over them indexes once.
     * `close()`: called when no more will be asked.
     * `concurrent`: True where `search` may be called from several threads.
+    * `in_shards`: True where each piece of a large corpus may have a retriever of its own (see
+      `--on ray`); answers then have scores, by which they are merged.
+    * `statistics(queries)` and `assume(statistics)`, for one whose scores depend on the other
+      documents too: whole numbers by name, which are added up over the shards, and what scores are
+      to be made with from then on.
     """
 
     def index(self, corpus: Corpus) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import IO, Any
 
@@ -120,6 +121,29 @@ class Corpus(Sequence[Document]):
         shown = self._documents.table
         return pa.table({name: take(shown[name], self._rows[part]) for name in shown.column_names})
 
+    def pieces(self, n: int) -> list[Piece]:
+        """The corpus cut into n or fewer, each of documents that are neighbours in the dataset."""
+        chosen = np.array_split(np.argsort(self._rows, kind="stable"), min(n, max(len(self), 1)))
+        return [self._piece(np.sort(positions)) for positions in chosen]
+
+    def _piece(self, positions: npt.NDArray[np.int64]) -> Piece:
+        rows = self._rows[positions]
+        low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
+        corpus = Corpus(
+            Documents(self._documents.table.slice(0, 0)),
+            (rows - low).astype(np.int32),
+            self._numbers[positions],
+            self._timestamps[positions],
+            None if self._sessions is None else self._sessions[positions],
+            f"{self._dataset} from {low}" if self._dataset else "",
+        )
+        return Piece(corpus, low, high, positions)
+
+    def over(self, documents: Documents) -> Corpus:
+        """The same of other documents: a piece's, in a process that has them."""
+        columns = self._rows, self._numbers, self._timestamps, self._sessions
+        return Corpus(documents, *columns, self._dataset)
+
     def send(self, into: IO[bytes]) -> None:
         """Write all that is shown, and no row of the dataset's, as an Arrow stream."""
         sessions = self._sessions
@@ -186,6 +210,19 @@ class Corpus(Sequence[Document]):
     def timestamps(self) -> list[int | None]:
         """When each document was said, in seconds; None where nobody knows."""
         return [None if np.isnan(t) else int(t) for t in self._timestamps.tolist()]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a corpus, without the documents: those of the dataset's rows `low` to `high`.
+
+    `positions`: where each stands in the whole corpus, rising.
+    """
+
+    corpus: Corpus
+    low: int
+    high: int
+    positions: npt.NDArray[np.int64]
 
 
 def handle(number: int) -> str:

@@ -187,6 +187,7 @@ class VectorRetriever:
             raise ValueError(f"probe={probe!r} has no meaning with search=exact")
         self._embed = Embedder(encoder, dtype)
         self._approximate = None if search == "exact" else Approximate(search, probe)
+        self.in_shards = self._approximate is None
         self.revision = encoder.revision
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._cosine = similarity == "cosine"

@@ -23,6 +23,7 @@ EXTRAS = {
     "neo4j": "neo4j",
     "onnxruntime": "onnx",
     "qdrant_client": "qdrant",
+    "ray": "ray",
     "safetensors": "minilm",
     "sentence_transformers": "dense",
     "tantivy": "tantivy",

@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from harness.dataset.prepare import home
+from harness.dataset.shared import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, read_json, write_json
 from harness.retrievers.contract import Corpus
@@ -96,6 +97,9 @@ def index_of(
             _remove_leftovers(target)
             if wrong := _wrong(target):
                 print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
+            there = shared()
+            if wrong is not None and there is not None:
+                wrong = _fetched(there, target)
             if wrong is None:
                 os.utime(target / _ABOUT)
                 return Index(target), opened(target)
@@ -112,8 +116,31 @@ def index_of(
                     },
                 }
                 write_json(aside / _ABOUT, {**about, "crc32": _of_json(about)})
+            if there is not None:
+                there.put(target, f"indexes/{target.name}", _ABOUT)
             _keep_bound(target, bound)
             return Index(target), opened(target)
+
+
+def _fetched(there: Shared, target: Path) -> str | None:
+    """Take an index from what machines share, if it is whole there; as `_wrong` says it."""
+    name = f"indexes/{target.name}"
+    if not there.has(name, _ABOUT):
+        return ""
+    try:
+        with folder_aside(target) as aside:
+            there.get(name, aside)
+            if wrong := _wrong(aside):
+                raise _DamagedError(wrong)
+    except _DamagedError as error:
+        print(f"note: {name} in HARNESS_SHARED: {error}; it is built anew", file=sys.stderr)
+        there.remove(name, _ABOUT)
+        return ""
+    return None
+
+
+class _DamagedError(Exception):
+    """An index that was fetched is not whole."""
 
 
 def folder() -> Path:

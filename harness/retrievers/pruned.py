@@ -20,7 +20,7 @@ from harness.retrievers.inverted import Inverted, Places
 
 Singles = npt.NDArray[np.float32]
 Weigh = Callable[[int, Places, Places], Singles]
-"""From how many documents have a term, its counts in some of them, and which these are."""
+"""From a term, its counts in some of the documents that have it, and which these are."""
 
 _MANY = 12
 """To look at every score costs what it costs to look at one in twelve of them by its place."""
@@ -42,13 +42,13 @@ def best_of(
     """The k best documents that score above 0, best first, equal ones in their order; and scores.
 
     `terms` are those of the question in its order; `near` may differ from `weigh` by a hundred
-    thousandth; `bound` is what a term that so many documents have gives at most; `scores`, shape
+    thousandth; `bound` is what a term gives at most; `scores`, shape
     (documents,), are zeros, and zeros again afterwards.
     """
     slack = max(_SLACK, 4 * len(terms) * float(np.finfo(np.float32).eps))
     size = dict(zip(terms, index.held(terms), strict=True))
     times = Counter(terms)
-    most = {term: bound(size[term]) * n for term, n in times.items()}
+    most = {term: bound(term) * n for term, n in times.items()}
     order = sorted((term for term in most if most[term] > 0), key=lambda term: size[term])
     left, done = sum(most.values()), 0.0
     found: list[npt.NDArray[np.intp]] = []
@@ -60,7 +60,7 @@ def best_of(
             at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
             before = scores.take(at)
             found.append(at[before == 0])
-            scores[at] = before + times[term] * near(len(at), counts, at)
+            scores[at] = before + times[term] * near(term, counts, at)
             left, done = left - most[term], done + most[term]
             if order and left < done and sum(map(len, found)) >= k:
                 least = _kth(np.concatenate([scores.take(some) for some in found]), k, slack)
@@ -125,4 +125,4 @@ def _looked_up(
     place = np.searchsorted(owners, documents)
     place[place == len(owners)] = 0
     at = np.flatnonzero(owners[place] == documents)
-    return at, weigh(len(owners), counts[place[at]], documents[at])
+    return at, weigh(term, counts[place[at]], documents[at])

@@ -56,6 +56,10 @@ class Words:
         """What each term stands for."""
         return [*self._terms]
 
+    def number(self, stem: str) -> int | None:
+        """The term that a stem is, None where it was in no text."""
+        return self._terms.get(stem)
+
     def terms(self, text: str) -> Terms:
         """The text's terms in their order, stop words left out; equal terms have equal numbers."""
         words = _WORD.findall(text.lower())

@@ -15,8 +15,12 @@ _AHEAD = 2
 """Units that a process has been handed: one to work at, one to go on with at once."""
 
 
+class LostError(RunError):
+    """What ran units is gone, in the midst of its work."""
+
+
 class Executor(Protocol):
-    """Runs units and yields their outcomes, in any order. A cluster's engine can stand here."""
+    """Runs units and yields their outcomes, in any order."""
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
         """Every unit's outcome, as soon as it is there."""
@@ -40,7 +44,7 @@ class Processes:
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
         """Outcomes as they come. The first exception of a worker ends them all.
 
-        Raises UsageError for a retriever that cannot be sent to another process, RunError when a
+        Raises UsageError for a retriever that cannot be sent to another process, LostError when a
         process dies (which multiprocessing's own pools would wait for for ever).
         """
         from multiprocessing import get_context
@@ -82,7 +86,7 @@ class Processes:
                             del handed[channel]
                         yield answer
             except (EOFError, ConnectionError):
-                raise RunError(_death([*crew.values()])) from None
+                raise LostError(_death([*crew.values()])) from None
             for channel, process in crew.items():
                 channel.close()
                 process.join()
@@ -109,10 +113,7 @@ def _death(crew: list[BaseProcess]) -> str:
             break
     status = next((p.exitcode for p in crew if p.exitcode is not None), None)
     how = f"was killed by signal {-status}" if status and status < 0 else f"ended, status {status}"
-    return (
-        f"a worker process {how}, in the midst of its work; what is finished is kept: go on with "
-        "--resume (and fewer --workers, if memory was short)"
-    )
+    return f"a worker process {how}, in the midst of its work (fewer --workers need less memory)"
 
 
 def _serve(worker: Worker, channel: Connection) -> None:

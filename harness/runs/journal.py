@@ -1,16 +1,25 @@
-"""The checkpoint of a run: finished units, one JSON line each, only ever appended.
+"""The checkpoint of a run: a folder beside its own, with its plan and what is done of it.
 
+Finished units are one JSON line each, only ever appended.
 A line that was cut off (kill -9, power) is the last one; it is dropped and its unit run again.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import orjson
 
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import read_json, write_json
 from harness.runs.worker import Outcome
 
 _SYNC_SECONDS = 1.0
@@ -58,3 +67,63 @@ def finished(path: Path) -> list[Outcome]:
     if good < len(data):
         os.truncate(path, good)
     return outcomes
+
+
+@contextmanager
+def alone(partial: Path) -> Iterator[None]:
+    """Hold the folder of what is done against a second process with the same settings."""
+    from filelock import FileLock, Timeout
+
+    partial.mkdir(parents=True, exist_ok=True)
+    try:
+        # Who only looks whether a run goes on holds the lock for a moment.
+        with FileLock(partial / "lock", timeout=0.5):
+            yield
+    except Timeout:
+        raise UsageError(
+            f"{partial}: another process is at this very run; wait for it, or name another --out"
+        ) from None
+
+
+def refuse_to_lose(partial: Path) -> None:
+    """Raises UsageError where a run was stopped that had answers."""
+    answers = [a for outcome in finished(partial / "journal.jsonl") for a in outcome.answers]
+    if answered := sum(answer.error is None for answer in answers):
+        queries = read_json(partial / "plan.json")["queries"]
+        raise UsageError(
+            f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
+            "there, --again begins anew"
+        )
+
+
+def fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
+    """Begin anew: nothing is done yet."""
+    (partial / "journal.jsonl").unlink(missing_ok=True)
+    write_json(partial / "plan.json", identity)
+    return []
+
+
+def resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcome]:
+    """What is finished; units with a failed query are run again."""
+    plan = partial / "plan.json"
+    if not plan.is_file():
+        if not quiet:
+            print(
+                "note: there is no interrupted run with these settings; it starts", file=sys.stderr
+            )
+        return fresh(partial, identity)
+    if read_json(plan) != identity:
+        raise UsageError(f"{partial}: belongs to a run with other settings; remove it")
+    last = {outcome.unit: outcome for outcome in finished(partial / "journal.jsonl")}
+    return [o for o in last.values() if all(answer.error is None for answer in o.answers)]
+
+
+def begun(dataset: Dataset, system: str, name: str) -> dict[str, Any]:
+    """What lists of runs say of one that is not finished."""
+    return {
+        "dataset": dataset.name,
+        "granularity": dataset.manifest.granularity,
+        "system": system,
+        "name": name or None,
+        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
 
 
+ON = ("processes", "ray")
+"""Where a run may take place."""
+
 QUERIES_A_UNIT = 512
 """A unit is what an interrupted run repeats at worst."""
 
@@ -28,23 +32,34 @@ class Settings:
     `by`: who ran it, for a board. `name`: what the run is called in tables (see run_name).
     `matching`: how texts are resolved to documents where a system returns such (see Matching).
     `isolate`: a process for each haystack, without the dataset's files in reach (see isolated.py).
+    `on`: processes of this machine, or a cluster of ray; `ray_options` are what Ray is to give each
+    worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
+    processors for; one large haystack is cut into as many shards.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
     k: int = 0
     limit: int | None = None
     seed: int = 0
-    workers: int = 1
+    workers: int | None = None
     batch_size: int | None = None
     strict: bool = False
     by: str = ""
     name: str = ""
     matching: Matching | None = None
     isolate: bool = False
+    on: str = "processes"
+    ray_options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.name:
             run_name(self.name)
+        if self.on not in ON:
+            raise UsageError(f"--on must be {' or '.join(ON)}, not {self.on!r}")
+        if self.on == "ray" and self.isolate:
+            raise UsageError("--isolate makes its sandboxes on this machine: leave out --on ray")
+        if self.ray_options and self.on != "ray":
+            raise UsageError("--ray-options are for --on ray")
         for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
             value = getattr(self, name)
             if value is not None and value < least:

@@ -125,7 +125,9 @@ def _run_json(
         "ingestion": _ingested([o.ingested for o in outcomes if o.ingested]),
         "search_ms": _percentiles(searches * 1000),
         "peak_memory_bytes": peak_memory(
-            workers=record["settings"]["workers"] > 1 or bool(record["settings"]["isolated_by"])
+            # Those of a cluster are no children of this process.
+            workers="cluster" not in record["settings"]
+            and (record["settings"]["workers"] > 1 or bool(record["settings"]["isolated_by"]))
         ),
     }
     return {

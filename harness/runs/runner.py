@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
+from harness.dataset.shared import Place
 from harness.errors import RunError, UsageError
-from harness.files import disk_errors, read_json, write_json
+from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
-from harness.runs.execute import Executor, InProcess, Processes
+from harness.runs.execute import Executor, InProcess, LostError, Processes
 from harness.runs.folder.run_folder import folder_name, note_in
 from harness.runs.isolated import Isolation, isolation
-from harness.runs.journal import Journal, finished
+from harness.runs.journal import Journal, alone, begun, fresh, refuse_to_lose, resumed
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
     isolated_record,
@@ -109,39 +109,43 @@ def run(
             )
         note_in(folder, by=settings.by, name=settings.name)
         return folder
-    worker = Worker(
-        dataset.folder,
-        # In this process the retriever that was built above serves; others build their own.
-        builds if settings.workers > 1 else built,
-        k,
-        settings.seed,
-        dataset.manifest.exclude_self,
-        batch_size,
-    )
-    if executor is None:
-        executor = Processes(settings.workers) if settings.workers > 1 else InProcess()
     started = perf_counter()
-    with disk_errors(out, "name another folder with --out"), _alone(partial):
+    with disk_errors(out, "name another folder with --out"), alone(partial):
         if not resume and not again:
-            _refuse_to_lose(partial)
-        done = _resumed(partial, identity, quiet) if resume else _fresh(partial, identity)
-        write_json(partial / "begun.json", _begun(dataset, about["name"], settings))
-        resumed = sum(len(outcome.answers) for outcome in done)
+            refuse_to_lose(partial)
+        done = resumed(partial, identity, quiet) if resume else fresh(partial, identity)
+        write_json(partial / "begun.json", begun(dataset, about["name"], settings.name))
+        n_resumed = _answers(done)
         known = {outcome.unit for outcome in done}
         rest = [unit for unit in planned if unit.number not in known]
-        going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
-        with Journal(partial / "journal.jsonl") as journal, going as bar:
-            bar.update(resumed)
-            try:
-                for outcome in executor.map(worker, rest):
-                    journal.add(outcome)
-                    done.append(outcome)
-                    bar.update(len(outcome.answers))
-                    if settings.strict:
-                        _stop_at_error(outcome, dataset)
-            finally:
-                if named:  # what a program brought, it may use again
-                    close(built)
+        haystacks = len({unit.haystack for unit in planned})
+        try:
+            with _crew(settings, builds, built, dataset, haystacks, executor) as crew:
+                worker = Worker(
+                    crew.place,
+                    crew.retriever,
+                    k,
+                    settings.seed,
+                    dataset.manifest.exclude_self,
+                    crew.batch_size or batch_size,
+                )
+                going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
+                with Journal(partial / "journal.jsonl") as journal, going as bar:
+                    bar.update(n_resumed)
+                    for outcome in crew.executor.map(worker, rest):
+                        journal.add(outcome)
+                        done.append(outcome)
+                        bar.update(len(outcome.answers))
+                        if settings.strict:
+                            _stop_at_error(outcome, dataset)
+        except LostError as error:
+            raise LostError(
+                f"{error}; {_answers(done)} of {len(queries)} queries are answered and kept: "
+                "--resume goes on from there"
+            ) from None
+        finally:
+            if named:  # what a program brought, it may use again
+                close(built)
         done.sort(key=lambda outcome: outcome.unit)
         _stop_without_answer(done, dataset, partial)
         write_run(
@@ -158,14 +162,15 @@ def run(
                     "k": k,
                     "limit": settings.limit,
                     "seed": settings.seed,
-                    "workers": settings.workers,
+                    "workers": crew.workers,
+                    **crew.about,
                     "batch_size": batch_size,
                     "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
                 "by": settings.by or None,
                 **({"name": settings.name} if settings.name else {}),
                 "repeat": repeat_command(dataset, under_test, k, settings),
-                "resumed_queries": resumed,
+                "resumed_queries": n_resumed,
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
             matching=settings.matching,
@@ -173,6 +178,59 @@ def run(
         )
         shutil.rmtree(partial)
     return folder
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What runs the units: where, and with which retriever; `about` is for the run's record.
+
+    `batch_size`: how many questions the retriever is asked at once, whatever was chosen.
+    """
+
+    executor: Executor
+    retriever: RetrieverSpec | Isolation | Retriever
+    place: Place
+    workers: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int | None = None
+
+
+@contextmanager
+def _crew(
+    settings: Settings,
+    builds: RetrieverSpec | Isolation | Retriever,
+    built: Retriever,
+    dataset: Dataset,
+    haystacks: int,
+    executor: Executor | None,
+) -> Iterator[Crew]:
+    """What runs units on this machine, or on a cluster for as long as the block takes."""
+    place, n = Place.of(dataset), settings.workers or 1
+    if executor is None and settings.on == "ray" and not isinstance(builds, Isolation):
+        from harness.runs.on_ray import Haystacks, Shards, cluster
+
+        with cluster(settings.ray_options) as ray:
+            place.put()
+            n = settings.workers or ray.processors
+            if haystacks > 1 or not getattr(built, "in_shards", False):
+                yield Crew(Haystacks(ray, n), builds, place, n, {"cluster": ray.about()})
+                return
+            n = min(n, dataset.haystack_size(0))
+            shards = Shards(ray, n, builds, settings.seed, place)
+            about = {"cluster": {**ray.about(), "shards": n}}
+            try:
+                yield Crew(InProcess(), shards, place, n, about, shards.batch_size)
+            finally:
+                shards.close()
+        return
+    if executor is None:
+        executor = Processes(n) if n > 1 else InProcess()
+    # In this process the retriever that was built already serves; others build their own.
+    yield Crew(executor, builds if n > 1 else built, place, n)
+
+
+def _answers(done: Sequence[Outcome]) -> int:
+    return sum(len(outcome.answers) for outcome in done)
 
 
 def _under_test(
@@ -204,65 +262,6 @@ def _batch_size(settings: Settings, retriever: Any) -> int:
     if not isinstance(size, int) or size < 1:
         raise UsageError(f"the batch size must be a whole number of 1 or more, not {size!r}")
     return size
-
-
-@contextmanager
-def _alone(partial: Path) -> Iterator[None]:
-    """Hold the folder of what is done against a second process with the same settings."""
-    from filelock import FileLock, Timeout
-
-    partial.mkdir(parents=True, exist_ok=True)
-    try:
-        # Who only looks whether a run goes on holds the lock for a moment.
-        with FileLock(partial / "lock", timeout=0.5):
-            yield
-    except Timeout:
-        raise UsageError(
-            f"{partial}: another process is at this very run; wait for it, or name another --out"
-        ) from None
-
-
-def _refuse_to_lose(partial: Path) -> None:
-    """Raises UsageError where a run was stopped that had answers."""
-    answers = [a for outcome in finished(partial / "journal.jsonl") for a in outcome.answers]
-    if answered := sum(answer.error is None for answer in answers):
-        queries = read_json(partial / "plan.json")["queries"]
-        raise UsageError(
-            f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
-            "there, --again begins anew"
-        )
-
-
-def _fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
-    (partial / "journal.jsonl").unlink(missing_ok=True)
-    write_json(partial / "plan.json", identity)
-    return []
-
-
-def _resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcome]:
-    """What is finished; units with a failed query are run again."""
-    plan = partial / "plan.json"
-    if not plan.is_file():
-        if not quiet:
-            print(
-                "note: there is no interrupted run with these settings; it starts", file=sys.stderr
-            )
-        return _fresh(partial, identity)
-    if read_json(plan) != identity:
-        raise UsageError(f"{partial}: belongs to a run with other settings; remove it")
-    last = {outcome.unit: outcome for outcome in finished(partial / "journal.jsonl")}
-    return [o for o in last.values() if all(answer.error is None for answer in o.answers)]
-
-
-def _begun(dataset: Dataset, system: str, settings: Settings) -> dict[str, Any]:
-    """What lists of runs say of one that is not finished."""
-    return {
-        "dataset": dataset.name,
-        "granularity": dataset.manifest.granularity,
-        "system": system,
-        "name": settings.name or None,
-        "begun": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
 
 
 def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
+from harness.dataset.shared import Place
 from harness.errors import HarnessError
 from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Hit, Result, Retriever, as_answers, as_result
@@ -82,14 +82,14 @@ class Worker:
 
     def __init__(
         self,
-        folder: Path,
+        place: Place,
         retriever: RetrieverSpec | Isolation | Retriever,
         k: int,
         seed: int,
         exclude_self: bool,
         batch_size: int | None,
     ) -> None:
-        self._folder = folder
+        self._place = place
         self._spec = retriever
         self._k = k
         self._seed = seed
@@ -107,7 +107,7 @@ class Worker:
         if bench is None:
             spec = self._spec
             retriever = spec.build(self._seed) if isinstance(spec, TO_BUILD) else spec
-            bench = self._bench = _Bench(Dataset(self._folder), retriever)
+            bench = self._bench = _Bench(self._place.open(), retriever)
         if bench.haystack != unit.haystack:
             self._index(bench, unit.haystack, outcome)
         if isinstance(bench.retriever, Isolated):
@@ -182,7 +182,7 @@ class Worker:
             if result.hits is not None:
                 return self._with_hits(bench, query, result, own_ids, seconds)
             positions = bench.view.positions(result.ids, own_ids=own_ids)
-            scores = _scores(result, len(positions))
+            scores = scores_of(result, len(positions))
             answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
             answer.confidence = _confidence(result)
         except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
@@ -214,7 +214,7 @@ class Worker:
         answer.confidence = _confidence(result)
         given = [hit.score for hit in hits]
         if all(score is not None for score in given):
-            scores = _scores(Result((), [float(score or 0.0) for score in given]), len(hits))
+            scores = scores_of(Result((), [float(score or 0.0) for score in given]), len(hits))
             if scores is not None and (scores[1:] > scores[:-1]).any():
                 order = np.argsort(-scores, kind="stable")
                 hits, answer.reordered = [hits[i] for i in order], True
@@ -278,7 +278,8 @@ def _confidence(result: Result) -> float | None:
     return confidence
 
 
-def _scores(result: Result, n: int) -> npt.NDArray[np.float64] | None:
+def scores_of(result: Result, n: int) -> npt.NDArray[np.float64] | None:
+    """The scores of n documents as finite numbers. Raises ValueError for NaN and another length."""
     if result.scores is None:
         return None
     scores = np.asarray(result.scores, np.float64)

@@ -187,7 +187,12 @@ class _Runner:
         self._spec, self._options, self._protocol, self._out = spec, options, protocol, out
         swept = {name for setting in settings for name in setting} - {"k"}
         self._keeping: Keeping | None = None
-        if swept and swept <= tunable(spec) and options.workers == 1:
+        if (
+            swept
+            and swept <= tunable(spec)
+            and (options.workers or 1) == 1
+            and options.on == "processes"
+        ):
             self._keeping = Keeping(spec, options.seed)
 
     @property

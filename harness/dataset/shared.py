@@ -1,0 +1,212 @@
+"""What machines share: prepared datasets and indexes, in a folder or an object store.
+
+HARNESS_SHARED names it as pyarrow's file systems read it: a folder, `s3://bucket/prefix`,
+`gs://...`, `abfs://...`. What a machine lacks it takes from there; nothing is taken that is not
+whole: the file that tells what belongs to it is put there last.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from harness.dataset.columns import DOCUMENTS
+from harness.dataset.manifest import NAME as MANIFEST
+from harness.dataset.manifest import Manifest
+from harness.dataset.prepare import home
+from harness.dataset.reader import Dataset, Documents
+from harness.errors import UsageError
+from harness.files import disk_errors, folder_aside
+
+VARIABLE = "HARNESS_SHARED"
+
+
+class Shared:
+    """A folder tree that several machines see."""
+
+    def __init__(self, uri: str) -> None:
+        """Raises UsageError for what pyarrow does not know."""
+        from pyarrow import fs
+
+        self.uri = uri
+        # Passwords may stand in an address; they are not for messages.
+        self._shown = re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])
+        try:
+            self._files, self._root = fs.FileSystem.from_uri(uri)
+        except (pa.ArrowInvalid, ValueError, OSError, NotImplementedError) as error:
+            raise UsageError(f"{VARIABLE}={self._shown}: {_first_line(error)}") from None
+
+    def has(self, name: str, last: str) -> bool:
+        """Whether a folder is there, whole: `last` is the file that is put there last."""
+        from pyarrow import fs
+
+        with self._reached():
+            info = self._files.get_file_info(f"{self._root}/{name}/{last}")
+        return bool(info.type == fs.FileType.File)
+
+    def put(self, folder: Path, name: str, last: str) -> None:
+        """Copy the files of a folder there, unless it is there already."""
+        from pyarrow import fs
+
+        if self.has(name, last):
+            return
+        files = sorted(folder.iterdir(), key=lambda path: path.name == last)
+        with self._reached():
+            self._files.create_dir(f"{self._root}/{name}")
+            for path in files:
+                fs.copy_files(
+                    str(path),
+                    f"{self._root}/{name}/{path.name}",
+                    source_filesystem=fs.LocalFileSystem(),
+                    destination_filesystem=self._files,
+                )
+
+    def get(self, name: str, into: Path) -> None:
+        """Copy a folder from there into an empty one here."""
+        from pyarrow import fs
+
+        with self._reached():
+            fs.copy_files(
+                f"{self._root}/{name}",
+                str(into),
+                source_filesystem=self._files,
+                destination_filesystem=fs.LocalFileSystem(),
+            )
+
+    def remove(self, name: str, last: str) -> None:
+        """Take back that a folder there is whole, so that it is put there anew."""
+        with self._reached():
+            self._files.delete_file(f"{self._root}/{name}/{last}")
+
+    @contextmanager
+    def opened(self, name: str) -> Iterator[Any]:
+        """A file there, to be read at any place."""
+        with self._reached(), self._files.open_input_file(f"{self._root}/{name}") as file:
+            yield file
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UsageError(f"{VARIABLE}={self._shown}: {_first_line(error)}") from None
+
+
+def shared() -> Shared | None:
+    """What HARNESS_SHARED names; None where it names nothing. Raises UsageError."""
+    uri = os.environ.get(VARIABLE, "")
+    return Shared(uri) if uri else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a prepared dataset is, for processes here and on other machines.
+
+    `starts`: the first row of each batch of the documents' file, and how many rows there are.
+    """
+
+    folder: Path
+    fingerprint: str
+    starts: Sequence[int]
+
+    @classmethod
+    def of(cls, dataset: Dataset) -> Place:
+        """Where an open dataset is."""
+        return cls(dataset.folder, dataset.fingerprint, dataset.documents.starts)
+
+    def put(self) -> None:
+        """Put it where other machines find it, if such a place is named."""
+        there = shared()
+        if there is not None:
+            there.put(self.folder, self._name, MANIFEST)
+
+    def open(self) -> Dataset:
+        """The dataset: from this folder, else from what is shared, copied here once.
+
+        Raises UsageError where this machine has it from neither, and for a full disk.
+        """
+        here = self._here()
+        if here is not None:
+            return here
+        there = self._there()
+        from filelock import FileLock
+
+        target = self._copy
+        with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(target.with_name(f".{target.name}.lock")):
+                if not self._is(target):
+                    for path in target.parent.glob(f".{target.name}.*.new"):
+                        shutil.rmtree(path, ignore_errors=True)
+                    with folder_aside(target) as aside:
+                        there.get(self._name, aside)
+                        if not Manifest.read(aside).matches(aside):
+                            raise UsageError(
+                                f"{there.uri}: the files of {self._name} are not those of its "
+                                "manifest; remove the folder there"
+                            )
+        return Dataset(target)
+
+    def documents(self, low: int, high: int) -> Documents:
+        """The documents of some rows as retrievers may have them; no others are copied here.
+
+        Raises as `open` does.
+        """
+        here = self._here()
+        if here is not None:
+            return Documents(here.shown_documents.table.slice(low, high - low))
+        columns = [i for i, name in enumerate(DOCUMENTS.names) if name not in ("id", "session")]
+        options = pa.ipc.IpcReadOptions(included_fields=columns)
+        first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
+        with self._there().opened(f"{self._name}/documents.arrow") as file:
+            reader = pa.ipc.open_file(file, options=options)
+            batches = [reader.get_batch(number) for number in range(first, last)]
+            table = pa.Table.from_batches(batches, reader.schema)
+        for at, name in enumerate(DOCUMENTS.names):
+            if at not in columns:
+                table = table.add_column(at, name, pa.nulls(len(table)))
+        return Documents(table.slice(low - self.starts[first], high - low))
+
+    @property
+    def _name(self) -> str:
+        return f"datasets/{self.fingerprint}"
+
+    @property
+    def _copy(self) -> Path:
+        return home() / "shared" / self._name
+
+    def _here(self) -> Dataset | None:
+        for folder in (self.folder, self._copy):
+            if self._is(folder):
+                return Dataset(folder)
+        return None
+
+    def _is(self, folder: Path) -> bool:
+        if not (folder / MANIFEST).is_file():
+            return False
+        manifest = Manifest.read(folder)
+        return manifest.fingerprint == self.fingerprint and manifest.matches(folder)
+
+    def _there(self) -> Shared:
+        there = shared()
+        if there is None or not there.has(self._name, MANIFEST):
+            at = "it is not there" if there is None else f"nor is it in {VARIABLE}"
+            raise UsageError(
+                f"{self.folder}: this machine ({os.uname().nodename}) does not have the dataset "
+                f"{self.fingerprint[:8]}: {at}; let HARNESS_HOME be a folder that all machines "
+                f"see, or set {VARIABLE} to a folder or an object store that they all reach"
+            )
+        return there
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

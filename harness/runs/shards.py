@@ -1,0 +1,160 @@
+"""One haystack in shards: a retriever for each piece of it, and the answers of all merged.
+
+Whatever the number of shards, the answers are the same as of one retriever over the whole corpus:
+scores are made with the statistics of the whole collection, and equal ones keep its order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.dataset.shared import Place
+from harness.errors import HarnessError
+from harness.retrievers.contract import Question, Result, Retriever, as_answers, as_result
+from harness.retrievers.corpus import Piece
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.reports import FAILURES, ToldError, trace
+from harness.runs.worker import scores_of
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a shard found for some questions: of question q the rows from `ends[q - 1]` on.
+
+    `positions` are those in the whole corpus; `scores` align with them.
+    """
+
+    ends: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+
+
+class Shard:
+    """A retriever over one piece of a haystack, which it indexes before it is asked first.
+
+    So one that takes the place of another, which died, is as good. What fails is given back as the
+    error, since a cluster's engine would wrap it.
+    """
+
+    def __init__(
+        self, builds: RetrieverSpec | Retriever, seed: int, place: Place, piece: Piece
+    ) -> None:
+        self._builds, self._seed, self._place, self._piece = builds, seed, place, piece
+        self._retriever: Retriever | None = None
+
+    def index(self) -> int | Exception:
+        """Index the piece; how many documents it has."""
+        return _told(lambda: (self._indexed(), len(self._piece.positions))[1])
+
+    def statistics(self, questions: Sequence[Question]) -> Mapping[str, int] | Exception:
+        """What scores for these questions depend on, of this piece."""
+        return _told(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
+
+    def search(
+        self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
+    ) -> Found | Exception:
+        """The best k of this piece, scored with the statistics of the whole collection."""
+        return _told(lambda: self._search(questions, k, statistics))
+
+    def close(self) -> None:
+        """No more will be asked."""
+        if self._retriever is not None and callable(getattr(self._retriever, "close", None)):
+            self._retriever.close()  # type: ignore[attr-defined]
+
+    def _indexed(self) -> Retriever:
+        if self._retriever is None:
+            builds = self._builds
+            retriever = builds.build(self._seed) if isinstance(builds, RetrieverSpec) else builds
+            documents = self._place.documents(self._piece.low, self._piece.high)
+            self._corpus = self._piece.corpus.over(documents)
+            retriever.index(self._corpus)
+            self._retriever = retriever
+        return self._retriever
+
+    def _search(
+        self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
+    ) -> Found:
+        retriever = self._indexed()
+        if callable(assume := getattr(retriever, "assume", None)):
+            assume(statistics)
+        size = int(getattr(retriever, "batch_size", 1))
+        found: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]] = []
+        for start in range(0, len(questions), size):
+            asked = questions[start : start + size]
+            answers = as_answers(retriever.search(asked, k), len(asked))
+            found += [self._columns(as_result(answer)) for answer in answers]
+        ends = np.cumsum([len(positions) for positions, _ in found])
+        empty = np.zeros(0, np.int64), np.zeros(0)
+        positions, scores = zip(empty, *found, strict=True)
+        return Found(ends, np.concatenate(positions), np.concatenate(scores))
+
+    def _columns(self, result: Result) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+        """Positions in the whole corpus, each once, and scores."""
+        if result.hits is not None or result.confidence is not None or result.abstain:
+            raise TypeError("a shard must answer with documents and scores, and nothing else")
+        ids = result.ids
+        own = np.asarray(ids if isinstance(ids, np.ndarray) else [*map(self._position, ids)])
+        own = own.astype(np.int64)
+        scores = scores_of(result, len(own))
+        if scores is None:
+            raise TypeError("a shard must give a score with each document, to merge them by")
+        if len(own) and not (own.min() >= 0 and own.max() < len(self._corpus)):
+            raise ValueError(f"a position is not in a shard of {len(self._corpus)} documents")
+        _, first = np.unique(own, return_index=True)
+        first.sort()
+        return self._piece.positions[own[first]], scores[first]
+
+    def _position(self, id_: str | int) -> int:
+        if not isinstance(id_, str):
+            return int(id_)
+        if not hasattr(self, "_handles"):
+            self._handles = {handle: at for at, handle in enumerate(self._corpus.handles)}
+        if id_ not in self._handles:
+            raise ValueError(f"{id_!r} is not a handle of this shard")
+        return self._handles[id_]
+
+
+def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """The statistics of the whole collection."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return dict(total)
+
+
+def merged(parts: Sequence[Found], k: int) -> list[Result]:
+    """For each question the best k of all shards, best first; equal scores by position."""
+    results = []
+    for number in range(len(parts[0].ends)):
+        rows = [slice(p.ends[number - 1] if number else 0, p.ends[number]) for p in parts]
+        mine = [*zip(parts, rows, strict=True)]
+        positions = np.concatenate([part.positions[own] for part, own in mine])
+        scores = np.concatenate([part.scores[own] for part, own in mine])
+        if 0 < k < len(scores):
+            good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
+            positions, scores = positions[good], scores[good]
+        best = np.lexsort((positions, -scores))[:k]
+        results.append(Result(positions[best], scores[best]))
+    return results
+
+
+def _nothing(questions: Sequence[Question]) -> dict[str, int]:
+    return {}
+
+
+def _told(work: Callable[[], T]) -> T | Exception:
+    """What the work gives, or the error that it raised, in a form that can be sent."""
+    try:
+        return work()
+    except HarnessError as error:
+        return error
+    except FAILURES:  # the retriever is somebody else's code: its failure is a result of the run
+        return ToldError(trace())
