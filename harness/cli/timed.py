@@ -2,7 +2,8 @@
 
 Only a process can be ended whatever it is doing: a thread that hangs in C, or at a socket that says
 nothing, cannot. So a run with a timeout is made in a process of its own, which leads a group of
-processes, and the group is killed.
+processes, and the group is killed. So is one on a cluster: when its head goes away, Ray ends the
+process without a word.
 """
 
 from __future__ import annotations
@@ -48,14 +49,17 @@ def seconds(text: str) -> float:
 def in_time(
     options: argparse.Namespace, work: Callable[[argparse.Namespace], T], most: float = _MOST
 ) -> T:
-    """The work on a run, in a process of its own where it has a timeout, and for `most` seconds."""
-    if options.timeout is None:
-        return work(options)
-    return within(min(seconds(options.timeout), most), work, options)
+    """The work on a run, in a process of its own where it has a timeout or is on a cluster.
+
+    What has a timeout takes `most` seconds at most.
+    """
+    if options.timeout is not None:
+        return within(min(seconds(options.timeout), most), work, options)
+    return within(None, work, options) if options.on == "ray" else work(options)
 
 
-def within(limit: float, work: Callable[..., T], *given: Any) -> T:
-    """What `work` returns, made in another process, within `limit` seconds.
+def within(limit: float | None, work: Callable[..., T], *given: Any) -> T:
+    """What `work` returns, made in another process, within `limit` seconds if there is a limit.
 
     Raises TimedOutError where it takes longer, what it raises itself, and RunError where the
     process goes away. Then, and on Ctrl-C, the process is told to stop (as by Ctrl-C), and after

@@ -6,55 +6,66 @@ machine). Scheduling, restarting what died and shipping code are Ray's; nothing 
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
+import socket
 import sys
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
-from harness.dataset.progress import progress
-from harness.dataset.shared import VARIABLE, Place
+from harness.dataset.shared import VARIABLE
 from harness.errors import HarnessError, UsageError
-from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.extras import need
-from harness.retrievers.registry import RetrieverSpec
 from harness.runs.execute import LostError
-from harness.runs.plan import QUERIES_A_UNIT
-from harness.runs.shards import Shard, added, merged
 from harness.runs.worker import Outcome, Unit, Worker
 
-_OPTIONS = {"max_restarts": 3, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}
-"""Of every worker, unless the user says others: what died is restarted, where there is room."""
-
-_AT_ONCE = 64
-"""Questions that the shards are asked at once, so that answers are merged while they go on."""
+_LISTENS = 10.0
+"""Seconds in which the head of a cluster must take a connection."""
 
 _NO_ROOM = 60.0
-"""Seconds without a worker after which a line says what was asked for."""
+"""Seconds without an answer after which a line says where there is no room for a worker."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A function or class that a cluster is to run, and Ray's options unless the user says others.
+
+    `fixed` are those that Ray takes for the function alone.
+    """
+
+    thing: Any
+    options: Mapping[str, Any]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @contextmanager
-def cluster(options: Mapping[str, Any]) -> Iterator[Cluster]:
+def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
     """Ray, connected for as long as the block takes.
 
-    `options` are Ray's of an actor, such as num_cpus, num_gpus, memory; `runtime_env` is that of
-    all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such option.
+    `options` are Ray's of a task or an actor, such as num_cpus, num_gpus, memory; `runtime_env` is
+    that of all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such
+    option.
     """
     need("--on ray", "ray")
     # Nobody who starts a run here has asked for anything to be reported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
+    found = Cluster({n: v for n, v in options.items() if n != "runtime_env"}, of)
     mine = not ray.is_initialized()
     if mine:
-        given = {"runtime_env": env} if (env := options.get("runtime_env")) else {}
+        _refuse_dead(os.environ.get("RAY_ADDRESS", ""))
+        given = {name: value for name, value in options.items() if name == "runtime_env"}
         try:
             ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
         except (ConnectionError, ValueError, RuntimeError, OSError) as error:
             at = os.environ.get("RAY_ADDRESS", "a new one on this machine")
             raise UsageError(f"--on ray: no cluster ({at}): {_said(error)}") from None
-    found = Cluster({name: value for name, value in options.items() if name != "runtime_env"})
     try:
         yield found
     finally:
@@ -63,10 +74,23 @@ def cluster(options: Mapping[str, Any]) -> Iterator[Cluster]:
 
 
 class Cluster:
-    """A cluster that is connected, and what is asked of it for each worker."""
+    """A cluster that is connected, and what is asked of it for each task or shard."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = {**_OPTIONS, **options}
+    def __init__(self, options: Mapping[str, Any], of: Remote) -> None:
+        """Raises UsageError for an option that Ray does not know."""
+        import ray
+
+        self._options = options
+        self._told_of_room = False
+        made = ray.remote(**of.fixed)(of.thing) if of.fixed else ray.remote(of.thing)
+        try:
+            self.remote: Any = made.options(**{**of.options, **options})
+        except (ValueError, TypeError) as error:
+            said = _said(error).partition(" Valid ones are")[0]
+            kind = type(made)
+            raise UsageError(
+                f"--ray-options: {said} They are those of {kind.__module__}.{kind.__name__}.options"
+            ) from None
 
     @property
     def processors(self) -> int:
@@ -83,155 +107,113 @@ class Cluster:
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
         return {"engine": f"ray {ray.__version__}", "nodes": nodes}
 
-    def start(self, kind: type, *given: Sequence[Any]) -> list[Any]:
-        """Actors of a kind, one for each that is given its arguments. Raises UsageError."""
+    def some(self, asked: Sequence[Any], n: int) -> tuple[list[Any], list[Any]]:
+        """Answers that are there, and what is to be waited for; says it where n have no room."""
         import ray
 
-        try:
-            made = ray.remote(kind).options(**self._options)
-        except (ValueError, TypeError) as error:
-            raise UsageError(f"--ray-options: {_said(error)}") from None
-        environment = {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
-        return [made.remote(environment, *arguments) for arguments in given]
+        done, rest = ray.wait([*asked], timeout=_NO_ROOM)
+        while not done:
+            if not self._told_of_room and (fit := self._room()) < n:
+                self._told_of_room = True
+                print(
+                    f"note: the cluster has room for {fit} of {n} workers with "
+                    f"{dict(self._options)}; the run waits for more nodes (or stop it, and go on "
+                    "with --resume and fewer --workers)",
+                    file=sys.stderr,
+                )
+            done, rest = ray.wait([*asked], timeout=_NO_ROOM)
+        return done, rest
 
-    def first(self, asked: Sequence[Any]) -> None:
-        """Wait for the first of some answers; say it where there is no room for a worker."""
+    def _room(self) -> int:
+        """For how many tasks or shards there is room, if nobody else uses the cluster."""
         import ray
 
-        if not ray.wait([*asked], timeout=_NO_ROOM)[0]:
-            wanted = {n: v for n, v in self._options.items() if n not in _OPTIONS}
-            free = {n: v for n, v in ray.available_resources().items() if ":" not in n}
-            print(
-                f"note: no worker has answered for {_NO_ROOM:g} s; each needs {wanted or 'nothing'}"
-                f", free in the cluster are {free}",
-                file=sys.stderr,
-            )
-
-    def end(self, crew: Sequence[Any]) -> None:
-        """Tell workers that no more will be asked, and let them go."""
-        import ray
-
-        with suppress(ray.exceptions.RayError):
-            ray.get([worker.close.remote() for worker in crew], timeout=10)
-        for worker in crew:
-            ray.kill(worker)
+        there = ray.cluster_resources()
+        names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
+        each = {names[name]: n for name, n in self._options.items() if name in names}
+        each |= self._options.get("resources") or {}
+        return int(min((there.get(name, 0) / n for name, n in each.items() if n), default=1 << 30))
 
 
 class Haystacks:
-    """Runs units on workers of a cluster, each with a retriever of its own."""
+    """Runs units as tasks of a cluster, `n` at a time."""
 
     def __init__(self, cluster: Cluster, n: int) -> None:
         self._cluster, self._n = cluster, n
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes as they come. Raises LostError for a worker that died too often."""
-        import ray
-        from ray.util import ActorPool
-
-        todo = [*units]
-        sent = ray.put(worker)
-        crew = self._cluster.start(_Worker, *[(sent,)] * min(self._n, len(todo)))
-        try:
-            with _lost("worker"):
-                self._cluster.first([one.ready.remote() for one in crew])
-                pool = ActorPool(crew)
-                for answer in pool.map_unordered(lambda one, unit: one.run.remote(unit), todo):
-                    if isinstance(answer, HarnessError):
-                        raise answer
-                    yield answer
-        finally:
-            self._cluster.end(crew)
-
-
-class Shards:
-    """One retriever whose corpus lies in shards, each indexed and searched where it lies."""
-
-    batch_size = QUERIES_A_UNIT
-
-    def __init__(
-        self, cluster: Cluster, n: int, builds: RetrieverSpec | Retriever, seed: int, place: Place
-    ) -> None:
-        self._cluster, self._n = cluster, n
-        self._given = (builds, seed, place)
-        self._crew: list[Any] = []
-
-    def index(self, corpus: Corpus) -> None:
-        """Cut the corpus and let each shard index its piece; raises what the first of them does."""
+        """Outcomes as they come. Raises LostError for a task whose process died too often."""
         import ray
 
-        self.close()
-        pieces = [(*self._given, piece) for piece in corpus.pieces(self._n)]
-        self._crew = self._cluster.start(_Shard, *pieces)
-        del pieces
-        with _lost("shard"), progress(len(corpus), "documents", "index the shards") as bar:
-            asked = [shard.index.remote() for shard in self._crew]
-            self._cluster.first(asked)
-            while asked:
-                done, asked = ray.wait(asked)
-                bar.update(sum(_good(ray.get(done))))
-
-    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The best of all shards."""
-        import ray
-
-        with _lost("shard"):
-            parts = ray.get([shard.statistics.remote(queries) for shard in self._crew])
-            statistics = ray.put(added(_good(parts)))
-            asked = [
-                [
-                    shard.search.remote(queries[start : start + _AT_ONCE], k, statistics)
-                    for shard in self._crew
-                ]
-                for start in range(0, len(queries), _AT_ONCE)
-            ]
-            found = []
-            for answers in asked:
-                found += merged(_good(ray.get(answers)), k)
-        return found
-
-    def close(self) -> None:
-        """Let the shards go."""
-        crew, self._crew = self._crew, []
-        self._cluster.end(crew)
+        todo = iter(units)
+        held = uuid.uuid4().hex, [ray.put(worker)], environment()
+        with lost("worker"):
+            asked = [self._cluster.remote.remote(*held, one) for one in islice(todo, self._n)]
+            try:
+                while asked:
+                    done, asked = self._cluster.some(asked, 1)
+                    asked += [
+                        self._cluster.remote.remote(*held, one) for one in islice(todo, len(done))
+                    ]
+                    yield from good(ray.get(done))
+            finally:
+                for one in asked:
+                    ray.cancel(one, force=True)
 
 
-class _Worker:
-    """A worker on some machine of the cluster."""
-
-    def __init__(self, environment: Mapping[str, str], worker: Worker) -> None:
-        _settle(environment)
-        self._worker = worker
-
-    def ready(self) -> None:
-        """Answer."""
-
-    def run(self, unit: Unit) -> Outcome | HarnessError:
-        """Run a unit; an error of ours is given back, since Ray would wrap it."""
-        try:
-            return self._worker(unit)
-        except HarnessError as error:
-            return error
-
-    def close(self) -> None:
-        """No more will be asked."""
-        self._worker.close()
+_kept: dict[str, Worker] = {}
+"""The worker of a run, in a process of the cluster: it serves one task after another."""
 
 
-class _Shard(Shard):
-    """A shard on some machine of the cluster."""
+def _run(
+    name: str, held: Sequence[Any], environment: Mapping[str, str], unit: Unit
+) -> Outcome | HarnessError:
+    """A unit as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
+    if name not in _kept:
+        for earlier in _kept.values():
+            earlier.close()
+        _kept.clear()
+        _kept[name] = settled(held, environment)
+        atexit.register(_kept[name].close)
+    try:
+        return _kept[name](unit)
+    except HarnessError as error:
+        return error
 
-    def __init__(self, environment: Mapping[str, str], *given: Any) -> None:
-        _settle(environment)
-        super().__init__(*given)
+
+TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, {"max_calls": 0})
+"""Units as tasks: begun anew where a process died; one process serves many, with a GPU too."""
 
 
-def _settle(environment: Mapping[str, str]) -> None:
-    """Make a process of the cluster one of this run's."""
+def environment() -> dict[str, str]:
+    """What processes of the cluster are to have of this one's."""
+    return {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
+
+
+def settled(held: Sequence[Any], environment: Mapping[str, str]) -> Any:
+    """What a process of the cluster is given to work with; it is one of this run's from then on."""
+    import ray
+
     os.environ.update(environment)
     os.environ["TQDM_DISABLE"] = "1"  # nobody sees its bars
+    return ray.get(held[0])
 
 
-def _good(answers: Sequence[Any]) -> Sequence[Any]:
+def _refuse_dead(address: str) -> None:
+    """Raises UsageError where nobody listens: Ray itself would go on trying for ten minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isdecimal()):  # "auto", "local", or nothing
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_LISTENS).close()
+    except OSError as error:
+        raise UsageError(
+            f"--on ray: nobody listens at RAY_ADDRESS={address} ({error.strerror or error}): start "
+            "the cluster there, or unset it to start one on this machine"
+        ) from None
+
+
+def good(answers: Sequence[Any]) -> Sequence[Any]:
     """The answers; raises the first that is an error."""
     for answer in answers:
         if isinstance(answer, Exception):
@@ -240,7 +222,7 @@ def _good(answers: Sequence[Any]) -> Sequence[Any]:
 
 
 @contextmanager
-def _lost(what: str) -> Iterator[None]:
+def lost(what: str) -> Iterator[None]:
     """What Ray gives up becomes an error of ours."""
     import ray
 

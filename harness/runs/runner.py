@@ -207,12 +207,14 @@ def _crew(
     """What runs units on this machine, or on a cluster for as long as the block takes."""
     place, n = Place.of(dataset), settings.workers or 1
     if executor is None and settings.on == "ray" and not isinstance(builds, Isolation):
-        from harness.runs.on_ray import Haystacks, Shards, cluster
+        from harness.runs.on_ray import TASK, Haystacks, cluster
+        from harness.runs.shards_on_ray import SHARD, Shards
 
-        with cluster(settings.ray_options) as ray:
+        in_shards = haystacks == 1 and bool(getattr(built, "in_shards", False))
+        with cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
             place.put()
             n = settings.workers or ray.processors
-            if haystacks > 1 or not getattr(built, "in_shards", False):
+            if not in_shards:
                 yield Crew(Haystacks(ray, n), builds, place, n, {"cluster": ray.about()})
                 return
             n = min(n, dataset.haystack_size(0))
