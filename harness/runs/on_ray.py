@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import os
+import pickle
 import socket
 import sys
 import uuid
@@ -146,7 +147,7 @@ class Haystacks:
         import ray
 
         todo = iter(units)
-        held = uuid.uuid4().hex, [ray.put(worker)], environment()
+        held = uuid.uuid4().hex, [sent(worker)], environment()
         with lost("worker"):
             asked = [self._cluster.remote.remote(*held, one) for one in islice(todo, self._n)]
             try:
@@ -183,6 +184,22 @@ def _run(
 
 TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, {"max_calls": 0})
 """Units as tasks: begun anew where a process died; one process serves many, with a GPU too."""
+
+
+def sent(given: Any) -> Any:
+    """What stands for something on the cluster, for as long as it is held here.
+
+    Raises UsageError for a retriever that cannot be sent.
+    """
+    import ray
+
+    try:
+        return ray.put(given)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"the retriever cannot be sent to other processes ({_said(error)}); name it as "
+            "file.py:Class"
+        ) from None
 
 
 def environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ from harness.dataset.progress import progress
 from harness.dataset.shared import Place
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.on_ray import Cluster, Remote, environment, good, lost, settled
+from harness.runs.on_ray import Cluster, Remote, environment, good, lost, sent, settled
 from harness.runs.plan import QUERIES_A_UNIT
 from harness.runs.shards import Found, Shard, added, merged
 
@@ -37,7 +37,7 @@ class Shards:
         self.close()
         for piece in corpus.pieces(self._n):
             # Held here for as long as the shard may have to be restarted.
-            held = [ray.put((*self._given, piece))], environment()
+            held = [sent((*self._given, piece))], environment()
             self._crew.append((self._cluster.remote.remote(), held))
         with lost("shard"), progress(len(corpus), "documents", "index the shards") as bar:
             asked = self._ask("index")
