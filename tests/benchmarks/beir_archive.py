@@ -21,6 +21,7 @@ import hashlib
 import json
 import os
 import shutil
+import string
 import subprocess
 import sys
 import threading
@@ -47,7 +48,9 @@ def texts(kind: str, n: int) -> Iterator[tuple[int, list[bytes]]]:
             yield start, block
         return
     rng = np.random.default_rng(SEED)
-    signs = np.frombuffer(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .", np.uint8)
+    signs = np.frombuffer(
+        b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .", np.uint8
+    )
     for start in range(0, n, BLOCK):
         drawn = signs[rng.integers(0, 64, (min(BLOCK, n - start), 400), dtype=np.uint8)]
         yield start, [row.tobytes() for row in drawn]
@@ -66,7 +69,9 @@ def make(archive: Path, kind: str, n: int) -> int:
                         for number, text in enumerate(block, start)
                     )
                 )
-        lines = (f'{{"_id": "q{i}", "text": "what is {i}", "metadata": {{}}}}\n' for i in range(QUERIES))
+        lines = (
+            f'{{"_id": "q{i}", "text": "what is {i}", "metadata": {{}}}}\n' for i in range(QUERIES)
+        )
         out.writestr(f"{NAME}/queries.jsonl", "".join(lines))
         rows = (f"q{i}\t{i * (n // QUERIES)}\t1\n" for i in range(QUERIES))
         out.writestr(f"{NAME}/qrels/test.tsv", "query-id\tcorpus-id\tscore\n" + "".join(rows))
@@ -163,7 +168,10 @@ def main() -> None:
     zipped = archive.stat().st_size
     with open(archive, "rb") as file:
         md5 = hashlib.file_digest(file, "md5").hexdigest()
-    print(f"{options.documents:,} documents of {options.text}, text {text / 1e6:,.0f} MB, zip ", end="")
+    print(
+        f"{options.documents:,} documents of {options.text}, text {text / 1e6:,.0f} MB, zip ",
+        end="",
+    )
     print(f"{zipped / 1e6:,.0f} MB; {machine()}", flush=True)
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(given)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
