@@ -179,7 +179,9 @@ def _lines(block: Block, tag: str) -> memoryview:
     names = block.query_ids.slice(low, high - low)
     first, last = int(block.rank.min()), int(block.rank.max())
     ranks = pa.array(np.arange(first, last + 1)).cast(pa.string())
-    score = block.score if block.score is not None else block.left + 1.0
+    score = block.score
+    if score is None:
+        score = (block.left + 1).astype(np.float64)
     written, numbers, others = _numbers(score)
     texts = [
         pc.binary_join_element_wise(names, "Q0", "", " "),

@@ -48,9 +48,7 @@ def texts(kind: str, n: int) -> Iterator[tuple[int, list[bytes]]]:
             yield start, block
         return
     rng = np.random.default_rng(SEED)
-    signs = np.frombuffer(
-        b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .", np.uint8
-    )
+    signs = np.frombuffer(f"{string.ascii_letters}{string.digits} .".encode(), np.uint8)
     for start in range(0, n, BLOCK):
         drawn = signs[rng.integers(0, 64, (min(BLOCK, n - start), 400), dtype=np.uint8)]
         yield start, [row.tobytes() for row in drawn]

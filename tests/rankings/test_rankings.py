@@ -24,7 +24,7 @@ from harness.rankings.rankings import (
     read_rankings,
     without,
 )
-from harness.rankings.write import Block, blocks, write_jsonl, write_parquet, write_trec
+from harness.rankings.write import blocks, write_trec
 
 GOOD = b"q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.8 t\n"
 ZIPPED = gzip.compress(GOOD * 9000, mtime=0)
@@ -329,7 +329,7 @@ def test_what_is_written_as_trec_comes_back_in_the_same_order(
 
 
 numbers = st.floats(allow_nan=False) | st.sampled_from(
-    [0.0, -0.0, 1.0, 35.0, 1e-4, 9.9e-5, 1e10, 9999999999.5, 1e15, 0.1 + 0.2, float(np.float32(2.7))]
+    [0.0, -0.0, 1.0, 35.0, 1e-4, 9.9e-5, 1e10, 9999999999.5, 1e15, 0.1 + 0.2]
 )
 
 
