@@ -9,6 +9,7 @@ ranking, as BEIR's evaluation does (`ignore_identical_ids`).
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
 
+_ENCRYPTED = 0x1
+_METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
+_BROKEN_INDEX = (struct.error, UnicodeDecodeError, OSError)
+_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 200
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
 _LICENCE = "CC BY-SA 4.0"  # as BEIR's cards on the hub say; the original publishers' terms hold too
 
@@ -220,7 +225,7 @@ def _folder_files(folder: Path, split: str) -> dict[str, Path]:
 
 
 def _text_files(files: Mapping[str, Path], name: str, split: str) -> dict[str, TextFile]:
-    """The files by name, whether they lie in a folder or in an archive."""
+    """The files by name, whether they lie in a folder or in an archive, which is not unpacked."""
     if "corpus.jsonl" in files:
         return {name: TextFile(path) for name, path in files.items()}
     (archive,) = files.values()
@@ -232,19 +237,38 @@ def _text_files(files: Mapping[str, Path], name: str, split: str) -> dict[str, T
             raise UsageError(
                 f"{archive}: holds no {name}/{wanted}; is it BEIR's archive, and whole?"
             )
+        _require_readable(archive, members[inside + wanted])
     return {wanted: TextFile(archive, inside + wanted) for wanted in _names(split)}
 
 
-def _members(archive: Path) -> set[str]:
-    """Names in an archive, which is read without being unpacked."""
+def _members(archive: Path) -> dict[str, zipfile.ZipInfo]:
+    """What is in an archive, by name. Raises UsageError."""
     try:
         with zipfile.ZipFile(archive) as opened:
-            names = set(opened.namelist())
-    except zipfile.BadZipFile as error:
+            members = opened.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, *_BROKEN_INDEX) as error:
         raise UsageError(f"{archive}: not a zip archive ({error}); get it again") from None
-    for name in names:
-        if name.startswith("/") or ".." in name.split("/"):
+    for member in members:
+        if member.filename.startswith("/") or ".." in member.filename.split("/"):
             raise UsageError(
-                f"{archive}: holds {name!r}, a path that climbs out of it; do not use this archive"
+                f"{archive}: holds {member.filename!r}, a path that climbs out of it; do not use "
+                "this archive"
             )
-    return names
+    return {member.filename: member for member in members}
+
+
+def _require_readable(archive: Path, member: zipfile.ZipInfo) -> None:
+    """Raises UsageError for a member that cannot be read as a stream, or is no text."""
+    where = f"{archive}: {member.filename}"
+    if member.flag_bits & _ENCRYPTED:
+        raise UsageError(f"{where} is encrypted; unpack it and give the folder with --source")
+    if member.compress_type not in _METHODS:
+        raise UsageError(
+            f"{where} is compressed by method {member.compress_type}, which Python does not read; "
+            "unpack it and give the folder with --source"
+        )
+    if member.file_size > max(_BOMB_BYTES, _BOMB_RATIO * member.compress_size):
+        raise UsageError(
+            f"{where} would be {member.file_size:,} bytes out of {member.compress_size:,}; no text "
+            "shrinks so far, so do not use this archive"
+        )

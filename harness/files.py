@@ -30,20 +30,28 @@ def fsync_path(path: Path) -> None:
         os.close(handle)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+@contextmanager
+def file_aside(target: Path) -> Iterator[Path]:
+    """Yield a path beside `target`; what the block writes there takes its place, whole.
+
+    On any exception it is removed, and `target` stays as it was.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
     try:
-        with open(aside, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, path)
+        yield aside
+        fsync_path(aside)
+        os.replace(aside, target)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
-    fsync_path(path.parent)
+    fsync_path(target.parent)
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
+    with file_aside(path) as aside:
+        aside.write_bytes(data)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import lzma
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,6 +16,9 @@ from typing import IO, cast
 from harness.errors import UsageError
 
 _BLOCK_BYTES = 1 << 18
+_DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
+_NOT_OF_THE_DISK = (None, errno.EINVAL)  # of gzip and bz2; of a seek to where nothing can be
+_LONGEST = 1 << 28  # bytes of one line; what has no line ends must not fill the memory
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
@@ -44,30 +49,41 @@ class TextFile:
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
         """The file in blocks of whole lines: the number of the first one, and the lines.
 
-        Lines come without their line feed. Raises UsageError for a file that is not there, and for
-        a damaged or truncated archive.
+        Lines come without their line feed. Raises UsageError for a file that is not there, for a
+        damaged or truncated archive, and for a line of more than 268 MB.
         """
-        first, rest = 1, b""
+        first, rest, size = 1, [b""], 0
         try:
             with ExitStack() as stack:
                 stream = self._open(stack)
                 block = stream.read(_BLOCK_BYTES).removeprefix(_BYTE_ORDER_MARK)
                 while block:
-                    *lines, rest = (rest + block).split(b"\n")
+                    *lines, last = block.split(b"\n")
                     if lines:
+                        lines[0] = b"".join([*rest, lines[0]])
                         yield first, lines
-                    first += len(lines)
+                        first, rest, size = first + len(lines), [], 0
+                    rest.append(last)
+                    size += len(last)
+                    if size > _LONGEST:
+                        raise self.error(
+                            first,
+                            f"goes on for more than {_LONGEST / 1e6:.0f} MB; this is no text of "
+                            "one record a line",
+                        )
                     block = stream.read(_BLOCK_BYTES)
         except FileNotFoundError:
             raise UsageError(f"{self}: no such file") from None
         except IsADirectoryError:
             raise UsageError(f"{self}: is a folder, not a file") from None
-        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno not in _NOT_OF_THE_DISK:
+                raise
             raise UsageError(
                 f"{self}: damaged or truncated archive ({error}); get it again"
             ) from None
-        if rest:
-            yield first, [rest]
+        if whole := b"".join(rest):
+            yield first, [whole]
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """The decoded lines with their numbers, without line ends; blank ones are left out."""

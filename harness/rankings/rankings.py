@@ -14,7 +14,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import take, to_numpy
@@ -34,8 +33,6 @@ from harness.rankings.tables import (
 from harness.rankings.trec import map_blocks, nan_line
 
 T = TypeVar("T")
-
-_LINES = 1 << 16  # written at a time
 
 Run = Mapping[str, Mapping[str, float]]
 """Rankings in memory, as pytrec_eval and BEIR have them: query id -> document id -> score."""
@@ -285,43 +282,3 @@ def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
         rankings.document.filter(pa.array(keep)),
         None if rankings.score is None else rankings.score[keep],
     )
-
-
-def write_trec(rankings: Rankings, path: Path, tag: str) -> None:
-    """Write a TREC run file. Systems without scores get n, n-1, ... so that the order is kept.
-
-    Raises UsageError when an id is empty or holds white space, which the format cannot carry, and
-    for a query id that begins with #, as comments do.
-    """
-    query_ids = pa.array(rankings.query_ids, pa.string())
-    if pc.any(pc.starts_with(query_ids, "#")).as_py():
-        raise UsageError("query ids that begin with # are comments in a TREC run file")
-    for what, values in (("query", query_ids), ("document", rankings.document)):
-        blank = pc.match_substring_regex(values, r"[\s\v\x{85}\pZ]|^$")
-        if pc.any(blank).as_py():
-            raise UsageError(
-                f"{what} ids that are empty or hold white space cannot stand in a TREC run file"
-            )
-    starts = rankings.starts
-    sizes = np.diff(starts)
-    position = np.arange(len(rankings)) - np.repeat(starts[:-1], sizes)
-    score = rankings.score
-    if score is None:
-        score = np.repeat(sizes, sizes) - position.astype(np.float64)
-    end = f"{tag}\n"
-    with path.open("wb") as file:
-        for start in range(0, len(rankings), _LINES):
-            rows = slice(start, start + _LINES)
-            document = rankings.document.slice(start, _LINES)
-            lines = pc.binary_join_element_wise(
-                query_ids.take(pa.array(rankings.query[rows])),
-                "Q0",
-                pa.concat_arrays(document.chunks).cast(pa.string()),
-                pa.array(position[rows] + 1).cast(pa.string()),
-                pa.array(score[rows]).cast(pa.string()),
-                end,
-                " ",
-            )
-            # Not through Arrow's CSV writer: that refuses ids with a quotation mark.
-            ends = np.frombuffer(lines.buffers()[1], np.int32)
-            file.write(memoryview(lines.buffers()[2])[: ends[len(lines)]])

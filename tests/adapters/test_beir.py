@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import json
 import shutil
 import zipfile
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from loopback import Loopback
 
+from harness.dataset.adapters import beir
 from harness.dataset.adapters.beir import Beir
+from harness.dataset.adapters.formats import text
+from harness.dataset.columns import FILES
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
@@ -52,6 +59,31 @@ def key(dataset: Dataset) -> set[tuple[str, str, int]]:
             found.query.tolist(), found.document_id.to_pylist(), found.grade.tolist(), strict=True
         )
     }
+
+
+def contents(dataset: Dataset) -> dict[str, bytes]:
+    """The bytes of the tables on disk."""
+    return {name: (dataset.folder / name).read_bytes() for name in FILES}
+
+
+def zipped(folder: Path, into: Path) -> Path:
+    """The folder as BEIR's archives are."""
+    archive = into / "fiqa.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
+        for path in sorted(folder.rglob("*.*")):
+            opened.write(path, f"fiqa/{path.relative_to(folder)}")
+    return archive
+
+
+def headers_with(archive: Path, place: int, value: int) -> None:
+    """Set two bytes of each member's header, at the front and in the index at the end."""
+    data = bytearray(archive.read_bytes())
+    for mark, at in ((b"PK\x03\x04", place), (b"PK\x01\x02", place + 2)):
+        start = data.find(mark)
+        while start >= 0:
+            data[start + at : start + at + 2] = value.to_bytes(2, "little")
+            start = data.find(mark, start + 4)
+    archive.write_bytes(data)
 
 
 def refused(source: Path, name: str = "beir/fiqa") -> str:
@@ -111,16 +143,41 @@ def test_hotpotqa_is_multi_hop_and_the_rest_lookup(folder: Path, home: Path) -> 
 def test_an_archive_a_folder_and_gzipped_files_give_the_same_dataset(
     folder: Path, home: Path, tmp_path: Path
 ) -> None:
-    plain = open_dataset("beir/fiqa", source=folder).fingerprint
-    archive = tmp_path / "fiqa.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as opened:
-        for path in sorted(folder.rglob("*.*")):
-            opened.write(path, f"fiqa/{path.relative_to(folder)}")
-    assert open_dataset("beir/fiqa", source=archive).fingerprint == plain
+    plain = contents(open_dataset("beir/fiqa", source=folder))
+    assert contents(open_dataset("beir/fiqa", source=zipped(folder, tmp_path))) == plain
     for path in list(folder.rglob("*.*")):
         path.with_name(path.name + ".gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    assert open_dataset("beir/fiqa", source=folder).fingerprint == plain
+    assert contents(open_dataset("beir/fiqa", source=folder)) == plain
+
+
+def test_a_download_is_read_where_it_lies_and_nothing_is_unpacked(
+    folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    archive = zipped(folder, tmp_path).read_bytes()
+    md5 = hashlib.md5(archive, usedforsecurity=False).hexdigest()
+    (fiqa,) = (one for one in beir._SETS if one.name == "fiqa")
+    monkeypatch.setattr(beir, "_SETS", (replace(fiqa, md5=md5, bytes=len(archive)),))
+    monkeypatch.setattr(zipfile.ZipFile, "extract", None)
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", None)
+    with Loopback() as server:
+        server.put("/fiqa.zip", archive)
+        monkeypatch.setattr(beir, "_URL", server.url + "/")
+        downloaded = open_dataset("beir/fiqa")
+    assert downloaded.manifest.official
+    kept = [path.name for path in home.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert sorted(kept) == sorted([*FILES, "manifest.json", "fiqa.zip"])
+    assert contents(downloaded) == contents(open_dataset("beir/fiqa", source=folder))
+
+
+def test_an_archive_with_sizes_of_64_bits_is_read(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = open_dataset("beir/fiqa", source=folder)
+    monkeypatch.setattr(zipfile, "ZIP64_LIMIT", 20)
+    archive = zipped(folder, tmp_path)
+    assert b"PK\x06\x06" in archive.read_bytes()  # the record that only such archives have
+    assert contents(open_dataset("beir/fiqa", source=archive)) == contents(plain)
 
 
 def test_crlf_a_byte_order_mark_and_a_missing_header_lose_nothing(folder: Path, home: Path) -> None:
@@ -212,6 +269,54 @@ def test_archives_that_are_damaged_or_climb_out_are_refused(
     assert "damaged or truncated archive" in refused(archive)
     archive.write_bytes(whole[:-30])
     assert "not a zip archive" in refused(archive)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (6, 0x1, "fiqa/corpus.jsonl is encrypted; unpack it and give the folder"),
+        (8, 9, "fiqa/corpus.jsonl is compressed by method 9, which Python does not read"),
+        (8, 99, "fiqa/corpus.jsonl is compressed by method 99"),
+        (6, 0x20, "damaged or truncated archive (compressed patched data"),
+    ],
+)
+def test_archives_that_cannot_be_read_as_a_stream_are_refused(
+    folder: Path, home: Path, tmp_path: Path, place: int, value: int, says: str
+) -> None:
+    archive = zipped(folder, tmp_path)
+    headers_with(archive, place, value)
+    assert says in refused(archive)
+    assert "\n" not in refused(archive)
+    assert not list(home.rglob("*.arrow"))
+
+
+def test_whatever_byte_of_an_archive_is_damaged_it_is_said_or_the_same_is_read(
+    folder: Path, tmp_path: Path
+) -> None:
+    archive = zipped(folder, tmp_path)
+    whole = archive.read_bytes()
+
+    def read() -> list[list[tuple[int, list[bytes]]]]:
+        files = beir._text_files({"fiqa.zip": archive}, "fiqa", "test")
+        return [list(file.blocks()) for file in files.values()]
+
+    right = read()
+    for at in range(len(whole)):
+        archive.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at + 1 :])
+        with suppress(UsageError):
+            assert read() == right
+
+
+def test_an_archive_that_would_fill_disk_or_memory_is_refused(
+    folder: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "corpus.jsonl").write_bytes(b"0" * 2_000_000)
+    archive = zipped(folder, tmp_path)
+    monkeypatch.setattr(text, "_LONGEST", 1_000_000)
+    assert "corpus.jsonl:1: goes on for more than 1 MB" in refused(archive)
+    monkeypatch.setattr(beir, "_BOMB_BYTES", 1_000_000)
+    assert "fiqa/corpus.jsonl would be 2,000,000 bytes out of " in refused(archive)
+    assert not list(home.rglob("*.arrow"))
 
 
 def test_every_public_set_is_listed_with_its_pinned_archive_and_splits() -> None:

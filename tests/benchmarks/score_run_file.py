@@ -6,7 +6,8 @@ Makes a seeded run from the official qrels of MS MARCO's dev set in a temporary 
 lines, 250 MB). Then each way runs in a fresh process, all in turn, as often as `--repeat` says:
 
 * from the file: reading run and qrels, and evaluating; ranx compiles its kernels in it;
-* from dictionaries: they are made first and not timed; the peak has them too.
+* from dictionaries: they are made first and not timed; the peak has them too, and the column before
+  it says how much of it was there before evaluating began.
 
 Prints medians and ratios to the harness (how many times its time each takes), and whether the means
 and, where the library gives them, the values of each query are equal to 1e-9. No two scores of a
@@ -99,6 +100,7 @@ def rows(folder: Path, group: str, repeat: int) -> Iterator[list[str]]:
     """One row a way, the harness first."""
     costs: dict[str, list[Cost]] = {name: [] for name in GROUPS[group]}
     values: dict[str, Values] = {}
+    before: dict[str, float] = {}
     for _ in range(repeat):
         for name in GROUPS[group]:
             found = in_fresh_process(
@@ -106,17 +108,19 @@ def rows(folder: Path, group: str, repeat: int) -> Iterator[list[str]]:
             )
             if found is not None:
                 costs[name].append(Cost(**found["cost"]))
+                before[name] = found["before"]
                 values[name] = json.loads((folder / "values.json").read_text())
     ours = median(costs["harness"])
     for name, measured in costs.items():
         if not measured:
-            yield [name, "not installed", *[""] * 5]
+            yield [name, "not installed", *[""] * 6]
             continue
         cost = median(measured)
         yield [
             name,
             f"{cost.wall:.2f}",
             f"{cost.cpu:.2f}",
+            f"{before[name]:,.0f}",
             f"{cost.peak:,.0f}",
             f"{cost.wall / ours.wall:.1f}",
             f"{cost.cpu / ours.cpu:.1f}",
@@ -136,9 +140,10 @@ def main() -> None:
     if options.way:
         group, name = options.way
         work, values_of = GROUPS[group][name](options.folder)
+        before = timed(lambda: None)[0].peak
         cost, found = timed(work)
         (options.folder / "values.json").write_text(json.dumps(values_of(found)))
-        print(json.dumps({"cost": vars(cost)}))
+        print(json.dumps({"cost": vars(cost), "before": before}))
         return
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
@@ -147,7 +152,8 @@ def main() -> None:
         print(f"{options.queries:,} queries x {options.depth:,} documents, {size:.0f} MB; ", end="")
         print(f"medians of {options.repeat}; {machine()}")
         for group in GROUPS:
-            headers = [f"from {group}", "s", "cpu s", "peak MB", "x time", "x cpu", "equal to 1e-9"]
+            headers = [f"from {group}", "s", "cpu s", "MB before", "peak MB"]
+            headers += ["x time", "x cpu", "equal to 1e-9"]
             print(f"\n{markdown(list(rows(folder, group, options.repeat)), headers)}", flush=True)
 
 

@@ -40,7 +40,11 @@ PRINTED: dict[str, list[list[str]]] = {
     "run-list": [["run", "--dataset", "sample", "--retriever", "bm25", "--retriever", "tfidf"]],
     "runs": [["runs"], ["runs", "--put-away"]],
     "runs-show": [["runs", "show", "base"]],
-    "runs-done": [["runs", "name", "base", "base"], ["runs", "clear"]],
+    "runs-done": [
+        ["runs", "name", "base", "base"],
+        ["runs", "clear"],
+        ["runs", "export", "base", "--format", "trec", "--out", "base.trec"],
+    ],
     "compare": [["compare", "base", "other"]],
     "verify": [["verify", "base"]],
     "analyze": [["analyze", "base"]],

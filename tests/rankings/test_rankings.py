@@ -23,8 +23,8 @@ from harness.rankings.rankings import (
     duplicates,
     read_rankings,
     without,
-    write_trec,
 )
+from harness.rankings.write import blocks, write_trec
 
 GOOD = b"q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.8 t\n"
 ZIPPED = gzip.compress(GOOD * 9000, mtime=0)
@@ -315,7 +315,7 @@ def test_what_is_written_as_trec_comes_back_in_the_same_order(
 ) -> None:
     path = tmp_path_factory.mktemp("trec") / "a.run"
     rankings = columns(run, scored=scored)
-    write_trec(rankings, path, "tag")
+    write_trec(blocks(rankings), path, "tag")
     found = read_rankings(path)
     if scored:
         assert as_dict(found) == as_dict(rankings)
@@ -328,11 +328,32 @@ def test_what_is_written_as_trec_comes_back_in_the_same_order(
         assert strict == {q: len(ranking) for q, ranking in run.items()}
 
 
+numbers = st.floats(allow_nan=False) | st.sampled_from(
+    [0.0, -0.0, 1.0, 35.0, 1e-4, 9.9e-5, 1e10, 9999999999.5, 1e15, 0.1 + 0.2]
+)
+
+
+@given(st.lists(st.lists(numbers, max_size=9), max_size=6), st.integers(1, 7))
+@settings(deadline=None)
+def test_trec_lines_have_the_shortest_digits_wherever_blocks_are_cut(
+    tmp_path_factory: pytest.TempPathFactory, scores: list[list[float]], rows: int
+) -> None:
+    run = {f"q{i}é": [(f'd"{j}', s) for j, s in enumerate(of)] for i, of in enumerate(scores)}
+    path = tmp_path_factory.mktemp("trec") / "a.run"
+    write_trec(blocks(columns(run, scored=True), rows), path, 'a"tag')
+    texts = iter(pa.array([s for of in scores for s in of], pa.float64()).cast(pa.string()))
+    assert path.read_text() == "".join(
+        f'{query} Q0 {document} {rank} {next(texts)} a"tag\n'
+        for query, ranking in run.items()
+        for rank, (document, _) in enumerate(ranking, 1)
+    )
+
+
 @pytest.mark.parametrize("id_", ["a b", "a\tb", "a\nb", "", "\u00a0a", "a\u3000b", "a\u0085b"])
 def test_an_id_that_the_trec_format_cannot_carry_is_refused(tmp_path: Path, id_: str) -> None:
     for run in ({"q": [id_]}, {id_: ["d"]}):
         with pytest.raises(UsageError, match="ids that are empty or hold white space"):
-            write_trec(lists(run), tmp_path / "a.run", "t")
+            write_trec(blocks(lists(run)), tmp_path / "a.run", "t")
     assert not (tmp_path / "a.run").exists()
 
 

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings, write_trec
+from harness.rankings.rankings import read_rankings
+from harness.rankings.write import blocks, write_trec
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.ranks import Ties
 
@@ -224,7 +225,7 @@ def test_a_hash_begins_an_id_where_there_are_no_comments(tmp_path: Path) -> None
     (tmp_path / "run.jsonl").write_text('{"query": "#1", "document": "d"}\n')
     assert evaluate(tmp_path / "beir.tsv", tmp_path / "run.jsonl", "mrr").means == {"mrr": 1.0}
     with pytest.raises(UsageError, match="query ids that begin with # are comments"):
-        write_trec(read_rankings({"#1": {"d": 1.0}}), tmp_path / "out.trec", "t")
+        write_trec(blocks(read_rankings({"#1": {"d": 1.0}})), tmp_path / "out.trec", "t")
 
 
 # -- Dictionaries of another form ------------------------------------------------------------------

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from harness.dataset.catalogue import find
@@ -34,7 +34,8 @@ from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json, write_json
-from harness.rankings.rankings import Rankings, write_trec
+from harness.rankings.rankings import Rankings
+from harness.rankings.write import blocks, write_parquet, write_trec
 
 RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
@@ -142,24 +143,15 @@ def folder_name(dataset: Dataset, system: str, identity: dict[str, Any]) -> str:
 
 def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
     """Write rankings.parquet and rankings.trec."""
-    import pyarrow.parquet as pq
+    write_parquet(rankings, folder / "rankings.parquet")
+    # Some ids cannot stand in TREC's format; the Parquet file has everything.
+    with suppress(UsageError):
+        write_trec(blocks(rankings), folder / "rankings.trec", trec_tag(system))
 
-    starts = rankings.starts
-    rank = np.arange(len(rankings)) - np.repeat(starts[:-1], np.diff(starts)) + 1
-    query_ids = pa.array(rankings.query_ids, pa.string())
-    columns = {
-        "query": pa.DictionaryArray.from_arrays(rankings.query, query_ids),
-        "document": rankings.document,
-        "rank": pa.array(rank, pa.int32()),
-    }
-    if rankings.score is not None:
-        columns["score"] = pa.array(rankings.score)
-    pq.write_table(pa.table(columns), folder / "rankings.parquet", compression="zstd")
-    try:
-        write_trec(rankings, folder / "rankings.trec", "_".join(system.split()))
-    except UsageError:
-        # Some ids cannot stand in that format; the Parquet file has everything.
-        (folder / "rankings.trec").unlink(missing_ok=True)
+
+def trec_tag(system: str) -> str:
+    """What a system is called at the end of the lines of a TREC run file."""
+    return "_".join(system.split())
 
 
 def dataset_record(dataset: Dataset) -> dict[str, Any]:

@@ -1,0 +1,40 @@
+"""A run's rankings as one file for other tools, written in memory that does not grow with them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from harness.errors import UsageError, near
+from harness.files import disk_errors, file_aside
+from harness.rankings.write import read_blocks, write_jsonl, write_trec
+from harness.runs.folder.run_folder import RunFolder, trec_tag
+
+FORMATS = ("trec", "parquet", "jsonl")
+
+
+def export_run(folder: Path, out: Path, format: str) -> None:
+    """Write the rankings of a run to `out`: `trec`, `parquet` (query, document, rank, score), or
+    `jsonl`, a line a query.
+
+    The file appears whole or not at all. Raises UsageError for what is no run folder, an unknown
+    format, a file that is there already, one that cannot be written, and ids that TREC's format
+    cannot carry.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"unknown export format {format!r}{near(format, list(FORMATS))}")
+    if out.exists():
+        raise UsageError(f"{out}: exists; name a new file")
+    run = RunFolder(folder)
+    system = trec_tag(run.record["retriever"]["name"])
+    remedy = "name another place with --out"
+    with disk_errors(out.parent, remedy), file_aside(out) as aside:
+        if format == "parquet":
+            shutil.copyfile(run.rankings, aside)
+        elif format == "jsonl":
+            write_jsonl(read_blocks(run.rankings), aside)
+        else:
+            try:
+                write_trec(read_blocks(run.rankings), aside, system)
+            except UsageError as error:
+                raise UsageError(f"{folder}: {error}; export as parquet or jsonl") from None
