@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -59,7 +61,15 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
 
 def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
-    return in_time(options, _run_here)
+    return in_time(options, _run_on_cluster if options.on == "ray" else _run_here)
+
+
+def _run_on_cluster(
+    options: argparse.Namespace,
+) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    # In a process of its own: what Ray prints of deaths is not to stand in what the command prints.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return _run_here(options)
 
 
 def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
