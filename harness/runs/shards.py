@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,12 +29,13 @@ T = TypeVar("T")
 class Found:
     """What a shard found for some questions: of question q the rows from `ends[q - 1]` on.
 
-    `positions` are those in the whole corpus; `scores` align with them.
+    `positions` are those in the whole corpus; `scores` align with them, in four bytes each where
+    those hold them exactly.
     """
 
     ends: npt.NDArray[np.int64]
-    positions: npt.NDArray[np.int64]
-    scores: npt.NDArray[np.float64]
+    positions: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.floating[Any]]
 
 
 class Shard:
@@ -86,17 +87,18 @@ class Shard:
         if callable(assume := getattr(retriever, "assume", None)):
             assume(statistics)
         size = int(getattr(retriever, "batch_size", 1))
-        found: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]] = []
+        found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]] = []
         for start in range(0, len(questions), size):
             asked = questions[start : start + size]
             answers = as_answers(retriever.search(asked, k), len(asked))
             found += [self._columns(as_result(answer)) for answer in answers]
         ends = np.cumsum([len(positions) for positions, _ in found])
-        empty = np.zeros(0, np.int64), np.zeros(0)
-        positions, scores = zip(empty, *found, strict=True)
-        return Found(ends, np.concatenate(positions), np.concatenate(scores))
+        positions = np.concatenate([np.zeros(0, np.int32), *(found_at for found_at, _ in found)])
+        scores = np.concatenate([np.zeros(0), *(scored for _, scored in found)])
+        single = scores.astype(np.float32)
+        return Found(ends, positions, single if (single == scores).all() else scores)
 
-    def _columns(self, result: Result) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    def _columns(self, result: Result) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         """Positions in the whole corpus, each once, and scores."""
         if result.hits is not None or result.confidence is not None or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
@@ -110,7 +112,7 @@ class Shard:
             raise ValueError(f"a position is not in a shard of {len(self._corpus)} documents")
         _, first = np.unique(own, return_index=True)
         first.sort()
-        return self._piece.positions[own[first]], scores[first]
+        return self._piece.positions[own[first]].astype(np.int32), scores[first]
 
     def _position(self, id_: str | int) -> int:
         if not isinstance(id_, str):
@@ -142,7 +144,7 @@ def merged(parts: Sequence[Found], k: int) -> list[Result]:
             good = scores >= np.partition(scores, len(scores) - k)[len(scores) - k]
             positions, scores = positions[good], scores[good]
         best = np.lexsort((positions, -scores))[:k]
-        results.append(Result(positions[best], scores[best]))
+        results.append(Result(positions[best], scores[best].astype(np.float64)))
     return results
 
 
