@@ -97,7 +97,6 @@ class BM25:
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
         self._measure()
-        self._scores: Singles = np.zeros(self._size, np.float32)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Best first; equal scores keep the corpus's order."""
@@ -134,7 +133,6 @@ class BM25:
                     lambda df, counts, at: formula.weights(counts, self._factors.take(at), df, n),
                     lambda df, counts, at: formula.near(counts, self._singles.take(at), df, n),
                     lambda df: formula.most(df, n),
-                    self._scores,
                 )
             )
         scores = np.zeros(n, np.float32)

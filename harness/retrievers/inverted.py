@@ -48,6 +48,18 @@ class Inverted:
         part = slice(self.starts[term], self.starts[term + 1])
         return self.documents[part], self.counts[part]
 
+    def cuts(self, term: int, size: int) -> list[int]:
+        """The rows between which a term's documents lie in each window of so many documents."""
+        owners, start = self.of(term)[0], int(self.starts[term])
+        ends = np.arange(0, len(self.lengths) + size, size).clip(max=len(self.lengths))
+        # Of one kind: else NumPy would copy all owners into another first.
+        cuts: list[int] = (start + np.searchsorted(owners, ends.astype(owners.dtype))).tolist()
+        return cuts
+
+    def part(self, start: int, end: int) -> tuple[Places, Places]:
+        """Documents and counts of some rows."""
+        return self.documents[start:end], self.counts[start:end]
+
     def held(self, terms: Sequence[int]) -> list[int]:
         """How many documents have each of some terms."""
         return [int(self.starts[term + 1] - self.starts[term]) for term in terms]
