@@ -22,8 +22,8 @@ Singles = npt.NDArray[np.float32]
 Weigh = Callable[[int, Places, Places], Singles]
 """From how many documents have a term, its counts in some of them, and which these are."""
 
-WINDOW = 1 << 18
-"""Documents a window: a megabyte of scores."""
+WINDOW = 1 << 19
+"""Documents a window: two megabytes of scores."""
 
 _MANY = 8
 """To add to every document that has a term costs what it costs to look it up for one in eight, and
