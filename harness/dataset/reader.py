@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,14 +26,22 @@ Int64 = npt.NDArray[np.int64]
 class Documents(Sequence[Document]):
     """The documents of a dataset, by row. Any of them is read in microseconds."""
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, mapped: mmap.mmap | None = None) -> None:
+        """`mapped` is the file that the table lies in."""
         self.table = table
+        self.mapped = mapped
         self._batches = table.to_batches()
         starts = np.cumsum([0] + [len(batch) for batch in self._batches])
         self._starts: list[int] = starts.tolist()
 
     def __len__(self) -> int:
         return self._starts[-1]
+
+    def release(self) -> None:
+        """Let go of the file's pages that were read, which stay in the system's cache of files: who
+        walks through millions of texts is not to hold them all."""
+        if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapped.madvise(mmap.MADV_DONTNEED)
 
     def __getitem__(self, row: int) -> Document:  # type: ignore[override]
         if not 0 <= row < len(self):
@@ -93,7 +102,7 @@ class Dataset:
         self._haystacks = _read(folder / "haystacks.arrow")
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
         self.query_table = _read(folder / "queries.arrow")
-        self.documents = Documents(_read(folder / "documents.arrow"))
+        self.documents = Documents(*_mapped(folder / "documents.arrow"))
         # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
         self._judged = _read(folder / "judgements.arrow")
 
@@ -133,7 +142,7 @@ class Dataset:
         for name in ("id", "session"):
             at = table.column_names.index(name)
             table = table.set_column(at, name, pa.nulls(len(table)))
-        return Documents(table)
+        return Documents(table, self.documents.mapped)
 
     @property
     def n_queries(self) -> int:
@@ -249,6 +258,11 @@ class Dataset:
 
 
 def _read(path: Path) -> pa.Table:
+    return _mapped(path)[0]
+
+
+def _mapped(path: Path) -> tuple[pa.Table, mmap.mmap]:
     """Memory-map an Arrow file; nothing is read until it is used."""
-    source: Any = pa.memory_map(str(path))
-    return pa.ipc.open_file(source).read_all()
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return pa.ipc.open_file(pa.py_buffer(mapped)).read_all(), mapped

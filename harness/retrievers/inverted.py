@@ -99,7 +99,7 @@ class Builder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._blocks: list[tuple[Path, int, Terms, Ints]] = []
+        self._blocks: list[tuple[Path, int, Terms, Terms]] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
         self._documents = self._most = 0
 
@@ -110,7 +110,7 @@ class Builder:
         with open(path, "wb") as file:
             file.write(documents.astype(np.uint16).data)
             file.write(counts.astype(np.uint32).data)
-        self._blocks.append((path, self._documents, own, held))
+        self._blocks.append((path, self._documents, own, held.astype(np.int32)))
         self._lengths.append(lengths.astype(np.int32))
         self._documents += len(lengths)
         self._most = max(self._most, int(counts.max(initial=0)))
@@ -128,7 +128,7 @@ class Builder:
         self._save("lengths", np.concatenate([*self._lengths]))
         self._save("by_name", by_name)
         kind = np.min_scalar_type(self._most)
-        blocks = [_Block(*block) for block in self._blocks]
+        blocks = [_Block(*self._blocks.pop(0)) for _ in range(len(self._blocks))]
         with (
             open(self._folder / "documents.npy", "wb") as owners,
             open(self._folder / "counts.npy", "wb") as counted,
@@ -146,8 +146,8 @@ class Builder:
                 counted.write(found[1].astype(kind).data)
                 bar.update(high - low)
                 low = high
-        for path, *_ in self._blocks:
-            path.unlink()
+        for block in blocks:
+            block.path.unlink()
         with pa.OSFile(str(self._folder / "terms.arrow"), "wb") as sink:
             table = pa.table({"term": terms})
             with pa.ipc.new_file(sink, table.schema) as writer:
@@ -163,15 +163,14 @@ class Builder:
 class _Block:
     """The postings of a block on disk, by term; not mapped, since what is mapped stays so."""
 
-    def __init__(self, path: Path, before: int, own: Terms, held: Ints) -> None:
-        self._path = path
-        self.before, self.own, self.held = before, own, held
-        self.starts = np.concatenate([[0], np.cumsum(held)])
+    def __init__(self, path: Path, before: int, own: Terms, held: Terms) -> None:
+        self.path, self.before, self.own = path, before, own
+        self.starts = np.concatenate([[0], np.cumsum(held, dtype=np.int64)])
 
     def read(self, part: slice) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
         """Documents and counts of some rows."""
         n = part.stop - part.start
-        with open(self._path, "rb") as file:
+        with open(self.path, "rb") as file:
             file.seek(2 * part.start)
             documents = np.fromfile(file, np.uint16, n)
             file.seek(2 * int(self.starts[-1]) + 4 * part.start)
@@ -191,7 +190,7 @@ def _merged(
         if first == last:
             continue
         part = slice(int(block.starts[first]), int(block.starts[last]))
-        terms, held = block.own[first:last] - low, block.held[first:last]
+        terms, held = block.own[first:last] - low, np.diff(block.starts[first : last + 1])
         shift = free[terms] - (block.starts[first:last] - part.start)
         to = np.repeat(shift, held) + np.arange(part.stop - part.start)
         in_block, counted = block.read(part)

@@ -31,6 +31,7 @@ _CLASS[:33] = _OTHER
 _CLASS[127] = _OTHER
 _CLASS[[ord(c) for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"]] = _WORD
 _CLASS[128:] = _WORD
+_LET_GO = 1 << 18  # documents: some hundred MB of the file
 _BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
 
 
@@ -76,6 +77,8 @@ def token_counts(dataset: Dataset, rows: npt.NDArray[np.int32]) -> npt.NDArray[n
     wanted, which = np.unique(rows[rows >= 0], return_inverse=True)
     counts = np.zeros(len(wanted), np.int64)
     for start in range(0, len(wanted), _BLOCK):  # in blocks, so that memory stays flat
+        if start % _LET_GO == 0:
+            dataset.documents.release()
         part = wanted[start : start + _BLOCK].astype(np.int32)
         for name in ("text", "title"):
             column = dataset.documents.column(name, part)
