@@ -220,19 +220,23 @@ class Vocabulary:
 
     def __init__(self, folder: Path) -> None:
         with pa.memory_map(str(folder / "terms.arrow")) as source:
-            self._terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
+            terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
+        # Not through Arrow's scalars: a question looks at some hundred terms.
+        _, starts, names = terms.buffers()
+        self._starts = np.frombuffer(starts, np.int64)[: len(terms) + 1]
+        self._names = memoryview(names if names is not None else b"")
         self._by_name = np.load(folder / "by_name.npy", mmap_mode="r").view(np.ndarray)
 
     def number(self, term: str) -> int | None:
         """The number of a term, None where no document has it."""
-        place = bisect_left(self._by_name, term, key=self._name)
-        if place < len(self._by_name) and self._name(found := self._by_name[place]) == term:
+        name = term.encode()
+        place = bisect_left(self._by_name, name, key=self._name)
+        if place < len(self._by_name) and self._name(found := self._by_name[place]) == name:
             return int(found)
         return None
 
-    def _name(self, number: int) -> str:
-        name: str = self._terms[int(number)].as_py()
-        return name
+    def _name(self, number: int) -> bytes:
+        return self._names[self._starts[number] : self._starts[number + 1]].tobytes()
 
 
 def opened(folder: Path) -> tuple[Inverted, Vocabulary]:
