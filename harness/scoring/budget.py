@@ -32,6 +32,7 @@ _CLASS[:33] = _OTHER
 _CLASS[127] = _OTHER
 _CLASS[[ord(c) for c in "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"]] = _WORD
 _CLASS[128:] = _WORD
+_TABLE = _CLASS.tobytes()
 _LET_GO = 1 << 28  # bytes of the file
 _BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
 
@@ -128,13 +129,18 @@ def _count(texts: pa.Array) -> npt.NDArray[np.int64]:
         texts.offset : texts.offset + len(texts) + 1
     ]
     data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    kind = _CLASS[data]
+    # Of bytes Python looks up a table in a quarter of NumPy's time.
+    kind = np.frombuffer(data.tobytes().translate(_TABLE), np.uint8)
     word = kind == _WORD
     begins = word.copy()
     begins[1:] &= ~word[:-1]
     begins |= kind == _MARK
     starts = offsets[:-1] - offsets[0]
     # A word that begins a document is a token even when the document before ended in a word.
-    inside = starts[starts < len(data)]
-    begins[inside] = kind[inside] != _OTHER
-    return np.asarray(np.diff(np.searchsorted(np.flatnonzero(begins), offsets - offsets[0])))
+    filled = np.diff(offsets) > 0
+    first = starts[filled]
+    begins[first] = kind[first] != _OTHER
+    counts = np.zeros(len(texts), np.int64)
+    if len(first):
+        counts[filled] = np.add.reduceat(begins, first, dtype=np.int64)
+    return counts
