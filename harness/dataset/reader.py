@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,14 +28,22 @@ class Documents(Sequence[Document]):
     `starts`: the first row of each batch of the table, and how many rows there are.
     """
 
-    def __init__(self, table: pa.Table) -> None:
+    def __init__(self, table: pa.Table, mapped: mmap.mmap | None = None) -> None:
+        """`mapped` is the file that the table lies in."""
         self.table = table
+        self.mapped = mapped
         self._batches = table.to_batches()
         starts = np.cumsum([0] + [len(batch) for batch in self._batches])
         self.starts: list[int] = starts.tolist()
 
     def __len__(self) -> int:
         return self.starts[-1]
+
+    def release(self) -> None:
+        """Let go of the file's pages that were read, which stay in the system's cache of files: who
+        walks through millions of texts is not to hold them all."""
+        if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapped.madvise(mmap.MADV_DONTNEED)
 
     def __getitem__(self, row: int) -> Document:  # type: ignore[override]
         if not 0 <= row < len(self):
@@ -96,7 +104,7 @@ class Dataset:
         self._haystacks = _read(folder / "haystacks.arrow")
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
         self.query_table = _read(folder / "queries.arrow")
-        self.documents = Documents(_read(folder / "documents.arrow"))
+        self.documents = Documents(*_mapped(folder / "documents.arrow"))
         # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
         self._judged = _read(folder / "judgements.arrow")
 
@@ -136,7 +144,7 @@ class Dataset:
         for name in ("id", "session"):
             at = table.column_names.index(name)
             table = table.set_column(at, name, pa.nulls(len(table)))
-        return Documents(table)
+        return Documents(table, self.documents.mapped)
 
     @property
     def n_queries(self) -> int:
@@ -252,6 +260,11 @@ class Dataset:
 
 
 def _read(path: Path) -> pa.Table:
+    return _mapped(path)[0]
+
+
+def _mapped(path: Path) -> tuple[pa.Table, mmap.mmap]:
     """Memory-map an Arrow file; nothing is read until it is used."""
-    source: Any = pa.memory_map(str(path))
-    return pa.ipc.open_file(source).read_all()
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return pa.ipc.open_file(pa.py_buffer(mapped)).read_all(), mapped

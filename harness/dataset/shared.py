@@ -163,7 +163,8 @@ class Place:
         """
         here = self._here()
         if here is not None:
-            return Documents(here.shown_documents.table.slice(low, high - low))
+            table = here.shown_documents.table.slice(low, high - low)
+            return Documents(table, here.documents.mapped)
         columns = [i for i, name in enumerate(DOCUMENTS.names) if name not in ("id", "session")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)
         first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)

@@ -101,7 +101,6 @@ class BM25:
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
         self._measure()
-        self._scores: Singles = np.zeros(len(self._index.lengths), np.float32)
 
     def statistics(self, queries: Sequence[Question]) -> dict[str, int]:
         """Of a shard: its documents, their terms, and how many documents have each term asked for.
@@ -187,7 +186,6 @@ class BM25:
                         counts, self._singles.take(at), having[term], n
                     ),
                     lambda term: formula.most(having[term], n),
-                    self._scores,
                 )
             )
         scores = np.zeros(size, np.float32)

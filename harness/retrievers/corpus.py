@@ -26,6 +26,9 @@ _NUMBERS = ["number", "when", "group"]
 _WINDOW = 1 << 28
 """Bytes of text that `blocks` gathers at once."""
 
+_PIECES = 16
+"""In which it goes through the file for that."""
+
 
 class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
@@ -99,7 +102,7 @@ class Corpus(Sequence[Document]):
             yield self
             return
         for start, end in self._windows():
-            documents = Documents(self._shown(slice(start, end)))
+            documents = Documents(self._gathered(slice(start, end)))
             for low in range(start, end, size):
                 part = slice(low, min(low + size, end))
                 yield Corpus(
@@ -117,9 +120,21 @@ class Corpus(Sequence[Document]):
         cuts = (np.flatnonzero(np.diff(filled)) + 1).tolist()
         return [*pairwise([0, *cuts, len(self)])]
 
-    def _shown(self, part: slice) -> pa.Table:
+    def _shown(self, part: slice | npt.NDArray[np.int64]) -> pa.Table:
         shown = self._documents.table
         return pa.table({name: take(shown[name], self._rows[part]) for name in shown.column_names})
+
+    def _gathered(self, part: slice) -> pa.Table:
+        """A window, from pieces of the file that are let go of one after the other."""
+        order = np.argsort(self._rows[part])
+        pieces = []
+        for some in np.array_split(order + part.start, _PIECES):
+            pieces.append(self._shown(some))
+            self._documents.release()
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        table = pa.concat_tables(pieces)
+        return pa.table({name: take(table[name], back) for name in table.column_names})
 
     def pieces(self, n: int) -> list[Piece]:
         """The corpus cut into n or fewer, each of documents that are neighbours in the dataset."""

@@ -48,6 +48,18 @@ class Inverted:
         part = slice(self.starts[term], self.starts[term + 1])
         return self.documents[part], self.counts[part]
 
+    def cuts(self, term: int, size: int) -> list[int]:
+        """The rows between which a term's documents lie in each window of so many documents."""
+        owners, start = self.of(term)[0], int(self.starts[term])
+        ends = np.arange(0, len(self.lengths) + size, size).clip(max=len(self.lengths))
+        # Of one kind: else NumPy would copy all owners into another first.
+        cuts: list[int] = (start + np.searchsorted(owners, ends.astype(owners.dtype))).tolist()
+        return cuts
+
+    def part(self, start: int, end: int) -> tuple[Places, Places]:
+        """Documents and counts of some rows."""
+        return self.documents[start:end], self.counts[start:end]
+
     def held(self, terms: Sequence[int]) -> list[int]:
         """How many documents have each of some terms."""
         return [int(self.starts[term + 1] - self.starts[term]) for term in terms]
@@ -87,7 +99,7 @@ class Builder:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._blocks: list[tuple[Path, int, Terms, Ints]] = []
+        self._blocks: list[tuple[Path, int, Terms, Terms]] = []
         self._lengths: list[npt.NDArray[np.int32]] = []
         self._documents = self._most = 0
 
@@ -98,7 +110,7 @@ class Builder:
         with open(path, "wb") as file:
             file.write(documents.astype(np.uint16).data)
             file.write(counts.astype(np.uint32).data)
-        self._blocks.append((path, self._documents, own, held))
+        self._blocks.append((path, self._documents, own, held.astype(np.int32)))
         self._lengths.append(lengths.astype(np.int32))
         self._documents += len(lengths)
         self._most = max(self._most, int(counts.max(initial=0)))
@@ -116,7 +128,7 @@ class Builder:
         self._save("lengths", np.concatenate([*self._lengths]))
         self._save("by_name", by_name)
         kind = np.min_scalar_type(self._most)
-        blocks = [_Block(*block) for block in self._blocks]
+        blocks = [_Block(*self._blocks.pop(0)) for _ in range(len(self._blocks))]
         with (
             open(self._folder / "documents.npy", "wb") as owners,
             open(self._folder / "counts.npy", "wb") as counted,
@@ -134,8 +146,8 @@ class Builder:
                 counted.write(found[1].astype(kind).data)
                 bar.update(high - low)
                 low = high
-        for path, *_ in self._blocks:
-            path.unlink()
+        for block in blocks:
+            block.path.unlink()
         with pa.OSFile(str(self._folder / "terms.arrow"), "wb") as sink:
             table = pa.table({"term": terms})
             with pa.ipc.new_file(sink, table.schema) as writer:
@@ -151,15 +163,14 @@ class Builder:
 class _Block:
     """The postings of a block on disk, by term; not mapped, since what is mapped stays so."""
 
-    def __init__(self, path: Path, before: int, own: Terms, held: Ints) -> None:
-        self._path = path
-        self.before, self.own, self.held = before, own, held
-        self.starts = np.concatenate([[0], np.cumsum(held)])
+    def __init__(self, path: Path, before: int, own: Terms, held: Terms) -> None:
+        self.path, self.before, self.own = path, before, own
+        self.starts = np.concatenate([[0], np.cumsum(held, dtype=np.int64)])
 
     def read(self, part: slice) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
         """Documents and counts of some rows."""
         n = part.stop - part.start
-        with open(self._path, "rb") as file:
+        with open(self.path, "rb") as file:
             file.seek(2 * part.start)
             documents = np.fromfile(file, np.uint16, n)
             file.seek(2 * int(self.starts[-1]) + 4 * part.start)
@@ -179,7 +190,7 @@ def _merged(
         if first == last:
             continue
         part = slice(int(block.starts[first]), int(block.starts[last]))
-        terms, held = block.own[first:last] - low, block.held[first:last]
+        terms, held = block.own[first:last] - low, np.diff(block.starts[first : last + 1])
         shift = free[terms] - (block.starts[first:last] - part.start)
         to = np.repeat(shift, held) + np.arange(part.stop - part.start)
         in_block, counted = block.read(part)
@@ -209,19 +220,23 @@ class Vocabulary:
 
     def __init__(self, folder: Path) -> None:
         with pa.memory_map(str(folder / "terms.arrow")) as source:
-            self._terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
+            terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
+        # Not through Arrow's scalars: a question looks at some hundred terms.
+        _, starts, names = terms.buffers()
+        self._starts = np.frombuffer(starts, np.int64)[: len(terms) + 1]
+        self._names = memoryview(names if names is not None else b"")
         self._by_name = np.load(folder / "by_name.npy", mmap_mode="r").view(np.ndarray)
 
     def number(self, term: str) -> int | None:
         """The number of a term, None where no document has it."""
-        place = bisect_left(self._by_name, term, key=self._name)
-        if place < len(self._by_name) and self._name(found := self._by_name[place]) == term:
+        name = term.encode()
+        place = bisect_left(self._by_name, name, key=self._name)
+        if place < len(self._by_name) and self._name(found := self._by_name[place]) == name:
             return int(found)
         return None
 
-    def _name(self, number: int) -> str:
-        name: str = self._terms[int(number)].as_py()
-        return name
+    def _name(self, number: int) -> bytes:
+        return self._names[self._starts[number] : self._starts[number + 1]].tobytes()
 
 
 def opened(folder: Path) -> tuple[Inverted, Vocabulary]:

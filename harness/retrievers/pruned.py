@@ -1,17 +1,17 @@
 """The best documents of a large index, without a look at most of what frequent terms have.
 
-This is MaxScore (Turtle and Flood, 1995) in whole columns. Terms are taken from the rarest on. As
-soon as k documents have scored more than all the terms that are left could give, no new document
-can come among the k best: from then on the terms that are left are looked up for those documents
-alone that can still reach the k-th. These are then scored once more, as the whole index would have
-been: in the order of the question, in single precision. So the answer is the same to the bit.
+This is MaxScore (Turtle and Flood, 1995) in columns, a window of documents after the other, so that
+scores are added up in the processor's cache. Terms are taken from the rarest on. As soon as all
+the terms that are left could not bring a document to what the k-th best scores so far, no new
+document can come among the k best: from then on terms only add to those documents that can still
+reach the k-th. What is left of a window is scored once more, as the whole index would have been: in
+the order of the question, in single precision. So the answer is the same to the bit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,13 @@ Singles = npt.NDArray[np.float32]
 Weigh = Callable[[int, Places, Places], Singles]
 """From a term, its counts in some of the documents that have it, and which these are."""
 
-_MANY = 12
-"""To look at every score costs what it costs to look at one in twelve of them by its place."""
-_TINY = np.nextafter(np.float32(0), np.float32(1))
+WINDOW = 1 << 19
+"""Documents a window: two megabytes of scores."""
+
+_MANY = 8
+"""To add to every document that has a term costs what it costs to look it up for one in eight, and
+to look at all scores of a window as much as to look at one in eight of them by its place."""
+_TINY = float(np.nextafter(np.float32(0), np.float32(1)))
 
 _SLACK = 1e-4
 """More than sums of some hundred terms differ by when they are taken in another order."""
@@ -37,79 +41,95 @@ def best_of(
     weigh: Weigh,
     near: Weigh,
     bound: Callable[[int], float],
-    scores: Singles,
 ) -> tuple[npt.NDArray[np.int32], Singles]:
     """The k best documents that score above 0, best first, equal ones in their order; and scores.
 
     `terms` are those of the question in its order; `near` may differ from `weigh` by a hundred
-    thousandth; `bound` is what a term gives at most; `scores`, shape
-    (documents,), are zeros, and zeros again afterwards.
+    thousandth; `bound` is what a term gives at most.
     """
     slack = max(_SLACK, 4 * len(terms) * float(np.finfo(np.float32).eps))
     size = dict(zip(terms, index.held(terms), strict=True))
     times = Counter(terms)
     most = {term: bound(term) * n for term, n in times.items()}
     order = sorted((term for term in most if most[term] > 0), key=lambda term: size[term])
-    left, done = sum(most.values()), 0.0
-    found: list[npt.NDArray[np.intp]] = []
+    left = np.cumsum([0.0, *(most[term] for term in reversed(order))])[::-1].tolist()
+    cuts = {term: index.cuts(term, WINDOW) for term in order}
+    n = len(index.lengths)
+    window = np.zeros(min(WINDOW, n), np.float32)
+    found, exact = np.zeros(0, np.int32), np.zeros(0, np.float32)
     least = 0.0
-    with _zeros_again(scores, found):
-        while order and left >= least:
-            term = order.pop(0)
-            owners, counts = index.of(term)
-            at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
-            before = scores.take(at)
-            found.append(at[before == 0])
-            scores[at] = before + times[term] * near(term, counts, at)
-            left, done = left - most[term], done + most[term]
-            if order and left < done and sum(map(len, found)) >= k:
-                least = _kth(np.concatenate([scores.take(some) for some in found]), k, slack)
-        documents = _taken(scores, found, least - left)
-        reached = scores.take(documents)
-    for term in order:
-        at, weights = _looked_up(index, term, documents, near)
-        reached[at] += times[term] * weights
-        left -= most[term]
-        if len(reached) >= k:
-            enough = reached + max(left, 0.0) >= _kth(reached, k, slack)
-            documents, reached = documents[enough], reached[enough]
-    if len(reached) > k:
-        documents = documents[reached >= _kth(reached, k, slack)]
-    exact = np.zeros(len(documents), np.float32)
-    for term in terms:
-        at, weights = _looked_up(index, term, documents, weigh)
-        exact[at] += weights
-    top = np.lexsort((documents, -exact))[:k]
+
+    def weights(term: int, counts: Places, at: Places) -> Singles:
+        once = near(term, counts, at)
+        return once if times[term] == 1 else once * np.float32(times[term])
+
+    for number, low in enumerate(range(0, n, WINDOW)):
+        parts = {term: index.part(*cuts[term][number : number + 2]) for term in order}
+        new = _candidates(parts, left, least, weights, window, low)
+        reached = window.take(new)
+        if len(found) + len(new) > k:
+            least = max(least, _kth(np.append(exact, reached), k, slack))
+            new = new[reached >= least]
+        new += low
+        scores = np.zeros(len(new), np.float32)
+        for term in filter(parts.__contains__, terms):
+            has, counts = _looked_up(parts[term], new)
+            scores[has] += weigh(term, counts, new[has])
+        found, exact = np.append(found, new.astype(np.int32)), np.append(exact, scores)
+        enough = exact >= least
+        found, exact = found[enough], exact[enough]
+    top = np.lexsort((found, -exact))[:k]
     top = top[exact[top] > 0]
-    return documents[top], exact[top]
+    return found[top], exact[top]
 
 
-@contextmanager
-def _zeros_again(scores: Singles, found: Sequence[npt.NDArray[np.intp]]) -> Iterator[None]:
-    """Zeros in the scores of all that was found, whatever happens: Ctrl-C too."""
-    try:
-        yield
-    finally:
-        if _many(scores, found):
-            scores[:] = 0
+def _candidates(
+    parts: Mapping[int, tuple[Places, Places]],
+    left: Sequence[float],
+    least: float,
+    weights: Weigh,
+    window: Singles,
+    low: int,
+) -> npt.NDArray[np.intp]:
+    """Places in the window of all documents that may score `least`, in rising order; their scores,
+    nearly, are in `window` afterwards.
+
+    `parts` are documents and counts of each term, the rarest first, and `left` what the terms from
+    each on give at most; `low` is the window's first document.
+    """
+    window[:] = 0
+    new: npt.NDArray[np.intp] | None = None
+    touched: list[npt.NDArray[np.intp]] = []
+    for (term, part), here, after in zip(parts.items(), left, left[1:], strict=False):
+        if new is None and here < least:
+            new = _at_least(window, touched, least - here)
+        if new is None or len(new) > len(part[0]) // _MANY:
+            owners, counts = part
+            at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
         else:
-            for some in found:
-                scores[some] = 0
+            has, counts = _looked_up(part, new + low)
+            at = new[has] + low
+        added = weights(term, counts, at)
+        at -= low
+        np.add.at(window, at, added)
+        if new is None:
+            touched.append(at)
+        else:
+            new = new[window.take(new) >= least - after]
+    return _at_least(window, touched, least) if new is None else new
 
 
-def _many(scores: Singles, found: Sequence[npt.NDArray[np.intp]]) -> bool:
-    return sum(map(len, found)) > len(scores) // _MANY
-
-
-def _taken(
-    scores: Singles, found: Sequence[npt.NDArray[np.intp]], least: float
-) -> npt.NDArray[np.int32]:
-    """Which of the documents that were found scored so much, in rising order."""
-    least = max(least, float(_TINY))
-    if _many(scores, found):
-        return np.flatnonzero(scores >= least).astype(np.int32)
-    kept = [some[scores.take(some) >= least] for some in found]
-    return np.sort(np.concatenate([np.zeros(0, np.intp), *kept])).astype(np.int32)
+def _at_least(
+    window: Singles, touched: Sequence[npt.NDArray[np.intp]], least: float
+) -> npt.NDArray[np.intp]:
+    """Which of the places that were added to score so much, in rising order."""
+    least = max(least, _TINY)
+    if sum(map(len, touched)) > len(window) // _MANY:
+        return np.flatnonzero(window >= least)
+    kept = [at[window.take(at) >= least] for at in touched]
+    places = np.sort(np.concatenate([np.zeros(0, np.intp), *kept]))
+    # Not np.unique, which puts them into a hash table first, at ten times the cost.
+    return places[np.diff(places, prepend=-1) > 0]
 
 
 def _kth(scores: Singles, k: int, slack: float) -> float:
@@ -118,11 +138,13 @@ def _kth(scores: Singles, k: int, slack: float) -> float:
 
 
 def _looked_up(
-    index: Inverted, term: int, documents: npt.NDArray[np.int32], weigh: Weigh
-) -> tuple[npt.NDArray[np.intp], Singles]:
-    """Which of some documents, in rising order, have a term, and what it gives to each of those."""
-    owners, counts = index.of(term)
-    place = np.searchsorted(owners, documents)
+    part: tuple[Places, Places], documents: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], Places]:
+    """Which of some documents, in rising order, have a term, and how often each of those."""
+    owners, counts = part
+    if not len(owners):
+        return np.zeros(0, np.intp), counts
+    place = np.searchsorted(owners, documents.astype(owners.dtype))
     place[place == len(owners)] = 0
-    at = np.flatnonzero(owners[place] == documents)
-    return at, weigh(term, counts[place[at]], documents[at])
+    has = np.flatnonzero(owners[place] == documents)
+    return has, counts[place[has]]

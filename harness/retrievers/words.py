@@ -32,6 +32,7 @@ Bytes of other letters than ASCII's stay: see _only_words."""
 for _byte in (*b"abcdefghijklmnopqrstuvwxyz0123456789_", *range(128, 256)):
     _LETTER[_byte] = _byte
 _LETTER[65:91] = np.arange(97, 123)
+_LETTERS = _LETTER.tobytes()
 
 
 class Words:
@@ -119,7 +120,8 @@ def tokens_of(texts: pa.Array) -> tuple[pa.Array, Ints]:
     letters outside ASCII goes through the regular expression first.
     """
     data, starts = _only_words(texts)
-    letters = _LETTER[data]
+    # Of bytes Python looks up a table in a quarter of NumPy's time.
+    letters = np.frombuffer(data.tobytes().translate(_LETTERS), np.uint8)
     inside = letters != 0
     # A run ends where a byte is no letter, and at the end of each text.
     begins = inside.copy()

@@ -32,25 +32,29 @@ class View:
         self._haystack = haystack
         rng = np.random.default_rng([seed, zlib.crc32(dataset.haystack_ids[haystack].encode())])
         rows = dataset.haystack_rows(haystack)
-        stamps = dataset.haystack_timestamps(haystack).to_numpy(zero_copy_only=False).astype(float)
+        dated = dataset.haystack_timestamps(haystack)
         sessions = self._sessions(rows)
         shuffle = rng.permutation(len(rows))
-        if np.isnan(stamps).all():
-            order = shuffle
+        if dated.null_count == len(dated):
+            # One number for all: of millions each copy would count.
+            order, stamps = shuffle, np.broadcast_to(np.float64("nan"), len(rows))
         else:
+            stamps = dated.to_numpy(zero_copy_only=False).astype(float)
             order = self._in_time(rows, stamps, sessions, shuffle, rng)
+            stamps = stamps[order]
         self.rows = rows[order]
-        self._numbers = rng.permutation(len(rows))
         # There are no more sessions than documents, so these numbers are theirs alone too.
         self._start = int(dataset.haystack_starts[haystack])
+        self._numbers = rng.permutation(len(rows))
+        self._numbers += self._start
         if sessions is not None:
             sessions = _renamed(sessions[order], rng)
             sessions[sessions >= 0] += self._start
         self.corpus = Corpus(
             dataset.shown_documents,
             self.rows,
-            self._numbers + self._start,
-            stamps[order],
+            self._numbers,
+            stamps,
             sessions,
             dataset.fingerprint,
         )
@@ -90,7 +94,7 @@ class View:
     @cached_property
     def _position_of_handle(self) -> npt.NDArray[np.int64]:
         positions = np.empty(len(self._numbers), np.int64)
-        positions[self._numbers] = np.arange(len(self._numbers))
+        positions[self._numbers - self._start] = np.arange(len(self._numbers))
         return positions
 
     @cached_property

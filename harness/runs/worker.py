@@ -190,8 +190,9 @@ class Worker:
         if scores is not None and len(scores) > 1 and (scores[1:] > scores[:-1]).any():
             order = np.argsort(-scores, kind="stable")
             positions, scores, answer.reordered = positions[order], scores[order], True
-        _, first = np.unique(positions, return_index=True)
-        if len(first) < len(positions):
+        ordered = np.sort(positions)
+        if (ordered[1:] == ordered[:-1]).any():
+            _, first = np.unique(positions, return_index=True)
             answer.repeated = len(positions) - len(first)
             keep = np.sort(first)
             positions, scores = positions[keep], None if scores is None else scores[keep]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset, Judgements
 from harness.scoring.answers import METRICS, Text, best_of, metric_at
 from harness.scoring.arrays import Flags, Ints, Values
-from harness.scoring.budget import token_counts
+from harness.scoring.budget import TokenCounts
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
 
@@ -43,11 +43,13 @@ def recall_by_chance(
     scored: Flags,
     depth: int,
     budgets: Sequence[int],
+    counts: TokenCounts,
 ) -> Values:
     """Expected recall of the longest prefix of a random order, `depth` documents deep, that costs
     at most each budget of tokens; (n, budgets), NaN where a query is not `scored`.
 
-    `present` (m,): a ranking can hold the judged document. Costs are those of the documents.
+    `present` (m,): a ranking can hold the judged document. Costs are those of the documents, as
+    `counts` has them.
     """
     found = np.full((ranked.n, len(budgets)), np.nan)
     relevant = (ranked.grade >= 1) & scored[ranked.query]
@@ -57,10 +59,10 @@ def recall_by_chance(
     for query in pieces:
         by_haystack[int(dataset.query_haystack[query])].append(query)
     rows = judged.document[relevant & present]
-    costs = dict(zip(rows.tolist(), token_counts(dataset, rows).tolist(), strict=True))
+    costs = dict(zip(rows.tolist(), counts.of(rows).tolist(), strict=True))
     for haystack, queries in by_haystack.items():
         most = max(len(documents) for query in queries for documents in pieces[query])
-        orders = Orders.draw(dataset, haystack, depth, most + 1, budgets)
+        orders = Orders.draw(dataset, haystack, depth, most + 1, budgets, counts)
         alone = orders.of_one({d: costs[d] for q in queries for one in pieces[q] for d in one})
         for query in queries:
             own = -1
@@ -98,7 +100,13 @@ class Orders:
 
     @classmethod
     def draw(
-        cls, dataset: Dataset, haystack: int, depth: int, more: int, budgets: Sequence[int]
+        cls,
+        dataset: Dataset,
+        haystack: int,
+        depth: int,
+        more: int,
+        budgets: Sequence[int],
+        counts: TokenCounts,
     ) -> Orders:
         """Seeded by the haystack; `more` than `depth` are drawn, as some will be taken out."""
         rows = dataset.haystack_rows(haystack)
@@ -110,7 +118,7 @@ class Orders:
             places = [rng.choice(len(rows), drawn, replace=False) for _ in range(ORDERS)]
             row = rows[np.array(places)]
         row = np.pad(row, ((0, 0), (0, 1)), constant_values=_END)
-        cost = token_counts(dataset, row.ravel()).reshape(row.shape)
+        cost = counts.of(row.ravel()).reshape(row.shape)
         above = np.cumsum(cost, axis=1) - cost
         return cls(len(rows), depth, tuple(budgets), row, cost, above)
 
@@ -132,15 +140,21 @@ class Orders:
             place[drawn, at] = column
         found = np.zeros((len(self.budgets), len(documents)))
         most = min(self.depth, self.size)
-        for order, spent in enumerate(self.above):
-            mine = place[order]
-            for at, budget in enumerate(self.budgets):
-                # How many of the first 0, 1, 2... of the order leave room for the document; those
-                # with the document among them do where they fit, it being among them.
-                room = np.searchsorted(spent[:most], budget - cost, side="right")
-                whole = int(np.searchsorted(spent[: most + 1], budget, side="right"))
-                behind = np.maximum(whole - mine - 2, 0)
-                found[at] += np.where(mine < most, np.minimum(room, mine + 1) + behind, room)
+        spent = self.above[:, :most]
+        # One ascending row of all orders, each beyond what the one before may cost.
+        width = int(self.above.max(initial=0)) + 2
+        beyond = width * np.arange(ORDERS)[:, np.newaxis]
+        ascending = (spent + beyond).ravel()
+        before = spent.shape[1] * np.arange(ORDERS)[:, np.newaxis]
+        for at, budget in enumerate(self.budgets):
+            # How many of the first 0, 1, 2... of the order leave room for the document; those
+            # with the document among them do where they fit, it being among them.
+            left = np.clip(budget - cost, -1, width - 2)
+            room = np.searchsorted(ascending, left + beyond, side="right") - before
+            whole = (self.above[:, : most + 1] <= budget).sum(axis=1, keepdims=True)
+            behind = np.maximum(whole - place - 2, 0)
+            among = np.minimum(room, place + 1) + behind
+            found[at] = np.where(place < most, among, room).sum(axis=0)
         found /= ORDERS * self.size
         return dict(zip(documents, found.T, strict=True))
 

@@ -12,7 +12,7 @@ from harness.rankings.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
-from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, token_counts, token_summary
+from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
 from harness.scoring.chance import none_found
 from harness.scoring.drawn_chance import ORDERS, recall_by_chance
 from harness.scoring.metrics import Metric
@@ -114,14 +114,15 @@ class Sections:
         Chance is that of the haystack's documents, `depth` of them in a random order.
         """
         counted = self._counted
+        of_documents = TokenCounts(self._dataset)
         if costs is None:
-            costs = token_counts(self._dataset, resolved.row)
+            costs = of_documents.of(resolved.row)
         budget = TokenBudget(self._ranked, resolved, costs)
         scored = counted & self._evidence & ~self._without
         judged = self._dataset.judgements()
         present = held(self._dataset, judged.query, judged.document)
         levels = recall_by_chance(
-            self._dataset, judged, self._ranked, present, scored, depth, BUDGETS
+            self._dataset, judged, self._ranked, present, scored, depth, BUDGETS, of_documents
         )
         within: dict[str, Any] = {}
         for tokens, by_chance in zip(BUDGETS, levels.T, strict=True):

@@ -66,13 +66,16 @@ class SessionChance:
         counts = np.bincount(judged.query[self._relevant], minlength=self._ranked.n)
         self._queries: list[int] = np.flatnonzero(scored & (counts > 0)).tolist()
         self._sessions: dict[int, tuple[Ints, Ints]] = {}
+        self._means: dict[str, Values] = {}  # of what is simulated, by name
 
     def __call__(self, metric: Metric) -> tuple[Values, str]:
         """Expected value of each query, (n,), NaN where it does not count or has nothing relevant;
         and how it was come by, where it is not exact."""
         at = self._ks.index(metric.k or 0)
         if metric.name.startswith("ndcg"):
-            return self._simulated(metric.name)[:, at], f"from {DRAWS} random orders a query"
+            if metric.name not in self._means:
+                self._means[metric.name] = self._simulated(metric.name)
+            return self._means[metric.name][:, at], f"from {DRAWS} random orders a query"
         return self._exact[metric.name][:, at], ""
 
     @cached_property
@@ -220,14 +223,17 @@ def met(gold: Sequence[int], others: Sequence[int], pieces: int, ks: Sequence[in
     return Met(found / pieces, hit, every)
 
 
-@lru_cache(maxsize=64)
 def _quadrature(turns: int) -> tuple[Values, Values]:
     """Nodes on 0 to 1 and their weights, for polynomials of degree below `turns`.
 
     Half as many nodes would do for every such polynomial; these, whose weight lies near 1 and which
     are smooth there, need far fewer: with twice as many the last digits alone change.
     """
-    nodes = min(turns // 2 + 1, 128 + 2 * isqrt(turns))
+    return _gauss(min(turns // 2 + 1, 128 + 2 * isqrt(turns)))
+
+
+@lru_cache(maxsize=256)
+def _gauss(nodes: int) -> tuple[Values, Values]:
     node, weight = np.polynomial.legendre.leggauss(nodes)
     return (node + 1) / 2, weight / 2
 

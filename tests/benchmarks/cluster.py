@@ -171,7 +171,8 @@ def main() -> None:
         for shards in (1, CORES)
     ]
     text = [
-        f"# Corpora larger than a machine\n\nBy `python -m tests.benchmarks.cluster`; {machine()}.\n",
+        "# Corpora larger than a machine\n\n"
+        f"By `python -m tests.benchmarks.cluster`; {machine()}.\n",
         f"## Measured\n\nOne core, one shard of {len(dataset.documents):,} passages, the best "
         f"{TOP:,} of each of {ASKED} questions; processor seconds.\n",
         markdown(

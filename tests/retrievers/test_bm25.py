@@ -68,6 +68,7 @@ documents = st.lists(st.lists(st.integers(0, 7), max_size=9), min_size=1, max_si
     st.sampled_from([(1.2, 0.75), (0.9, 0.4), (2.0, 0.0), (1.5, 1.0)]),
     st.integers(1, 15),
     st.sampled_from([0, 1 << 16]),
+    st.sampled_from([2, 5, 1 << 18]),
 )
 def test_scores_are_those_of_bm25s_to_the_bit(
     documents: list[list[int]],
@@ -76,6 +77,7 @@ def test_scores_are_those_of_bm25s_to_the_bit(
     tuned: tuple[float, float],
     k: int,
     pruned: int,
+    window: int,
 ) -> None:
     words = [f"w{n}" for n in range(8)]
     known = sorted({word for document in documents for word in document})
@@ -88,7 +90,8 @@ def test_scores_are_those_of_bm25s_to_the_bit(
     numbers = [known.index(n) for n in asked if n in known]
     expected = theirs.get_scores_from_ids(numbers)
     top = best(expected, k, above=0.0)
-    with mock.patch.object(bm25, "PRUNED", pruned):
+    many_windows = mock.patch("harness.retrievers.pruned.WINDOW", window)
+    with mock.patch.object(bm25, "PRUNED", pruned), many_windows:
         for _ in range(2):  # nothing of a question is left for the next
             (found,) = ours.search([Question(" ".join(words[n] for n in asked))], k)
             assert np.asarray(found.ids).tolist() == top.tolist()
@@ -111,6 +114,8 @@ def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
 
     in_memory = answers()
     monkeypatch.setattr(bm25, "PRUNED", 0)
+    assert answers() == in_memory
+    monkeypatch.setattr("harness.retrievers.pruned.WINDOW", 300)
     assert answers() == in_memory
     monkeypatch.setattr(inverted, "BLOCK", 700)
     monkeypatch.setattr(inverted, "_MERGED", 20_000)
@@ -156,23 +161,3 @@ def test_a_question_of_thousands_of_words_loses_no_document(
         return [int(i) for i in found.ids], np.float32(found.scores).tobytes()
 
     assert answer(0) == answer(1 << 16)
-
-
-def test_a_question_that_was_stopped_leaves_nothing_for_the_next(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(bm25, "PRUNED", 0)
-    retriever = BM25(stemmer="none")
-    retriever.index(corpus([f"w{i % 5} w{i % 3} w{i % 2}" for i in range(200)]))
-    question = [Question("w0 w1 w2 w3")]
-    (before,) = retriever.search(question, 20)
-    with monkeypatch.context() as patch:
-
-        def stop(*_: Any) -> Any:
-            raise KeyboardInterrupt
-
-        patch.setattr("harness.retrievers.pruned._taken", stop)
-        with pytest.raises(KeyboardInterrupt):
-            retriever.search(question, 20)
-    (after,) = retriever.search(question, 20)
-    assert np.asarray(after.ids).tolist() == np.asarray(before.ids).tolist()

@@ -13,7 +13,7 @@ from small import lists, one_corpus, prepared
 
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Ability
-from harness.scoring.budget import token_counts
+from harness.scoring.budget import TokenCounts, token_counts
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
 from harness.scoring.slices import Answered
@@ -43,7 +43,11 @@ def test_tokens_are_what_the_regular_expression_finds_in_the_bytes(
     assert token_counts(dataset, picked).tolist() == expected[::-1] + expected[::2] + [0]
 
 
-def test_many_documents_are_counted_block_by_block_alike(tmp_path: Path) -> None:
+def test_many_documents_are_counted_block_by_block_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.scoring.budget._LET_GO", 1000)  # of the file's pages, in the midst
+
     def fill(out: DatasetWriter) -> None:
         for i in range(40_000):
             out.document(str(i), "a " * (i % 7), title="t" if i % 3 == 0 else "")
@@ -51,7 +55,11 @@ def test_many_documents_are_counted_block_by_block_alike(tmp_path: Path) -> None
 
     dataset = prepared(tmp_path / "data", fill)
     rows = np.random.default_rng(0).permutation(40_000).astype(np.int32)
-    assert (token_counts(dataset, rows) == rows % 7 + (rows % 3 == 0)).all()
+    expected = rows % 7 + (rows % 3 == 0)
+    assert (token_counts(dataset, rows) == expected).all()
+    counts = TokenCounts(dataset)
+    for some in (slice(100), slice(50, 30_000), slice(None)):  # known ones, and new ones
+        assert (counts.of(rows[some]) == expected[some]).all()
 
 
 def test_recall_within_a_budget_is_that_of_the_longest_prefix_that_fits(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Ability
 from harness.scoring import drawn_chance
+from harness.scoring.budget import TokenCounts
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import rank_judged
@@ -141,6 +142,7 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
         np.ones(1, bool),
         depth,
         BUDGETS,
+        TokenCounts(data),
     )
     # Two draws differ by 1 at most; where everything fits nothing is left to draw.
     np.testing.assert_allclose(levels[0], expected, rtol=0, atol=5 * 0.5 / 100)
@@ -154,7 +156,7 @@ def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Pa
     ids = [f"d{i}" for i in range(300)]
     texts = {d: "w " * (1 + i % 40) for i, d in enumerate(ids)}
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
-    orders = drawn_chance.Orders.draw(data, 0, 1, 1, (5, 20, 50))
+    orders = drawn_chance.Orders.draw(data, 0, 1, 1, (5, 20, 50), TokenCounts(data))
     drawn = set(np.unique(orders.row).tolist())
     assert not drawn.issuperset(range(300))
     for row in range(300):
@@ -171,7 +173,8 @@ def test_both_ways_of_counting_what_fits_agree_order_by_order(tmp_path: Path) ->
     texts = {d: "w " * cost for d, cost in zip(ids, costs, strict=True)}
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
     for depth in (1, 7, 39, 40, 60):
-        orders = drawn_chance.Orders.draw(data, 0, depth, 2, (0, 20, 100, 10_000))
+        budgets = (0, 20, 100, 10_000)
+        orders = drawn_chance.Orders.draw(data, 0, depth, 2, budgets, TokenCounts(data))
         together = orders.of_one(dict(enumerate(costs)))
         for row, cost in enumerate(costs):
             alone = orders.of_several({row: cost}, -1)
