@@ -3,7 +3,7 @@
 Collections of MS MARCO's shape are made (make_msmarco.py), and each way works at each size in a
 fresh process: preparing, `harness run --retriever bm25` with the index built and with the index
 found, tantivy by itself on disk with one thread, Lucene (Anserini, one thread), bm25s as its README
-uses it, and BEIR's loader. What is not installed is left out: Lucene wants `--java` and
+uses it, and BEIR's and MTEB's loaders. What is not installed is left out: Lucene wants `--java` and
 `--anserini`, paths of a Java 21 and of Anserini's jar, as the package pyserini has it.
 
     python -m tests.benchmarks.size WORK [--sizes 300000 ...] [--ways harness ...] [--queries N]
@@ -26,6 +26,7 @@ from tests.benchmarks.make_msmarco import FILES, PASSAGES
 from tests.benchmarks.measure import Cost, command, machine, markdown
 
 SIZES = (300_000, 1_000_000, 3_000_000, PASSAGES)
+QUERIES = 6_980
 BM25S_AT_MOST = 1_000_000  # its README's way holds every token as a Python object
 
 
@@ -70,15 +71,23 @@ def engine(name: str) -> Callable[[Path, int, argparse.Namespace], dict[str, Cos
         place.mkdir()
         source = collection(work, size)
         steps = ("index", "search") if name == "tantivy" else ("index and search",)
-        steps = ("load",) if name == "beir" else steps
+        if name in ("beir", "mteb"):
+            steps = ("load",)
+            _as_beir(place, source)
         this = [sys.executable, "-m", "tests.benchmarks.size", str(place), "--step", name]
         rest = [str(source), str(options.queries)]
         silent = {"TQDM_DISABLE": "1", "DISABLE_TQDM": "1"}
-        costs = {step: command([*this, step, *rest], silent)[0] for step in steps}
+        costs = {_named(step, options): command([*this, step, *rest], silent)[0] for step in steps}
         shutil.rmtree(place)
         return costs
 
     return way
+
+
+def _named(step: str, options: argparse.Namespace) -> str:
+    """A step, with the number of questions where it is not that of MS MARCO's dev set."""
+    few = "search" in step and options.queries != QUERIES
+    return f"{step}, {options.queries:,} questions" if few else step
 
 
 def lucene(work: Path, size: int, options: argparse.Namespace) -> dict[str, Cost]:
@@ -98,7 +107,7 @@ def lucene(work: Path, size: int, options: argparse.Namespace) -> dict[str, Cost
     search = [*java, "io.anserini.search.SearchCollection", "-index", str(place / "index")]
     search += ["-topics", str(place / "topics.tsv"), "-topicReader", "TsvInt", "-bm25"]
     search += ["-hits", "1000", "-threads", "1", "-output", str(place / "run.trec")]
-    costs = {"index": command(index)[0], "search": command(search)[0]}
+    costs = {"index": command(index)[0], _named("search", options): command(search)[0]}
     shutil.rmtree(place)
     return costs
 
@@ -161,22 +170,42 @@ def _bm25s(step: str, place: Path, source: Path, n: int) -> None:
     retriever.retrieve(asked, k=1000, show_progress=False)
 
 
-def _beir(step: str, place: Path, source: Path, n: int) -> None:
-    from beir.datasets.data_loader import GenericDataLoader
-
+def _as_beir(place: Path, source: Path) -> None:
+    """The collection in BEIR's files, with a card by which MTEB finds them."""
     with open(place / "corpus.jsonl", "w", encoding="utf-8") as out:
         for number, text in enumerate(_texts(source)):
             out.write(json.dumps({"_id": str(number), "title": "", "text": text}) + "\n")
+    (place / "queries.jsonl").write_text('{"_id": "q", "text": "a question"}\n')
+    (place / "qrels.jsonl").write_text('{"query-id": "q", "corpus-id": "0", "score": 1}\n')
+    card = ["---", "configs:"]
+    for name, file in (("corpus", "corpus"), ("queries", "queries"), ("default", "qrels")):
+        card += [f"- config_name: {name}", "  data_files:", "  - split: test"]
+        card += [f"    path: {file}.jsonl"]
+    (place / "README.md").write_text("\n".join([*card, "---", ""]))
+
+
+def _beir(step: str, place: Path, source: Path, n: int) -> None:
+    from beir.datasets.data_loader import GenericDataLoader
+
     GenericDataLoader(str(place)).load_corpus()
 
 
-STEPS = {"tantivy": _tantivy, "bm25s": _bm25s, "beir": _beir}
+def _mteb(step: str, place: Path, source: Path, n: int) -> None:
+    from datasets import config
+    from mteb.abstasks.retrieval_dataset_loaders import RetrievalDatasetLoader
+
+    config.HF_DATASETS_CACHE = str(place / "cache")  # made anew, as the harness prepares anew
+    RetrievalDatasetLoader(str(place), None).load()
+
+
+STEPS = {"tantivy": _tantivy, "bm25s": _bm25s, "beir": _beir, "mteb": _mteb}
 WAYS: dict[str, Callable[[Path, int, argparse.Namespace], dict[str, Cost]]] = {
     "harness": harness,
     "tantivy": engine("tantivy"),
     "lucene": lucene,
     "bm25s": engine("bm25s"),
     "beir": engine("beir"),
+    "mteb": engine("mteb"),
 }
 
 
@@ -208,7 +237,7 @@ def main() -> None:
     parser.add_argument("work", type=Path)
     parser.add_argument("--sizes", type=int, nargs="+", default=SIZES)
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=[*WAYS])
-    parser.add_argument("--queries", type=int, default=6_980)
+    parser.add_argument("--queries", type=int, default=QUERIES)
     parser.add_argument("--java", type=Path)
     parser.add_argument("--anserini", type=Path)
     parser.add_argument("--show", action="store_true")
