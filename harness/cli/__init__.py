@@ -18,6 +18,7 @@ from harness.cli import (
     datasets,
     examples,
     explain,
+    export,
     gate,
     label,
     leaderboard,
@@ -83,8 +84,21 @@ class _Once(argparse.Action):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, runs, score, verify, compare, analyze, report, leaderboard, serve, sweep, gate),
-        *(abtest, monitor, label, datasets, retrievers, examples, check, explain, cache),
+        *(
+            run,
+            runs,
+            export,
+            score,
+            verify,
+            compare,
+            analyze,
+            report,
+            leaderboard,
+            serve,
+            sweep,
+            gate,
+        ),
+        *(gate, abtest, monitor, label, datasets, retrievers, examples, check, explain, cache),
         *(completion,),
     )
 }

@@ -20,7 +20,7 @@ def add(verbs: Verbs) -> None:
     """Register the command and its own commands."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "runs",
-        help="list runs, show one, name it, export it, put it away, remove it",
+        help="list runs, show one, name it, put it away, remove it",
         description=(
             "Without a command: the runs, newest first. A run is named by its folder, by what it "
             "is called (mine, mine@locomo), by its id, or by a beginning of one that is unique."
@@ -34,22 +34,18 @@ def add(verbs: Verbs) -> None:
     for verb, about, call in (
         ("show", "what a run is, and what lies in its folder", call_show),
         ("name", "call a run something else", call_name),
-        ("export", "write a run's rankings as TREC, Parquet or JSON lines", call_export),
         ("away", "put runs where no list and no board looks", call_away),
         ("back", "bring back what was put away", call_back),
         ("remove", "remove runs for good, after a question", call_remove),
         ("clear", "remove what stopped runs left, after a question", call_clear),
     ):
         one = add_inner(commands, verb, about)
-        if verb in ("show", "name", "export"):
+        if verb in ("show", "name"):
             one.add_argument("run", metavar="RUN")
         elif verb != "clear":
             one.add_argument("runs", nargs="+", metavar="RUN")
         if verb == "name":
             one.add_argument("name", metavar="NAME")
-        if verb == "export":
-            one.add_argument("--format", choices=("trec", "parquet", "jsonl"), required=True)
-            one.add_argument("--out", metavar="FILE", required=True)
         if verb in ("remove", "clear"):
             one.add_argument("--yes", action="store_true", help="do not ask")
         _add_common(one)
@@ -176,14 +172,6 @@ def call_name(options: argparse.Namespace) -> int:
     folder = run_folder(options, options.run)
     rename(folder, options.name)
     return _said(options, [{"folder": str(folder), "name": options.name}])
-
-
-def call_export(options: argparse.Namespace) -> int:
-    """Write the rankings of a run in a format of other tools."""
-    from harness.runs.folder.export import export_run
-
-    export_run(run_folder(options, options.run), Path(options.out), options.format)
-    return _said(options, [{"file": options.out}])
 
 
 def call_away(options: argparse.Namespace) -> int:

@@ -35,6 +35,7 @@ TOP, QUERIES, ASKED = 1000, 6980, 100
 CORES = 8
 GIGABIT = 1e9 / 8
 NETWORK = 10 * GIGABIT
+PREPARED, PREPARED_BYTES = 212_000, 79e6  # a second, by size.py
 PRICE = 0.40  # dollars an hour for a machine of 8 cores and 32 GB; assumed
 
 
@@ -119,22 +120,25 @@ def reckoned(one: Collection, machines: int, rates: list[Rates], shards: int) ->
     disk = size * rates[-1].disk / rates[-1].shard
     merge = merging(n)
     wire = n * TOP * 8 / NETWORK
-    copy = one.documents * one.bytes / machines / NETWORK
+    put = one.documents * one.bytes / NETWORK
+    copy = put / machines
+    prepare = max(one.documents / PREPARED, one.documents * one.bytes / PREPARED_BYTES)
     asking = QUERIES * max(search, merge + wire)
-    whole = copy + index + asking
-    first = "the shards' own search" if search > merge + wire else "what merges, on one machine"
+    together = copy + index + asking
+    first = "the shards' search" if search > merge + wire else "the one that merges"
     return [
         one.name,
         f"{machines} x {shards}",
         f"{documents / 1e6:.2f} M",
+        f"{(prepare + put) / 60:.0f}",
         f"{copy / 60:.1f}",
         f"{index / 60:.1f}",
         f"{disk * shards / 1e9:.1f}",
-        f"{search * 1e3:.0f}",
-        f"{merge * 1e3:.0f} + {wire * 1e3:.0f}",
-        f"{asking / 60:.0f}",
-        f"{whole / 60:.0f}",
-        f"{whole / 3600 * machines * PRICE:.2f}",
+        f"{search * 1e3:.1f}",
+        f"{merge * 1e3:.1f} + {wire * 1e3:.1f}",
+        f"{asking / 60:.1f}",
+        f"{together / 60:.0f}",
+        f"{(together * machines + prepare + put) / 3600 * PRICE:.2f}",
         first,
     ]
 
@@ -192,21 +196,25 @@ def main() -> None:
         f"{NETWORK / GIGABIT:.0f} Gbit/s each (assumed), at {PRICE:.2f} dollars an hour (assumed). "
         f"MS MARCO v2's passages are taken to be as long as the first version's, ClueWeb12-B13's "
         f"pages to have {PAGE_TERMS} terms and {PAGE_BYTES / 1e3:.0f} kB of text "
-        "(assumed). `copy` is the documents from an object store, each to its shard; `merge` is "
-        "processor time and network of the one process that merges.\n",
+        "(assumed). `prepare, put` is one machine, before there is a cluster: the dataset prepared "
+        f"({PREPARED:,} documents or {PREPARED_BYTES / 1e6:.0f} MB a second, by size.py) and "
+        "written to an object store; `copy` is each shard's documents read from there; `search` is "
+        "of a shard, one core; `merge` is processor time and network of the one process that "
+        "merges, a question; `run` is copy, index and questions together.\n",
         markdown(
             plans,
             [
                 "collection",
                 "machines x shards",
                 "a shard",
+                "prepare, put min",
                 "copy min",
                 "index min",
-                "disk GB a machine",
+                "index GB a machine",
                 "search ms",
                 "merge ms",
                 "questions min",
-                "whole min",
+                "run min",
                 "dollars",
                 "what limits the questions",
             ],

@@ -43,8 +43,8 @@ PRINTED: dict[str, list[list[str]]] = {
     "runs-done": [
         ["runs", "name", "base", "base"],
         ["runs", "clear"],
-        ["runs", "export", "base", "--format", "trec", "--out", "base.trec"],
     ],
+    "export": [["export", "base", "--format", "trec", "--out", "base.trec"]],
     "compare": [["compare", "base", "other"]],
     "verify": [["verify", "base"]],
     "analyze": [["analyze", "base"]],

@@ -1,0 +1,41 @@
+"""harness export: a run's rankings as one file for other tools."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.output import add_output, print_json
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "export",
+        help="write a run's rankings for other tools",
+        description=(
+            "Write a run's rankings as one file: TREC's lines, Parquet, or JSON lines. It appears "
+            "whole or not at all; one that is there already is not written over. (`harness "
+            "datasets export` writes documents, queries and judgements.)"
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", metavar="RUN", help="its folder or its name")
+    parser.add_argument("--format", choices=("trec", "parquet", "jsonl"), required=True)
+    parser.add_argument("--out", metavar="FILE", required=True)
+    add_results(parser)
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Write the file, and say where it is."""
+    from harness.runs.folder.export import export_run
+
+    export_run(run_folder(options, options.run), Path(options.out), options.format)
+    if options.json:
+        print_json("export", {"file": options.out})
+    elif not options.quiet:
+        print(f"file {options.out}")
+    return 0
