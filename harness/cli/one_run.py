@@ -33,6 +33,20 @@ def check(options: argparse.Namespace) -> None:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.timeout is not None:
         seconds(options.timeout)
+    _where(options)
+
+
+def _where(options: argparse.Namespace) -> dict[str, Any]:
+    """Where a run takes place, as Settings has it. Raises UsageError for what cannot be."""
+    from harness.runs.plan import Settings
+
+    given = {
+        "isolate": options.isolate,
+        "on": options.on or "processes",
+        "ray_options": parameters(options.ray_options or [], "--ray-options"),
+    }
+    Settings(**given)
+    return given
 
 
 def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
@@ -61,7 +75,9 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
 
 def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
-    return in_time(options, _run_on_cluster if options.on == "ray" else _run_here)
+    if options.on == "ray":
+        return in_time(options, _run_on_cluster, apart=True)
+    return in_time(options, _run_here)
 
 
 def _run_on_cluster(
@@ -92,9 +108,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         by=options.by or "",
         name=options.name or "",
         matching=matching(options),
-        isolate=options.isolate,
-        on=options.on or "processes",
-        ray_options=parameters(options.ray_options or [], "--ray-options"),
+        **_where(options),
     )
     start = perf_counter()
     dataset = fitting_dataset(options)

@@ -47,15 +47,19 @@ def seconds(text: str) -> float:
 
 
 def in_time(
-    options: argparse.Namespace, work: Callable[[argparse.Namespace], T], most: float = _MOST
+    options: argparse.Namespace,
+    work: Callable[[argparse.Namespace], T],
+    most: float = _MOST,
+    *,
+    apart: bool = False,
 ) -> T:
-    """The work on a run, in a process of its own where it has a timeout or is on a cluster.
+    """The work on a run, in a process of its own where it has a timeout, or `apart`.
 
     What has a timeout takes `most` seconds at most.
     """
     if options.timeout is not None:
         return within(min(seconds(options.timeout), most), work, options)
-    return within(None, work, options) if options.on == "ray" else work(options)
+    return within(None, work, options) if apart else work(options)
 
 
 def within(limit: float | None, work: Callable[..., T], *given: Any) -> T:

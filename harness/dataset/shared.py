@@ -7,16 +7,20 @@ whole: the file that tells what belongs to it is put there last.
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
 import re
 import shutil
+import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from harness.dataset.columns import DOCUMENTS
@@ -28,6 +32,7 @@ from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside
 
 VARIABLE = "HARNESS_SHARED"
+OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Shared:
@@ -37,13 +42,13 @@ class Shared:
         """Raises UsageError for what pyarrow does not know."""
         from pyarrow import fs
 
-        self.uri = uri
+        self._uri = uri
         # Passwords may stand in an address; they are not for messages.
-        self._shown = re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])
+        self.shown = re.sub(r"//.*@", "//", uri.partition("?")[0])
         try:
             self._files, self._root = fs.FileSystem.from_uri(uri)
         except (pa.ArrowInvalid, ValueError, OSError, NotImplementedError) as error:
-            raise UsageError(f"{VARIABLE}={self._shown}: {_first_line(error)}") from None
+            raise self._error(error) from None
 
     def has(self, name: str, last: str) -> bool:
         """Whether a folder is there, whole: `last` is the file that is put there last."""
@@ -63,15 +68,20 @@ class Shared:
         with self._reached():
             self._files.create_dir(f"{self._root}/{name}")
             for path in files:
+                target = f"{self._root}/{name}/{path.name}"
+                # An object store shows an object when it is whole, a folder each byte.
+                aside = f"{target}.{uuid.uuid4().hex[:8]}" if self._is_folder else target
                 fs.copy_files(
                     str(path),
-                    f"{self._root}/{name}/{path.name}",
+                    aside,
                     source_filesystem=fs.LocalFileSystem(),
                     destination_filesystem=self._files,
                 )
+                if self._is_folder:
+                    self._files.move(aside, target)
 
     def get(self, name: str, into: Path) -> None:
-        """Copy a folder from there into an empty one here."""
+        """Copy a folder from there into an empty one here. Raises OSError where that is full."""
         from pyarrow import fs
 
         with self._reached():
@@ -84,7 +94,7 @@ class Shared:
 
     def remove(self, name: str, last: str) -> None:
         """Take back that a folder there is whole, so that it is put there anew."""
-        with self._reached():
+        with self._reached(), suppress(FileNotFoundError):  # another machine was sooner
             self._files.delete_file(f"{self._root}/{name}/{last}")
 
     @contextmanager
@@ -93,12 +103,24 @@ class Shared:
         with self._reached(), self._files.open_input_file(f"{self._root}/{name}") as file:
             yield file
 
+    @property
+    def _is_folder(self) -> bool:
+        from pyarrow import fs
+
+        return isinstance(self._files, fs.LocalFileSystem)
+
     @contextmanager
     def _reached(self) -> Iterator[None]:
         try:
             yield
-        except OSError as error:
-            raise UsageError(f"{VARIABLE}={self._shown}: {_first_line(error)}") from None
+        except (OSError, pa.ArrowInvalid) as error:
+            if getattr(error, "errno", None) in OF_A_FULL_DISK and not self._is_folder:
+                raise  # that of this machine
+            raise self._error(error) from None
+
+    def _error(self, error: BaseException) -> UsageError:
+        said = (str(error).strip() or type(error).__name__).splitlines()[0]
+        return UsageError(f"{VARIABLE}={self.shown}: {said.replace(self._uri, self.shown)}")
 
 
 def shared() -> Shared | None:
@@ -124,9 +146,11 @@ class Place:
         return cls(dataset.folder, dataset.fingerprint, dataset.documents.starts)
 
     def put(self) -> None:
-        """Put it where other machines find it, if such a place is named."""
+        """Put it where other machines find it, if such a place is named. Raises UsageError."""
         there = shared()
         if there is not None:
+            if not self._is(self.folder):
+                raise UsageError(f"{self.folder}: was prepared anew meanwhile; run it again")
             there.put(self.folder, self._name, MANIFEST)
 
     def open(self) -> Dataset:
@@ -149,11 +173,8 @@ class Place:
                         shutil.rmtree(path, ignore_errors=True)
                     with folder_aside(target) as aside:
                         there.get(self._name, aside)
-                        if not Manifest.read(aside).matches(aside):
-                            raise UsageError(
-                                f"{there.uri}: the files of {self._name} are not those of its "
-                                "manifest; remove the folder there"
-                            )
+                        if not self._is(aside):
+                            raise self._damaged(there)
         return Dataset(target)
 
     def documents(self, low: int, high: int) -> Documents:
@@ -168,7 +189,15 @@ class Place:
         columns = [i for i, name in enumerate(DOCUMENTS.names) if name not in ("id", "session")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)
         first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
-        with self._there().opened(f"{self._name}/documents.arrow") as file:
+        there = self._there()
+        with there.opened(f"{self._name}/{MANIFEST}") as file:
+            manifest = orjson.loads(file.read())
+        with there.opened(f"{self._name}/documents.arrow") as file:
+            if (manifest.get("fingerprint"), manifest.get("files", {}).get("documents.arrow")) != (
+                self.fingerprint,
+                file.size(),
+            ):
+                raise self._damaged(there)
             reader = pa.ipc.open_file(file, options=options)
             batches = [reader.get_batch(number) for number in range(first, last)]
             table = pa.Table.from_batches(batches, reader.schema)
@@ -192,22 +221,25 @@ class Place:
         return None
 
     def _is(self, folder: Path) -> bool:
-        if not (folder / MANIFEST).is_file():
+        try:
+            manifest = Manifest.read(folder)
+        except UsageError:  # there is none, or of another version
             return False
-        manifest = Manifest.read(folder)
         return manifest.fingerprint == self.fingerprint and manifest.matches(folder)
+
+    def _damaged(self, there: Shared) -> UsageError:
+        return UsageError(
+            f"{VARIABLE}={there.shown}: the files of {self._name} are not those of its manifest; "
+            "remove the folder there"
+        )
 
     def _there(self) -> Shared:
         there = shared()
         if there is None or not there.has(self._name, MANIFEST):
             at = "it is not there" if there is None else f"nor is it in {VARIABLE}"
             raise UsageError(
-                f"{self.folder}: this machine ({os.uname().nodename}) does not have the dataset "
+                f"{self.folder}: this machine ({platform.node()}) does not have the dataset "
                 f"{self.fingerprint[:8]}: {at}; let HARNESS_HOME be a folder that all machines "
                 f"see, or set {VARIABLE} to a folder or an object store that they all reach"
             )
         return there
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -135,10 +135,11 @@ class Retriever(Protocol):
     * `name`: a text, what an object that a program built itself is called in results.
     * `retune(...)`: sets parameters that the index does not depend on, with their defaults, so that
       a sweep over them indexes once.
-    * `close()`: called when no more will be asked.
+    * `close()`: called when no more will be asked (but for tasks of Ray, whose processes it ends).
     * `concurrent`: True where `search` may be called from several threads.
     * `in_shards`: True where each piece of a large corpus may have a retriever of its own (see
-      `--on ray`); answers then have scores, by which they are merged.
+      `--on ray`); answers then have scores, by which they are merged, equal ones in the corpus'
+      order. A subclass with a `search` of its own says it again, or it does not hold.
     * `statistics(queries)` and `assume(statistics)`, for one whose scores depend on the other
       documents too: whole numbers by name, which are added up over the shards, and what scores are
       to be made with from then on.

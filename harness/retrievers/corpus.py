@@ -148,7 +148,7 @@ class Corpus(Sequence[Document]):
             Documents(self._documents.table.slice(0, 0)),
             (rows - low).astype(np.int32),
             self._numbers[positions],
-            self._timestamps[positions],
+            _some(self._timestamps, positions),
             None if self._sessions is None else self._sessions[positions],
             f"{self._dataset} from {low}" if self._dataset else "",
         )
@@ -225,6 +225,13 @@ class Corpus(Sequence[Document]):
     def timestamps(self) -> list[int | None]:
         """When each document was said, in seconds; None where nobody knows."""
         return [None if np.isnan(t) else int(t) for t in self._timestamps.tolist()]
+
+
+def _some(values: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Some values; of one that stands for all, as where nothing is dated, that one again."""
+    if len(values) and values.strides == (0,):
+        return np.broadcast_to(values[:1], at.shape)
+    return values[at]
 
 
 @dataclass(frozen=True)

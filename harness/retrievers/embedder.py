@@ -167,6 +167,11 @@ class VectorRetriever:
     batch_size = 1024
     """A pass over all vectors answers so many questions."""
 
+    @property
+    def in_shards(self) -> bool:
+        """Exact search can be cut: a document's score is of it and the question alone."""
+        return self._approximate is None
+
     def __init__(
         self,
         encoder: Encoder,
@@ -187,7 +192,6 @@ class VectorRetriever:
             raise ValueError(f"probe={probe!r} has no meaning with search=exact")
         self._embed = Embedder(encoder, dtype)
         self._approximate = None if search == "exact" else Approximate(search, probe)
-        self.in_shards = self._approximate is None
         self.revision = encoder.revision
         self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
         self._cosine = similarity == "cosine"

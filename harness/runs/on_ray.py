@@ -6,7 +6,6 @@ machine). Scheduling, restarting what died and shipping code are Ray's; nothing 
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import pickle
@@ -19,11 +18,17 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from harness.dataset.shared import VARIABLE
 from harness.errors import HarnessError, UsageError
 from harness.retrievers.extras import need
+from harness.runs.elsewhere import Told
 from harness.runs.execute import LostError
 from harness.runs.worker import Outcome, Unit, Worker
+
+_NOT_OURS = {
+    *("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "name", "namespace"),
+    "num_returns",
+}
+"""Options of Ray that would let workers be taken for each other, or answer in another way."""
 
 _LISTENS = 10.0
 """Seconds in which the head of a cluster must take a connection."""
@@ -57,21 +62,31 @@ def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
-    found = Cluster({n: v for n, v in options.items() if n != "runtime_env"}, of)
+    environment = options.get("runtime_env", {})
+    if not isinstance(environment, dict):
+        raise UsageError('--ray-options: runtime_env is a table: runtime_env={"working_dir": "."}')
     mine = not ray.is_initialized()
-    if mine:
-        _refuse_dead(os.environ.get("RAY_ADDRESS", ""))
-        given = {name: value for name, value in options.items() if name == "runtime_env"}
-        try:
-            ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
-        except (ConnectionError, ValueError, RuntimeError, OSError) as error:
-            at = os.environ.get("RAY_ADDRESS", "a new one on this machine")
-            raise UsageError(f"--on ray: no cluster ({at}): {_said(error)}") from None
+    # A program that is connected already has its own; then it is that of each worker.
+    own = {name: value for name, value in options.items() if not (mine and name == "runtime_env")}
+    found = Cluster(own, of)
     try:
+        if mine:
+            _refuse_dead(os.environ.get("RAY_ADDRESS", ""))
+            _connect({"runtime_env": environment} if environment else {})
         yield found
     finally:
         if mine:
             ray.shutdown()
+
+
+def _connect(given: Mapping[str, Any]) -> None:
+    import ray
+
+    try:
+        ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
+    except (ConnectionError, ValueError, TypeError, RuntimeError, OSError) as error:
+        at = os.environ.get("RAY_ADDRESS", "one on this machine")
+        raise UsageError(f"--on ray: no cluster ({at}): {_said(error)}") from None
 
 
 class Cluster:
@@ -81,6 +96,8 @@ class Cluster:
         """Raises UsageError for an option that Ray does not know."""
         import ray
 
+        if refused := _NOT_OURS.intersection(options):
+            raise UsageError(f"--ray-options: {min(refused)} is of no use here; leave it out")
         self._options = options
         self._told_of_room = False
         made = ray.remote(**of.fixed)(of.thing) if of.fixed else ray.remote(of.thing)
@@ -95,11 +112,8 @@ class Cluster:
 
     @property
     def processors(self) -> int:
-        """How many workers the processors of the cluster are enough for."""
-        import ray
-
-        each = float(self._options.get("num_cpus") or 1)
-        return max(1, int(ray.cluster_resources().get("CPU", 1) / each))
+        """For how many workers there is room, one a processor if nothing else is asked for."""
+        return max(1, self._room())
 
     def about(self) -> dict[str, Any]:
         """For a run's record."""
@@ -108,11 +122,15 @@ class Cluster:
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
         return {"engine": f"ray {ray.__version__}", "nodes": nodes}
 
-    def some(self, asked: Sequence[Any], n: int) -> tuple[list[Any], list[Any]]:
-        """Answers that are there, and what is to be waited for; says it where n have no room."""
+    def some(
+        self, asked: Sequence[Any], n: int, *, every: bool = False
+    ) -> tuple[list[Any], list[Any]]:
+        """Answers that are there (one at least; `every`: all, or after a minute those that are),
+        and what is to be waited for. Says it where n workers have no room."""
         import ray
 
-        done, rest = ray.wait([*asked], timeout=_NO_ROOM)
+        wanted = len(asked) if every else 1
+        done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
         while not done:
             if not self._told_of_room and (fit := self._room()) < n:
                 self._told_of_room = True
@@ -122,18 +140,19 @@ class Cluster:
                     "with --resume and fewer --workers)",
                     file=sys.stderr,
                 )
-            done, rest = ray.wait([*asked], timeout=_NO_ROOM)
+            done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
         return done, rest
 
     def _room(self) -> int:
         """For how many tasks or shards there is room, if nobody else uses the cluster."""
         import ray
 
-        there = ray.cluster_resources()
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
         each = {names[name]: n for name, n in self._options.items() if name in names}
-        each |= self._options.get("resources") or {}
-        return int(min((there.get(name, 0) / n for name, n in each.items() if n), default=1 << 30))
+        each = {"CPU": 1, **each, **(self._options.get("resources") or {})}
+        there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        # None is spread over two machines.
+        return sum(int(min(has.get(name, 0) / n for name, n in each.items() if n)) for has in there)
 
 
 class Haystacks:
@@ -147,7 +166,7 @@ class Haystacks:
         import ray
 
         todo = iter(units)
-        held = uuid.uuid4().hex, [sent(worker)], environment()
+        held = uuid.uuid4().hex, [sent(worker)], Told.of(worker.builds)
         with lost("worker"):
             asked = [self._cluster.remote.remote(*held, one) for one in islice(todo, self._n)]
             try:
@@ -166,20 +185,23 @@ _kept: dict[str, Worker] = {}
 """The worker of a run, in a process of the cluster: it serves one task after another."""
 
 
-def _run(
-    name: str, held: Sequence[Any], environment: Mapping[str, str], unit: Unit
-) -> Outcome | HarnessError:
+def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | HarnessError:
     """A unit as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
-    if name not in _kept:
-        for earlier in _kept.values():
-            earlier.close()
-        _kept.clear()
-        _kept[name] = settled(held, environment)
-        atexit.register(_kept[name].close)
+    import ray
+
     try:
-        return _kept[name](unit)
+        if name not in _kept:
+            for earlier in _kept.values():
+                earlier.close()
+            _kept.clear()
+            said.settle()
+            _kept[name] = ray.get(held[0])
+        outcome = _kept[name](unit)
     except HarnessError as error:
         return error
+    # Process numbers of two machines may be equal.
+    outcome.process = int(ray.get_runtime_context().get_worker_id()[:15], 16)
+    return outcome
 
 
 TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, {"max_calls": 0})
@@ -202,23 +224,10 @@ def sent(given: Any) -> Any:
         ) from None
 
 
-def environment() -> dict[str, str]:
-    """What processes of the cluster are to have of this one's."""
-    return {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
-
-
-def settled(held: Sequence[Any], environment: Mapping[str, str]) -> Any:
-    """What a process of the cluster is given to work with; it is one of this run's from then on."""
-    import ray
-
-    os.environ.update(environment)
-    os.environ["TQDM_DISABLE"] = "1"  # nobody sees its bars
-    return ray.get(held[0])
-
-
 def _refuse_dead(address: str) -> None:
     """Raises UsageError where nobody listens: Ray itself would go on trying for ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
+    host = host.strip("[]")  # of IPv6
     if not (host and port.isdecimal()):  # "auto", "local", or nothing
         return
     try:
@@ -245,6 +254,11 @@ def lost(what: str) -> Iterator[None]:
 
     try:
         yield
+    except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
+        raise UsageError(
+            f"--on ray: a {what} cannot begin ({_said(error)}): install the harness with its "
+            "extras on the machines, or name it in runtime_env"
+        ) from None
     except ray.exceptions.RayError as error:
         raise LostError(f"a {what} on the cluster was lost: {_said(error)}") from None
 

@@ -49,7 +49,7 @@ class Settings:
     matching: Matching | None = None
     isolate: bool = False
     on: str = "processes"
-    ray_options: Mapping[str, Any] = field(default_factory=dict)
+    ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.name:

@@ -109,8 +109,14 @@ def named_files(spec: RetrieverSpec) -> list[str]:
 
 
 def _digests(spec: RetrieverSpec) -> dict[str, Any]:
+    found = file_digests(spec)
+    return {"files": found} if found else {}
+
+
+def file_digests(spec: RetrieverSpec) -> dict[str, str]:
+    """The sha256 of every Python file that a spec names."""
     paths = dict.fromkeys(Path(file).expanduser().absolute() for file in named_files(spec))
-    return {"files": {_told_apart(path, paths): digest(path) for path in paths}} if paths else {}
+    return {_told_apart(path, paths): digest(path) for path in paths}
 
 
 def _told_apart(path: Path, among: Collection[Path]) -> str:

@@ -31,6 +31,7 @@ from harness.runs.provenance import (
     retriever_record,
 )
 from harness.runs.record import write_errors, write_run
+from harness.runs.shards import can_be_cut
 from harness.runs.worker import TO_BUILD, Outcome, Worker, close
 
 
@@ -115,12 +116,12 @@ def run(
             refuse_to_lose(partial)
         done = resumed(partial, identity, quiet) if resume else fresh(partial, identity)
         write_json(partial / "begun.json", begun(dataset, about["name"], settings.name))
-        n_resumed = _answers(done)
+        n_resumed = _answered(done)
         known = {outcome.unit for outcome in done}
         rest = [unit for unit in planned if unit.number not in known]
-        haystacks = len({unit.haystack for unit in planned})
+        haystacks = {unit.haystack for unit in planned}
         try:
-            with _crew(settings, builds, built, dataset, haystacks, executor) as crew:
+            with _crew(settings, builds, built, dataset, haystacks, batch_size, executor) as crew:
                 worker = Worker(
                     crew.place,
                     crew.retriever,
@@ -140,7 +141,7 @@ def run(
                             _stop_at_error(outcome, dataset)
         except LostError as error:
             raise LostError(
-                f"{error}; {_answers(done)} of {len(queries)} queries are answered and kept: "
+                f"{error}; {_answered(done)} of {len(queries)} queries are answered and kept: "
                 "--resume goes on from there"
             ) from None
         finally:
@@ -201,7 +202,8 @@ def _crew(
     builds: RetrieverSpec | Isolation | Retriever,
     built: Retriever,
     dataset: Dataset,
-    haystacks: int,
+    haystacks: set[int],
+    batch_size: int,
     executor: Executor | None,
 ) -> Iterator[Crew]:
     """What runs units on this machine, or on a cluster for as long as the block takes."""
@@ -210,15 +212,15 @@ def _crew(
         from harness.runs.on_ray import TASK, Haystacks, cluster
         from harness.runs.shards_on_ray import SHARD, Shards
 
-        in_shards = haystacks == 1 and bool(getattr(built, "in_shards", False))
+        in_shards = len(haystacks) == 1 and can_be_cut(built)
         with cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
             place.put()
             n = settings.workers or ray.processors
             if not in_shards:
                 yield Crew(Haystacks(ray, n), builds, place, n, {"cluster": ray.about()})
                 return
-            n = min(n, dataset.haystack_size(0))
-            shards = Shards(ray, n, builds, settings.seed, place)
+            n = max(1, min(n, *map(dataset.haystack_size, haystacks)))
+            shards = Shards(ray, n, builds, settings.seed, batch_size, place)
             about = {"cluster": {**ray.about(), "shards": n}}
             try:
                 yield Crew(InProcess(), shards, place, n, about, shards.batch_size)
@@ -231,8 +233,10 @@ def _crew(
     yield Crew(executor, builds if n > 1 else built, place, n)
 
 
-def _answers(done: Sequence[Outcome]) -> int:
-    return sum(len(outcome.answers) for outcome in done)
+def _answered(done: Sequence[Outcome]) -> int:
+    """Queries in units without a failure, which `resumed` keeps."""
+    whole = (o for o in done if all(answer.error is None for answer in o.answers))
+    return sum(len(outcome.answers) for outcome in whole)
 
 
 def _under_test(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from operator import index
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,14 +21,15 @@ from harness.errors import HarnessError
 from harness.retrievers.contract import Question, Result, Retriever, as_answers, as_result
 from harness.retrievers.corpus import Piece
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.reports import FAILURES, ToldError, trace
-from harness.runs.worker import scores_of
+from harness.runs.reports import COUNTS, FAILURES, ToldError, reported, trace
+from harness.runs.view import within
+from harness.runs.worker import close, in_order, scores_of
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Found:
+class ShardAnswer:
     """What a shard found for some questions: of question q the rows from `ends[q - 1]` on.
 
     `positions` are those in the whole corpus; `scores` align with them, in four bytes each where
@@ -46,9 +49,16 @@ class Shard:
     """
 
     def __init__(
-        self, builds: RetrieverSpec | Retriever, seed: int, place: Place, piece: Piece
+        self,
+        builds: RetrieverSpec | Retriever,
+        seed: int,
+        batch_size: int,
+        place: Place,
+        piece: Piece,
     ) -> None:
+        """`batch_size`: how many questions the retriever is asked at once."""
         self._builds, self._seed, self._place, self._piece = builds, seed, place, piece
+        self._batch_size = batch_size
         self._retriever: Retriever | None = None
 
     def index(self) -> int | Exception:
@@ -61,32 +71,39 @@ class Shard:
 
     def search(
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
-    ) -> Found | Exception:
+    ) -> ShardAnswer | Exception:
         """The best k of this piece, scored with the statistics of the whole collection."""
         return _told(lambda: self._search(questions, k, statistics))
 
-    def close(self) -> None:
+    def report(self) -> dict[str, Any] | Exception:
+        """What the retriever says of itself; nothing where it says nothing."""
+
+        def said() -> dict[str, Any]:
+            report = getattr(self._indexed(), "report", None)
+            return reported(report) if callable(report) else {}
+
+        return _told(said)
+
+    def close(self) -> Exception | None:
         """No more will be asked."""
-        if self._retriever is not None and callable(getattr(self._retriever, "close", None)):
-            self._retriever.close()  # type: ignore[attr-defined]
+        return _told(lambda: close(self._retriever) if self._retriever is not None else None)
 
     def _indexed(self) -> Retriever:
         if self._retriever is None:
             builds = self._builds
             retriever = builds.build(self._seed) if isinstance(builds, RetrieverSpec) else builds
             documents = self._place.documents(self._piece.low, self._piece.high)
-            self._corpus = self._piece.corpus.over(documents)
-            retriever.index(self._corpus)
+            retriever.index(self._piece.corpus.over(documents))
             self._retriever = retriever
         return self._retriever
 
     def _search(
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
-    ) -> Found:
+    ) -> ShardAnswer:
         retriever = self._indexed()
         if callable(assume := getattr(retriever, "assume", None)):
             assume(statistics)
-        size = int(getattr(retriever, "batch_size", 1))
+        size = self._batch_size
         found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]] = []
         for start in range(0, len(questions), size):
             asked = questions[start : start + size]
@@ -96,32 +113,42 @@ class Shard:
         positions = np.concatenate([np.zeros(0, np.int32), *(found_at for found_at, _ in found)])
         scores = np.concatenate([np.zeros(0), *(scored for _, scored in found)])
         single = scores.astype(np.float32)
-        return Found(ends, positions, single if (single == scores).all() else scores)
+        return ShardAnswer(ends, positions, single if (single == scores).all() else scores)
 
     def _columns(self, result: Result) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """Positions in the whole corpus, each once, and scores."""
+        """Positions in the whole corpus and scores, as a worker takes an answer."""
         if result.hits is not None or result.confidence is not None or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
-        ids = result.ids
-        own = np.asarray(ids if isinstance(ids, np.ndarray) else [*map(self._position, ids)])
-        own = own.astype(np.int64)
+        own: Any = result.ids
+        if not (isinstance(own, np.ndarray) and np.issubdtype(own.dtype, np.integer)):
+            own = map(self._position, own)
+        own = within(own, len(self._piece.positions))
         scores = scores_of(result, len(own))
         if scores is None:
             raise TypeError("a shard must give a score with each document, to merge them by")
-        if len(own) and not (own.min() >= 0 and own.max() < len(self._corpus)):
-            raise ValueError(f"a position is not in a shard of {len(self._corpus)} documents")
-        _, first = np.unique(own, return_index=True)
-        first.sort()
-        return self._piece.positions[own[first]].astype(np.int32), scores[first]
+        own, scores, _, _ = in_order(own, scores)
+        assert scores is not None
+        return self._piece.positions[own].astype(np.int32), scores
 
     def _position(self, id_: str | int) -> int:
         if not isinstance(id_, str):
-            return int(id_)
-        if not hasattr(self, "_handles"):
-            self._handles = {handle: at for at, handle in enumerate(self._corpus.handles)}
+            return index(id_)
         if id_ not in self._handles:
             raise ValueError(f"{id_!r} is not a handle of this shard")
         return self._handles[id_]
+
+    @cached_property
+    def _handles(self) -> dict[str, int]:
+        return {handle: at for at, handle in enumerate(self._piece.corpus.handles)}
+
+
+def can_be_cut(retriever: Retriever) -> bool:
+    """Whether a retriever says `in_shards`, and the search that says so is the one it has."""
+    if not getattr(retriever, "in_shards", False):
+        return False
+    line = [vars(retriever), *map(vars, type(retriever).__mro__)]
+    said = next(place for place, names in enumerate(line) if "in_shards" in names)
+    return said <= next(place for place, names in enumerate(line) if "search" in names)
 
 
 def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
@@ -132,7 +159,7 @@ def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def merged(parts: Sequence[Found], k: int) -> list[Result]:
+def merged(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
     """For each question the best k of all shards, best first; equal scores by position."""
     results = []
     for number in range(len(parts[0].ends)):
@@ -146,6 +173,17 @@ def merged(parts: Sequence[Found], k: int) -> list[Result]:
         best = np.lexsort((positions, -scores))[:k]
         results.append(Result(positions[best], scores[best].astype(np.float64)))
     return results
+
+
+def summed(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What shards say of themselves as one report: the sums of their counts, and each."""
+    said = [report for report in reports if report]
+    counts = {
+        name: sum(report.get(name) or 0 for report in said)
+        for name in COUNTS
+        if any(name in report for report in said)
+    }
+    return {**counts, "shards": said} if said else {}
 
 
 def _nothing(questions: Sequence[Question]) -> dict[str, int]:

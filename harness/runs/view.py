@@ -107,15 +107,8 @@ class View:
 
         Raises ValueError for one that is not in the haystack.
         """
-        n = len(self.rows)
-        if not own_ids and isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
-            found = ids.astype(np.int64, copy=False)
-        else:
-            found = np.fromiter((self._position(i, own_ids) for i in ids), np.int64)
-        bad = (found < 0) | (found >= n)
-        if bad.any():
-            raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")
-        return found
+        plain = not own_ids and isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer)
+        return within(ids if plain else (self._position(i, own_ids) for i in ids), len(self.rows))
 
     def known(self, ids: Iterable[Any], *, own_ids: bool) -> tuple[list[int], int]:
         """Positions of those that are in the haystack, each once, and how many are not."""
@@ -146,6 +139,18 @@ class View:
         """Positions of document rows, in their order; for the oracle alone."""
         at = {row: position for position, row in enumerate(self.rows.tolist())}
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
+
+
+def within(positions: Iterable[int], n: int) -> npt.NDArray[np.int64]:
+    """Positions as an array. Raises ValueError for one that is not in a haystack of n documents."""
+    if isinstance(positions, np.ndarray):
+        found = positions.astype(np.int64, copy=False)
+    else:
+        found = np.fromiter(positions, np.int64)
+    bad = (found < 0) | (found >= n)
+    if bad.any():
+        raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")
+    return found
 
 
 def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:

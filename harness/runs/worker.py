@@ -90,7 +90,7 @@ class Worker:
         batch_size: int | None,
     ) -> None:
         self._place = place
-        self._spec = retriever
+        self.builds = retriever
         self._k = k
         self._seed = seed
         self._exclude_self = exclude_self
@@ -105,7 +105,7 @@ class Worker:
         outcome = Outcome(unit.number, unit.haystack, [], process=os.getpid())
         bench = self._bench
         if bench is None:
-            spec = self._spec
+            spec = self.builds
             retriever = spec.build(self._seed) if isinstance(spec, TO_BUILD) else spec
             bench = self._bench = _Bench(self._place.open(), retriever)
         if bench.haystack != unit.haystack:
@@ -120,12 +120,12 @@ class Worker:
             outcome.answers += self._search(bench, unit.queries[start : start + size])
         report = getattr(bench.retriever, "report", None)
         if callable(report):
-            outcome.reported = reported(report)
+            outcome.reported = reported(report) or None
         return outcome
 
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
-        if self._bench is not None and isinstance(self._spec, TO_BUILD):
+        if self._bench is not None and isinstance(self.builds, TO_BUILD):
             close(self._bench.retriever)
 
     def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
@@ -187,15 +187,7 @@ class Worker:
             answer.confidence = _confidence(result)
         except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
             return Answer(query, error=trace(), seconds=seconds)
-        if scores is not None and len(scores) > 1 and (scores[1:] > scores[:-1]).any():
-            order = np.argsort(-scores, kind="stable")
-            positions, scores, answer.reordered = positions[order], scores[order], True
-        ordered = np.sort(positions)
-        if (ordered[1:] == ordered[:-1]).any():
-            _, first = np.unique(positions, return_index=True)
-            answer.repeated = len(positions) - len(first)
-            keep = np.sort(first)
-            positions, scores = positions[keep], None if scores is None else scores[keep]
+        positions, scores, answer.reordered, answer.repeated = in_order(positions, scores)
         asked = self._k + 1 if self._exclude_self else self._k
         answer.cut = max(0, len(positions) - asked)
         rows = bench.view.rows[positions]
@@ -277,6 +269,26 @@ def _confidence(result: Result) -> float | None:
     if not np.isfinite(confidence):
         raise ValueError(f"the confidence is {confidence}")
     return confidence
+
+
+def in_order(
+    positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, bool, int]:
+    """Positions and scores, sorted by these where they rise, each document once, where it is best.
+
+    With them: whether scores rose, and how many documents stood there again.
+    """
+    rose = scores is not None and len(scores) > 1 and bool((scores[1:] > scores[:-1]).any())
+    if rose and scores is not None:
+        order = np.argsort(-scores, kind="stable")
+        positions, scores = positions[order], scores[order]
+    repeated = 0
+    if (np.diff(np.sort(positions)) == 0).any():
+        _, first = np.unique(positions, return_index=True)
+        repeated = len(positions) - len(first)
+        keep = np.sort(first)
+        positions, scores = positions[keep], None if scores is None else scores[keep]
+    return positions, scores, rose, repeated
 
 
 def scores_of(result: Result, n: int) -> npt.NDArray[np.float64] | None:

@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from corpora import labelled, ranked
+from corpora import labelled
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs import elsewhere
 from harness.runs.execute import LostError
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
+from harness.runs.provenance import versions
 from harness.runs.runner import run
 
 pytestmark = pytest.mark.ray
@@ -39,6 +42,8 @@ MORTAL = """
 
     class Mortal(BM25):
         '''Dies in a search once, or while a file is there; or waits in it until a file is there.'''
+
+        in_shards = True
 
         def __init__(self, once: str = "", while_: str = "", until: str = "") -> None:
             super().__init__()
@@ -106,6 +111,11 @@ def rankings(folder: Path) -> bytes:
     return RunFolder(folder).rankings.read_bytes()
 
 
+def scored(folder: Path) -> pa.Table:
+    """What was found, in its order, with ranks and scores."""
+    return pq.read_table(RunFolder(folder).rankings)
+
+
 def cluster_said(folder: Path) -> dict[str, Any]:
     found: dict[str, Any] = orjson.loads((folder / "run.json").read_bytes())["settings"]["cluster"]
     return found
@@ -130,6 +140,14 @@ def test_rankings_are_the_same_bytes_from_one_process_from_several_and_from_task
     folder = run(locomo, "bm25", on_ray(3), out=tmp_path / "ray")
     assert rankings(folder) == expected
     assert "shards" not in cluster_said(folder)
+
+
+def test_other_versions_on_the_machines_are_an_error(
+    tmp_path: Path, scifact: Dataset, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elsewhere, "versions", lambda: {**versions(), "PyStemmer": "0.1"})
+    with pytest.raises(UsageError, match=r"has PyStemmer .* where the run was started it is 0.1"):
+        run(scifact, "bm25", on_ray(2), out=tmp_path)
 
 
 def test_what_cannot_be_cut_into_shards_is_run_whole(
@@ -170,9 +188,9 @@ def test_a_worker_that_is_killed_changes_no_byte(
 ) -> None:
     dataset = scifact if where == "in-shards" else locomo
     spec = mortal(once=tmp_path / "died")
-    found = ranked(run(dataset, spec, on_ray(2), out=tmp_path / "ray"))
+    found = scored(run(dataset, spec, on_ray(2), out=tmp_path / "ray"))
     assert (tmp_path / "died").exists()
-    assert found == ranked(run(dataset, BM25(), out=tmp_path / "here"))
+    assert found == scored(run(dataset, BM25(), out=tmp_path / "here"))
 
 
 @pytest.mark.parametrize("where", ["in-shards", "as-tasks"])
@@ -193,8 +211,8 @@ def test_what_dies_again_and_again_is_an_error_with_a_count_and_no_run(
         run(dataset, spec, on_ray(2), out=out)
     assert not [*out.glob("[!.]*")]
     deadly.unlink()
-    found = ranked(run(dataset, spec, on_ray(2), out=out, resume=True))
-    assert found == ranked(run(dataset, BM25(), out=tmp_path / "here"))
+    found = scored(run(dataset, spec, on_ray(2), out=out, resume=True))
+    assert found == scored(run(dataset, BM25(), out=tmp_path / "here"))
 
 
 def test_a_node_that_dies_changes_no_byte(
@@ -206,7 +224,10 @@ def test_a_node_that_dies_changes_no_byte(
 
     def kill_one() -> None:
         by_id = {node.node_id: node for node in nodes.workers}
+        until = time.monotonic() + 120
         while not (held := [p.suffix[1:] for p in tmp_path.glob("wait.*")]):
+            if time.monotonic() > until:
+                return
             time.sleep(0.05)
         nodes.remove_node(by_id.get(held[0], nodes.workers[0]), allow_graceful=False)
         waits.touch()
@@ -214,11 +235,11 @@ def test_a_node_that_dies_changes_no_byte(
     deed = threading.Thread(target=kill_one)
     deed.start()
     try:
-        found = ranked(run(scifact, mortal(until=waits), on_ray(3), out=tmp_path / "ray"))
+        found = scored(run(scifact, mortal(until=waits), on_ray(3), out=tmp_path / "ray"))
     finally:
         deed.join()
         nodes.shutdown()
-    assert found == ranked(run(scifact, BM25(), out=tmp_path / "here"))
+    assert found == scored(run(scifact, BM25(), out=tmp_path / "here"))
 
 
 def command(out: Path, *more: str) -> list[str]:
@@ -250,7 +271,7 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
     waits.touch()
     subprocess.run(command(out, *wanted, "--resume", "--on", "ray", "--quiet"), check=True)
     (folder,) = out.glob("[!.]*")
-    assert ranked(folder) == ranked(run(locomo, BM25(), out=tmp_path / "here"))
+    assert scored(folder) == scored(run(locomo, BM25(), out=tmp_path / "here"))
 
 
 def test_what_ray_says_of_a_death_is_not_in_the_json(
@@ -262,6 +283,7 @@ def test_what_ray_says_of_a_death_is_not_in_the_json(
     assert orjson.loads(done.stdout)["run"]["queries"]["answered"] == 300
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can hide a folder from a node")
 def test_a_node_without_a_file_of_ours_takes_all_from_an_object_store(
     tmp_path: Path, home: Path, scifact: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,6 +329,8 @@ def test_a_node_without_a_file_of_ours_takes_all_from_an_object_store(
     ("options", "address", "said"),
     [
         ({"nonsense": 1}, "", "--ray-options: Invalid option keyword nonsense for actors."),
+        ({"max_concurrency": 4}, "", "--ray-options: max_concurrency is of no use here"),
+        ({"runtime_env": "here"}, "", "--ray-options: runtime_env is a table"),
         ({}, "127.0.0.1:9", "nobody listens at RAY_ADDRESS=127.0.0.1:9"),
     ],
 )

@@ -10,7 +10,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from corpora import labelled
+from corpora import labelled, ranked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,9 @@ from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.shards import Found, Shard, added, merged
+from harness.runs.reports import ToldError
+from harness.runs.runner import run
+from harness.runs.shards import Shard, ShardAnswer, added, can_be_cut, merged
 from harness.runs.view import View
 
 WORDS = [f"w{n}" for n in range(8)]
@@ -35,7 +37,7 @@ def in_shards(
     """What n shards find together, as on a cluster."""
     place = Place.of(dataset)
     pieces = View(dataset, 0, 0).corpus.pieces(n)
-    shards = [Shard(builds, 0, place, piece) for piece in pieces]
+    shards = [Shard(builds, 0, 3, place, piece) for piece in pieces]
     statistics = added([_good(shard.statistics(questions)) for shard in shards])
     return merged([_good(shard.search(questions, k, statistics)) for shard in shards], k)
 
@@ -99,7 +101,7 @@ def test_merging_keeps_the_best_and_of_equal_ones_the_first(
     for scores in shards:
         own, places = np.sort(places[: len(scores)]), places[len(scores) :]
         order = np.lexsort((own, -np.array(scores, float)))
-        parts.append(Found(np.array([len(own)]), own[order], np.array(scores, float)[order]))
+        parts.append(ShardAnswer(np.array([len(own)]), own[order], np.array(scores, float)[order]))
         everything += [*zip(np.negative(scores).tolist(), own.tolist(), strict=True)]
     (found,) = merged(parts, k)
     assert [int(i) for i in found.ids] == [place for _, place in sorted(everything)[:k]]
@@ -118,6 +120,67 @@ def test_pieces_are_the_corpus_cut_and_nothing_is_shown_that_was_hidden(data: Pa
         assert len(pieces) == len({p.corpus.fingerprint() for p in pieces})
     assert [seen[i] for i in range(len(corpus))] == [*corpus]
     assert all(document.session is None for document in seen.values())
+
+
+class Own:
+    """Answers in ways of its own."""
+
+    in_shards = True
+
+    def __init__(self, *answer: Any) -> None:
+        self.answer = answer
+
+    def index(self, corpus: Corpus) -> None:
+        self.handles = corpus.handles
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Any]:
+        ids, scores = self.answer
+        if ids == "handles":
+            return [Result(np.array(self.handles[:3]), scores) for _ in queries]
+        return [Result(ids, scores) for _ in queries]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [([0, 1, 0], [0.1, 0.5, 0.9]), ([2, 1, 0], [1, 1, 3]), ("handles", [3.0, 2.0, 1.0])],
+)
+def test_an_answer_in_shards_is_taken_as_one_of_a_process_is(
+    tmp_path: Path, answer: tuple[Any, Any]
+) -> None:
+    dataset = words_of(tmp_path / "raw", [[0], [1], [2]])
+    here = ranked(run(dataset, Own(*answer), out=tmp_path / "runs"))["q"]
+    ids = dataset.documents.column("id").to_pylist()
+    (found,) = in_shards(dataset, 1, Own(*answer), [Question("w0")], 100)
+    rows = View(dataset, 0, 0).rows[np.asarray(found.ids)]
+    if answer[1] != [1, 1, 3]:
+        assert [ids[row] for row in rows] == here
+    else:  # equal scores keep the corpus' order
+        assert [int(i) for i in found.ids] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("ids", [np.array([0.7, 1.2]), [0.7, 1.2], [7], ["d99"]])
+def test_a_place_that_is_none_is_an_error_in_shards_too(tmp_path: Path, ids: Any) -> None:
+    dataset = words_of(tmp_path / "raw", [[0], [1], [2]])
+    with pytest.raises(ToldError, match=r"(TypeError|ValueError)"):
+        in_shards(dataset, 1, Own(ids, [2.0, 1.0][: len(ids)]), ASKED, 10)
+
+
+class Normed(BM25):
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        raise NotImplementedError
+
+
+class Cut(Normed):
+    in_shards = True
+
+
+class Longer(BM25):
+    def index(self, corpus: Corpus) -> None:
+        super().index(corpus)
+
+
+def test_who_searches_in_another_way_is_not_cut_unless_it_says_so_itself() -> None:
+    assert [can_be_cut(kind()) for kind in (BM25, Longer, Normed, Cut)] == [True, True, False, True]
 
 
 class NoScores:
@@ -170,6 +233,7 @@ def test_a_machine_without_the_dataset_takes_it_from_what_is_shared(
         ("", "it is not there"),
         ("nothing://x", "HARNESS_SHARED=nothing://x: "),
         ("s3://me:secret@bucket/x?nonsense=1", "HARNESS_SHARED=s3://bucket/x: "),
+        ("s3://me:se/secret@bucket/x", "HARNESS_SHARED=s3://bucket/x: "),
     ):
         monkeypatch.setenv(VARIABLE, uri)
         with pytest.raises(UsageError, match=said) as raised:
@@ -189,9 +253,22 @@ def test_half_of_a_dataset_is_not_taken_for_a_whole(
     dataset.folder.rename(tmp_path / "away")
     (documents,) = (tmp_path / "shared").glob("datasets/*/documents.arrow")
     documents.write_bytes(documents.read_bytes()[:-100])
-    with pytest.raises(UsageError, match="are not those of its manifest"):
-        place.open()
+    for taken in (place.open, lambda: place.documents(0, 3)):
+        with pytest.raises(UsageError, match="are not those of its manifest"):
+            taken()
     assert not [*(tmp_path / "one" / "shared").glob("datasets/[!.]*")]
+
+
+def test_a_dataset_that_was_prepared_anew_meanwhile_is_not_shared_for_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "one"))
+    place = Place.of(words_of(tmp_path / "raw", [[0], [1], [2]]))
+    words_of(tmp_path / "raw", [[4], [5], [6]])
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "shared"))
+    (tmp_path / "shared").mkdir()
+    with pytest.raises(UsageError, match="was prepared anew meanwhile"):
+        place.put()
 
 
 def test_a_name_of_words_alone_is_asked_as_one(tmp_path: Path) -> None:
