@@ -13,6 +13,7 @@ from harness.errors import HarnessError, UsageError
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import NotAnAnswerError, Retriever
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.shards import can_be_cut
 from harness.testing.conformance.bench import (
     NOTES,
     OTHERS,
@@ -23,6 +24,7 @@ from harness.testing.conformance.bench import (
     corpus,
     equal_texts,
     same_scores,
+    scores_in_shards,
 )
 
 PASSED, FAILED, NOTED = "pass", "FAIL", "note"
@@ -228,6 +230,21 @@ def concurrent(retriever: Retriever, spec: RetrieverSpec) -> str:
     return "24 searches from four threads answered as in one"
 
 
+def in_shards(retriever: Retriever, spec: RetrieverSpec) -> str:
+    """Where it claims `in_shards = True`: three shards score as one retriever over all."""
+    if not can_be_cut(retriever):
+        return "does not claim to answer in shards"
+    one, three = (scores_in_shards(spec, n) for n in (1, 3))
+    apart = sum(a.keys() != b.keys() for a, b in zip(one, three, strict=True))
+    if apart:
+        raise AnswerError(f"three shards found other documents for {apart} of {len(one)} questions")
+    for a, b in zip(one, three, strict=True):
+        off = max((abs(score - b[at]) for at, score in a.items()), default=0.0)
+        if off > 1e-5:
+            raise AnswerError(f"a score differs by {off:.2g} in three shards: see `statistics`")
+    return f"three shards score {len(one)} questions of `sample` as one"
+
+
 def close_twice(retriever: Retriever, spec: RetrieverSpec) -> str:
     """`close`, where there is one, can be called, and called again."""
     if not callable(getattr(retriever, "close", None)):
@@ -258,6 +275,7 @@ CHECKS: dict[str, Callable[[Any, RetrieverSpec], str]] = {
     "duplicate texts": duplicate_texts,
     "documents of 100 KB": long_documents,
     "concurrent searches": concurrent,
+    "answers in shards": in_shards,
     "close": close_twice,
     "leak: among equal texts at chance": equal_texts,
     "leak: other handles and order, same scores": same_scores,

@@ -13,7 +13,7 @@ from harness.testing.conformance.checks import FAILED, NOTED, check
 
 PLUGIN = """
 import random
-from harness.retrievers.contract import Hit
+from harness.retrievers.contract import Hit, Result
 
 class Honest:
     def index(self, corpus):
@@ -95,6 +95,13 @@ class Racy(Honest):
         time.sleep(0.002)
         return [self.rank(self.asked)[:k]]
 
+class Relative(Honest):
+    in_shards = True
+
+    def search(self, queries, k):
+        ranked = super().search(queries, k)
+        return [Result(found, [1 / (1 + rank) for rank in range(len(found))]) for found in ranked]
+
 class Tells(Honest):
     def search(self, queries, k):
         return [[Hit(self.texts[i]) for i in found] for found in super().search(queries, k)]
@@ -114,6 +121,7 @@ WRONG = {
     "ReadsFiles": "leak: among equal texts at chance",
     "ReadsHandles": "leak: other handles and order, same scores",
     "Racy": "concurrent searches",
+    "Relative": "answers in shards",
 }
 
 
@@ -154,7 +162,7 @@ def test_what_is_no_answer_is_said_once_and_what_to_type_next(
     assert line.startswith("FAIL  finds something")
     assert says in line
     assert empty == ""
-    assert counts == f"{path}:Mine: 0 passed, 1 failed, 14 not tried"
+    assert counts == f"{path}:Mine: 0 passed, 1 failed, 15 not tried"
     assert following == f"next: mend `search`, and type `harness check {path}:Mine` again"
 
 
@@ -191,7 +199,7 @@ def test_the_command_prints_a_line_a_check_and_fails_with_status_1(
     assert "FAIL  respects k" in out
     assert "asked for 1, returned 2" in out
     assert main(["check", "bm25", "--json"]) == 0
-    assert len(orjson.loads(capsys.readouterr().out)["checks"]) == 15
+    assert len(orjson.loads(capsys.readouterr().out)["checks"]) == 16
 
 
 def test_what_cannot_be_checked_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
