@@ -27,11 +27,11 @@ from harness.dataset.shared import Place
 from harness.retrievers.contract import Question
 from harness.retrievers.kept import folder as indexes
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.shards import Found, Shard, merged
+from harness.runs.shards import Shard, ShardAnswer, added, merged
 from harness.runs.view import View
 from tests.benchmarks.measure import machine, markdown
 
-TOP, QUERIES, ASKED = 1000, 6980, 100
+TOP, QUERIES, ASKED, BATCH = 1000, 6980, 100, 512
 CORES = 8
 GIGABIT = 1e9 / 8
 NETWORK = 10 * GIGABIT
@@ -70,7 +70,7 @@ def measured(dataset: Dataset, n: int) -> Rates:
     place = Place.of(dataset)
     piece = View(dataset, 0, 0).corpus.pieces(n)[0]
     before = set(indexes().glob("bm25-*"))
-    shard = Shard(RetrieverSpec("bm25"), 0, place, piece)
+    shard = Shard(RetrieverSpec("bm25"), 0, 1, place, piece)
     start = time.process_time()
     assert shard.index() == len(piece.positions)
     index = time.process_time() - start
@@ -85,7 +85,7 @@ def measured(dataset: Dataset, n: int) -> Rates:
     shard.search(questions[:10], TOP, whole)  # the pages of the index come into memory
     start = time.process_time()
     found = shard.search(questions, TOP, whole)
-    assert isinstance(found, Found)
+    assert isinstance(found, ShardAnswer)
     search = (time.process_time() - start) / ASKED
     shutil.rmtree(made)
     terms = known["terms"] / known["documents"]
@@ -100,10 +100,18 @@ def merging(n: int) -> float:
     for _ in range(n):
         scores = -np.sort(-rng.gamma(2, 4, (asked, TOP)).astype(np.float32), axis=1)
         at = rng.integers(0, 1 << 30, asked * TOP, dtype=np.int32)
-        parts.append(Found(np.arange(1, asked + 1) * TOP, at, scores.ravel()))
+        parts.append(ShardAnswer(np.arange(1, asked + 1) * TOP, at, scores.ravel()))
     start = time.process_time()
     merged(parts, TOP)
     return (time.process_time() - start) / asked
+
+
+def gathering(n: int) -> float:
+    """Seconds to add up what n shards say of the terms of a batch of questions."""
+    parts = [{f"having term {i}": i for i in range(BATCH * 4)} for _ in range(n)]
+    start = time.process_time()
+    added(parts)
+    return time.process_time() - start
 
 
 def reckoned(one: Collection, machines: int, rates: list[Rates], shards: int) -> list[str]:
@@ -123,7 +131,9 @@ def reckoned(one: Collection, machines: int, rates: list[Rates], shards: int) ->
     put = one.documents * one.bytes / NETWORK
     copy = put / machines
     prepare = max(one.documents / PREPARED, one.documents * one.bytes / PREPARED_BYTES)
-    asking = QUERIES * max(search, merge + wire)
+    # Of a batch the shards answer eight parts, one is merged while they are at the next.
+    slow, quick = max(search, merge + wire), min(search, merge + wire)
+    asking = QUERIES * (slow + quick / 8) + QUERIES / BATCH * gathering(n)
     together = copy + index + asking
     first = "the shards' search" if search > merge + wire else "the one that merges"
     return [
@@ -200,7 +210,11 @@ def main() -> None:
         f"({PREPARED:,} documents or {PREPARED_BYTES / 1e6:.0f} MB a second, by size.py) and "
         "written to an object store; `copy` is each shard's documents read from there; `search` is "
         "of a shard, one core; `merge` is processor time and network of the one process that "
-        "merges, a question; `run` is copy, index and questions together.\n",
+        "merges, a question; `run` is copy, index and questions together.\n\n"
+        "Not in it: that shards on one machine share its memory and disk, the slowest of many, "
+        f"calls of Ray (a batch of {BATCH} questions is 10 calls a shard), time for starting. "
+        "Rates beyond the largest shard measured are taken to stay (index) or to grow with its "
+        "size (search).\n",
         markdown(
             plans,
             [

@@ -151,6 +151,10 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--source", "/no/such/place"], "--source /no/such/place: no such file or folder"),
     ([*BM25, "--config", "absent.toml"], "--config absent.toml: no such file"),
     (["run", "--dataset", "labelled", "--retriever", "bm25"], "add --source PATH"),
+    ([*BM25, "--on", "moon"], "--on must be processes or ray, not 'moon'"),
+    ([*BM25, "--ray-options", "num_cpus=2"], "--ray-options are for --on ray"),
+    ([*BM25, "--on", "ray", "--ray-options", "num_cpus"], "--ray-options takes key=value"),
+    ([*BM25, "--on", "ray", "--isolate"], "leave out --on ray"),
     ([*BM25, "--verbose"], "harness run: unknown: --verbose"),
     (["rnu"], "unknown command 'rnu'; did you mean run"),
 ]
