@@ -196,3 +196,27 @@ def test_the_command_lists_verifies_and_clears(capsys: pytest.CaptureFixture[str
     assert main(["cache", "clear", "--index", two, "--model", "m"]) == 2
     assert main(["cache", "clear"]) == 0
     assert kept() == []
+
+
+def test_an_index_that_another_machine_made_is_taken_from_what_is_shared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    monkeypatch.setenv("HARNESS_SHARED", str(shared))
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "one"))
+    first = indexed()
+    made = {path.name: path.read_bytes() for path in shared.glob("indexes/*/*")}
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "another"))
+    with monkeypatch.context() as patched:
+        patched.setattr(inverted, "build", None)  # nothing is built
+        assert indexed() == first
+    # Damaged there: built anew here, and put there anew.
+    (documents,) = shared.glob("indexes/*/documents.npy")
+    documents.write_bytes(documents.read_bytes()[:-1] + b"?")
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "third"))
+    assert indexed() == first
+    assert "documents.npy is damaged" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in shared.glob("indexes/*/*")} == made
+    assert indexed() == first
+    assert capsys.readouterr().err == ""
