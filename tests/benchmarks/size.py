@@ -220,15 +220,33 @@ def show(work: Path) -> None:
         for (way, step, size), f in sorted(found.items())
     ]
     print(markdown(rows, ["way", "passages", "s", "processor s", "peak MB"]))
-    figure, panels = plt.subplots(1, 2, figsize=(11, 4.5))
-    for panel, what, label in zip(panels, ("cpu", "peak"), ("processor s", "peak MB"), strict=True):
-        for way, step in dict.fromkeys((way, step) for way, step, _ in sorted(found)):
+    plt.rcParams["svg.hashsalt"] = "size"  # so that the same figures make the same file
+    figure, panels = plt.subplots(1, 2, figsize=(12, 4.6), layout="constrained")
+    lines_of = dict.fromkeys((way, step) for way, step, _ in sorted(found))
+    colours = {way: f"C{i}" for i, way in enumerate(WAYS)}
+    for panel, what, label in zip(
+        panels, ("cpu", "peak"), ("processor seconds", "peak MB"), strict=True
+    ):
+        steps: dict[str, int] = {}
+        for way, step in lines_of:
+            steps[way] = steps.get(way, -1) + 1
             points = sorted((s, f[what]) for (w, t, s), f in found.items() if (w, t) == (way, step))
-            panel.plot(*zip(*points, strict=True), marker="o", label=f"{way}: {step}")
-        panel.set(xscale="log", yscale="log", xlabel="passages", ylabel=label)
-    panels[1].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(work / "size.svg")
+            panel.plot(
+                *zip(*points, strict=True),
+                color=colours[way],
+                linestyle=("-", "--", "-.", ":")[steps[way] % 4],
+                linewidth=2.5 if way == "harness" else 1.2,
+                marker="o",
+                markersize=4,
+                label=f"{way}: {step}",
+            )
+        panel.set(xscale="log", yscale="log", xlabel="passages, million", ylabel=label)
+        panel.yaxis.set_major_formatter("{x:,.0f}")
+        panel.set_xticks(SIZES, [f"{size / 1e6:.1f}" for size in SIZES])
+        panel.minorticks_off()
+        panel.grid(alpha=0.3)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    figure.savefig(work / "size.svg", metadata={"Date": None})
 
 
 def main() -> None:
