@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
+from harness.dataset.progress import progress
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.inverted import BLOCK
+from harness.retrievers.kept import index_of
 
 _LONGEST = 40
 """Bytes of a term; longer ones are left out, as by Tantivy's own analysers."""
@@ -18,6 +22,8 @@ _LONGEST = 40
 
 class Tantivy:
     """Full-text ranking by Tantivy in this process: BM25 over text, title and speaker.
+
+    The index of more than 65,536 documents is on disk, and kept (see `harness cache`).
 
     A document's score is the sum of its fields' BM25, each times its boost (0 leaves a field out);
     Tantivy has k1 = 1.2 and b = 0.75 built in. Words are runs of letters and digits, in lower case;
@@ -39,29 +45,54 @@ class Tantivy:
         need("retriever 'tantivy'", "tantivy")
         require_numbers(title_boost=title_boost, speaker_boost=speaker_boost)
         self.revision = f"tantivy {version('tantivy')}"
+        self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
         self._words = _analyser(stemmer, stopwords)
         boosts = {"text": 1.0, "title": float(title_boost), "speaker": float(speaker_boost)}
         self._boosts = {field: boost for field, boost in boosts.items() if boost}
 
     def index(self, corpus: Corpus) -> None:
-        """Build an index in memory, in place of the last one."""
-        from tantivy import Document, Index, SchemaBuilder
+        """Build an index, in place of the last one, or open the one that is kept."""
+        from tantivy import Index, SchemaBuilder
 
         builder = SchemaBuilder().add_integer_field("position", fast=True)
         for field in self._boosts:
             builder = builder.add_text_field(field, tokenizer_name="words", index_option="freq")
         self._schema = builder.build()
-        index = Index(self._schema)
+        if len(corpus) <= BLOCK:
+            index = Index(self._schema)
+            self._fill(index, corpus)
+        else:
+            made_of = {**self._analysis, "fields": [*self._boosts], "version": self.revision}
+            self._kept, index = index_of(
+                corpus, "tantivy", made_of, lambda to: self._build(corpus, to), _opened
+            )
+            index.register_tokenizer("words", self._words)
+        index.reload()
+        self._searcher = index.searcher()
+
+    def _build(self, corpus: Corpus, folder: Path) -> None:
+        from tantivy import Index
+
+        self._fill(Index(self._schema, path=str(folder)), corpus)
+        for lock in folder.glob(".*.lock"):  # which the next one who opens it makes again
+            lock.unlink()
+
+    def _fill(self, index: Any, corpus: Corpus) -> None:
+        from tantivy import Document
+
         index.register_tokenizer("words", self._words)
         # One thread: the order of documents, and so that of equal scores, is the corpus's.
         writer = index.writer(num_threads=1)
-        for position, document in enumerate(corpus):
-            fields = {field: getattr(document, field) or "" for field in self._boosts}
-            writer.add_document(Document(position=position, **fields))
+        position = 0
+        with progress(len(corpus), "documents", "index") as bar:
+            for block in corpus.blocks(BLOCK):
+                for document in block:
+                    fields = {field: getattr(document, field) or "" for field in self._boosts}
+                    writer.add_document(Document(position=position, **fields))
+                    position += 1
+                bar.update(len(block))
         writer.commit()
         writer.wait_merging_threads()
-        index.reload()
-        self._searcher = index.searcher()
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Best first."""
@@ -80,6 +111,12 @@ class Tantivy:
         hits = self._searcher.search(Query.boolean_query(clauses), k, count=False).hits
         positions = self._searcher.fast_field_values("position", [place for _, place in hits])
         return Result(np.array(positions, np.int64), np.array([score for score, _ in hits], float))
+
+
+def _opened(folder: Path) -> Any:
+    from tantivy import Index
+
+    return Index.open(str(folder))
 
 
 def _analyser(stemmer: str, stopwords: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from pathlib import Path
 
 import pytest
 from notes import ask, scores
@@ -10,6 +11,7 @@ from spoken import Turn, corpus
 
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.stores import tantivy_engine
 from harness.retrievers.stores.tantivy_engine import Tantivy
 
 pytestmark = pytest.mark.systems
@@ -77,3 +79,26 @@ def test_odd_corpora_and_questions_are_answered() -> None:
 def test_a_language_it_does_not_know_is_said() -> None:
     with pytest.raises(UsageError, match="klingon"):
         RetrieverSpec("tantivy", {"stemmer": "klingon"}).build()
+
+
+def test_a_large_corpus_is_indexed_on_disk_once_and_answers_as_in_memory(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = corpus(*(Turn(f"boat {'sail ' * (i % 5)} w{i % 90}") for i in range(400)))
+    notes._dataset = "notes"
+    engine = Tantivy()
+    engine.index(notes)
+    in_memory = ask(engine, "sail w14", 30)
+    monkeypatch.setattr(tantivy_engine, "BLOCK", 64)
+    for fault in (False, False, True):
+        if fault:
+            store = next(home.glob("indexes/tantivy-*/*.store"))
+            store.write_bytes(store.read_bytes()[:-1])
+        else:
+            made = [*home.glob("indexes/tantivy-*")]
+        engine = Tantivy()
+        engine.index(notes)
+        found = ask(engine, "sail w14", 30)
+        assert list(found.ids) == list(in_memory.ids)
+        assert list(found.scores) == pytest.approx(list(in_memory.scores))
+        assert not made or [*home.glob("indexes/tantivy-*")] == made
