@@ -30,6 +30,7 @@ _NOT_OURS = {
 }
 """Options of Ray that would let workers be taken for each other, or answer in another way."""
 
+_ANY = 1 << 30
 _LISTENS = 10.0
 """Seconds in which the head of a cluster must take a connection."""
 
@@ -41,11 +42,13 @@ _NO_ROOM = 60.0
 class Remote:
     """A function or class that a cluster is to run, and Ray's options unless the user says others.
 
-    `fixed` are those that Ray takes for the function alone.
+    `holds`: how many processors it has to itself while it lives, if nothing else is asked for;
+    `fixed` are options that Ray takes for the function alone.
     """
 
     thing: Any
     options: Mapping[str, Any]
+    holds: int
     fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -99,6 +102,7 @@ class Cluster:
         if refused := _NOT_OURS.intersection(options):
             raise UsageError(f"--ray-options: {min(refused)} is of no use here; leave it out")
         self._options = options
+        self._holds = of.holds
         self._told_of_room = False
         made = ray.remote(**of.fixed)(of.thing) if of.fixed else ray.remote(of.thing)
         try:
@@ -113,7 +117,7 @@ class Cluster:
     @property
     def processors(self) -> int:
         """For how many workers there is room, one a processor if nothing else is asked for."""
-        return max(1, self._room())
+        return max(1, self._room(1))
 
     def about(self) -> dict[str, Any]:
         """For a run's record."""
@@ -132,7 +136,7 @@ class Cluster:
         wanted = len(asked) if every else 1
         done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
         while not done:
-            if not self._told_of_room and (fit := self._room()) < n:
+            if not self._told_of_room and (fit := self._room(self._holds)) < n:
                 self._told_of_room = True
                 print(
                     f"note: the cluster has room for {fit} of {n} workers with "
@@ -143,16 +147,20 @@ class Cluster:
             done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
         return done, rest
 
-    def _room(self) -> int:
-        """For how many tasks or shards there is room, if nobody else uses the cluster."""
+    def _room(self, holds: int) -> int:
+        """For how many there is room, if nobody else uses the cluster; each `holds` so many
+        processors if the user says nothing else."""
         import ray
 
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
         each = {names[name]: n for name, n in self._options.items() if name in names}
-        each = {"CPU": 1, **each, **(self._options.get("resources") or {})}
+        each = {"CPU": holds, **each, **(self._options.get("resources") or {})}
+        wanted = {name: n for name, n in each.items() if n}
         there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        if not wanted:
+            return _ANY if there else 0
         # None is spread over two machines.
-        return sum(int(min(has.get(name, 0) / n for name, n in each.items() if n)) for has in there)
+        return sum(int(min(has.get(name, 0) / n for name, n in wanted.items())) for has in there)
 
 
 class Haystacks:
@@ -204,7 +212,7 @@ def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | Ha
     return outcome
 
 
-TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, {"max_calls": 0})
+TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, 1, {"max_calls": 0})
 """Units as tasks: begun anew where a process died; one process serves many, with a GPU too."""
 
 

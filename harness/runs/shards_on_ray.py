@@ -123,5 +123,7 @@ class _Shard:
         return getattr(self._shard, what)(*given)
 
 
-SHARD = Remote(_Shard, {"max_restarts": 3, "max_task_retries": -1, "scheduling_strategy": "SPREAD"})
+SHARD = Remote(
+    _Shard, {"max_restarts": 3, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}, 0
+)
 """Shards as actors: one that died is begun anew, where there is room."""

@@ -26,9 +26,11 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs import elsewhere
 from harness.runs.execute import LostError
 from harness.runs.folder.run_folder import RunFolder
+from harness.runs.on_ray import TASK, Remote, cluster
 from harness.runs.plan import Settings
 from harness.runs.provenance import versions
 from harness.runs.runner import run
+from harness.runs.shards_on_ray import SHARD
 
 pytestmark = pytest.mark.ray
 
@@ -272,6 +274,24 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
     subprocess.run(command(out, *wanted, "--resume", "--on", "ray", "--quiet"), check=True)
     (folder,) = out.glob("[!.]*")
     assert scored(folder) == scored(run(locomo, BM25(), out=tmp_path / "here"))
+
+
+@pytest.mark.parametrize(
+    ("options", "of", "fit", "workers"),
+    [
+        ({}, SHARD, 9, 4),  # shards hold no processor
+        ({}, TASK, 4, 4),
+        ({"num_cpus": 2}, SHARD, 2, 2),
+        ({"num_cpus": 3}, TASK, 0, 1),  # no node has so many
+        ({"resources": {"fast_disk": 1}}, SHARD, 0, 1),
+    ],
+)
+def test_what_has_room_is_counted_node_by_node(
+    address: str, options: dict[str, Any], of: Remote, fit: int, workers: int
+) -> None:
+    with cluster(options, of) as found:
+        assert min(9, found._room(of.holds)) == fit
+        assert found.processors == workers
 
 
 def test_what_ray_says_of_a_death_is_not_in_the_json(
