@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
@@ -75,7 +76,7 @@ def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
     try:
         if mine:
             _refuse_dead(os.environ.get("RAY_ADDRESS", ""))
-            _connect({"runtime_env": environment} if environment else {})
+            _connect({**_begun_here(), **({"runtime_env": environment} if environment else {})})
         yield found
     finally:
         if mine:
@@ -230,6 +231,18 @@ def sent(given: Any) -> Any:
             f"the retriever cannot be sent to other processes ({_said(error)}); name it as "
             "file.py:Class"
         ) from None
+
+
+def _begun_here() -> dict[str, str]:
+    """That a new cluster is wanted, where what Ray remembers of the last one here is dead."""
+    last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
+    if os.environ.get("RAY_ADDRESS") or not last.is_file():
+        return {}
+    try:
+        _refuse_dead(last.read_text().strip())
+    except UsageError:
+        return {"address": "local"}
+    return {}
 
 
 def _refuse_dead(address: str) -> None:

@@ -26,7 +26,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs import elsewhere
 from harness.runs.execute import LostError
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.on_ray import TASK, Remote, cluster
+from harness.runs.on_ray import TASK, Remote, _begun_here, cluster
 from harness.runs.plan import Settings
 from harness.runs.provenance import versions
 from harness.runs.runner import run
@@ -365,6 +365,16 @@ def test_wrong_use_is_one_line(
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(UsageError, match=said):
         run(scifact, "bm25", on_ray(2, ray_options=options), out=tmp_path)
+
+
+def test_a_cluster_that_died_here_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+    (tmp_path / "ray").mkdir()
+    (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
+    assert _begun_here() == {"address": "local"}
 
 
 def test_an_object_that_cannot_be_sent_says_so(
