@@ -122,6 +122,16 @@ def folder_aside(
         raise
 
 
+def remove_leftovers(folder: Path, name: str = "") -> None:
+    """Remove what killed processes left there of `folder_aside`: of all its folders, or of `name`.
+
+    The caller holds the lock under which they are made.
+    """
+    of = f".{name}.*" if name else ".*"
+    for path in (*folder.glob(f"{of}.new"), *folder.glob(f"{of}.old")):
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
     """Copy what is not ours; it stays in the old folder until the new one stands whole."""
     for path in old.iterdir():

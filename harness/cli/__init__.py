@@ -84,22 +84,9 @@ class _Once(argparse.Action):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(
-            run,
-            runs,
-            export,
-            score,
-            verify,
-            compare,
-            analyze,
-            report,
-            leaderboard,
-            serve,
-            sweep,
-            gate,
-        ),
-        *(gate, abtest, monitor, label, datasets, retrievers, examples, check, explain, cache),
-        *(completion,),
+        *(run, runs, export, score, verify, compare, analyze, report, leaderboard, serve),
+        *(sweep, gate, abtest, monitor, label, datasets, retrievers, examples, check, explain),
+        *(cache, completion),
     )
 }
 

@@ -17,7 +17,7 @@ from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.files import digest, disk_errors, folder_aside, replace_folder
+from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
 
 
@@ -229,13 +229,13 @@ def _prepare(
         dataset = None if rebuild else _prepared(name, adapter, view, path)
         if dataset is not None:
             return dataset
-        _remove_leftovers(root)
+        remove_leftovers(root)
         source = path or _known_source(name, adapter, variant, view)
         source = source or getattr(adapter, "shipped", None)
         if source is None and variant.files:
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
-                _remove_leftovers(downloads)
+                remove_leftovers(downloads)
                 for file in variant.files:
                     if not file.splits or view.split in file.splits:
                         fetch(file, downloads, quiet=quiet)
@@ -343,12 +343,3 @@ def _warn_unknown(manifest: Manifest) -> None:
                 f"{manifest.name}: its numbers do not compare with others', and results say so",
                 file=sys.stderr,
             )
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left; the caller holds the dataset's lock."""
-    import shutil
-
-    for pattern in (".*.new", ".*.old"):
-        for path in folder.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)

@@ -11,7 +11,6 @@ import errno
 import os
 import platform
 import re
-import shutil
 import uuid
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -29,7 +28,7 @@ from harness.dataset.manifest import Manifest
 from harness.dataset.prepare import home
 from harness.dataset.reader import Dataset, Documents
 from harness.errors import UsageError
-from harness.files import disk_errors, folder_aside
+from harness.files import disk_errors, folder_aside, remove_leftovers
 
 VARIABLE = "HARNESS_SHARED"
 OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
@@ -169,8 +168,7 @@ class Place:
             target.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(target.with_name(f".{target.name}.lock")):
                 if not self._is(target):
-                    for path in target.parent.glob(f".{target.name}.*.new"):
-                        shutil.rmtree(path, ignore_errors=True)
+                    remove_leftovers(target.parent, target.name)
                     with folder_aside(target) as aside:
                         there.get(self._name, aside)
                         if not self._is(aside):

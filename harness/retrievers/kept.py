@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from harness.dataset.prepare import home
 from harness.dataset.shared import Shared, shared
 from harness.errors import UsageError, near
-from harness.files import disk_errors, folder_aside, read_json, write_json
+from harness.files import disk_errors, folder_aside, read_json, remove_leftovers, write_json
 from harness.retrievers.contract import Corpus
 
 Opened = TypeVar("Opened")
@@ -94,7 +94,7 @@ def index_of(
             print(f"note: another process is at {target}; waiting for it", file=sys.stderr)
             held = lock.acquire()
         with held:
-            _remove_leftovers(target)
+            remove_leftovers(target.parent, target.name)
             if wrong := _wrong(target):
                 print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
             there = shared()
@@ -257,7 +257,7 @@ def _remove_all_leftovers() -> None:
     left = [*folder().glob(".*.new"), *folder().glob(".*.old")]
     for name in {path.name[1:].rsplit(".", 2)[0] for path in left}:
         with suppress(Timeout), FileLock(folder() / f".{name}.lock", timeout=0):
-            _remove_leftovers(folder() / name)
+            remove_leftovers(folder(), name)
 
 
 def _remove(path: Path) -> None:
@@ -271,10 +271,3 @@ def _remove(path: Path) -> None:
     ):
         os.rename(path, gone)
     shutil.rmtree(gone, ignore_errors=True)
-
-
-def _remove_leftovers(target: Path) -> None:
-    """What a killed process left; the caller holds the lock."""
-    for pattern in (f".{target.name}.*.new", f".{target.name}.*.old"):
-        for path in target.parent.glob(pattern):
-            shutil.rmtree(path, ignore_errors=True)

@@ -135,8 +135,10 @@ class Cluster:
         import ray
 
         wanted = len(asked) if every else 1
-        done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
-        while not done:
+        while True:
+            done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
+            if done:
+                return done, rest
             if not self._told_of_room and (fit := self._room(self._holds)) < n:
                 self._told_of_room = True
                 print(
@@ -145,8 +147,6 @@ class Cluster:
                     "with --resume and fewer --workers)",
                     file=sys.stderr,
                 )
-            done, rest = ray.wait([*asked], num_returns=wanted, timeout=_NO_ROOM)
-        return done, rest
 
     def _room(self, holds: int) -> int:
         """For how many there is room, if nobody else uses the cluster; each `holds` so many
@@ -176,14 +176,16 @@ class Haystacks:
 
         todo = iter(units)
         held = uuid.uuid4().hex, [sent(worker)], Told.of(worker.builds)
+
+        def begin(n: int) -> list[Any]:
+            return [self._cluster.remote.remote(*held, unit) for unit in islice(todo, n)]
+
         with lost("worker"):
-            asked = [self._cluster.remote.remote(*held, one) for one in islice(todo, self._n)]
+            asked = begin(self._n)
             try:
                 while asked:
                     done, asked = self._cluster.some(asked, 1)
-                    asked += [
-                        self._cluster.remote.remote(*held, one) for one in islice(todo, len(done))
-                    ]
+                    asked += begin(len(done))
                     yield from good(ray.get(done))
             finally:
                 for one in asked:

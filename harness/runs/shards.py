@@ -119,10 +119,7 @@ class Shard:
         """Positions in the whole corpus and scores, as a worker takes an answer."""
         if result.hits is not None or result.confidence is not None or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
-        own: Any = result.ids
-        if not (isinstance(own, np.ndarray) and np.issubdtype(own.dtype, np.integer)):
-            own = map(self._position, own)
-        own = within(own, len(self._piece.positions))
+        own = within(result.ids, len(self._piece.positions), self._position)
         scores = scores_of(result, len(own))
         if scores is None:
             raise TypeError("a shard must give a score with each document, to merge them by")

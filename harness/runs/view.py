@@ -9,7 +9,7 @@ this one. Both depend on the seed and the haystack only, never on the answer key
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from operator import index
 from typing import Any
@@ -107,8 +107,8 @@ class View:
 
         Raises ValueError for one that is not in the haystack.
         """
-        plain = not own_ids and isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer)
-        return within(ids if plain else (self._position(i, own_ids) for i in ids), len(self.rows))
+        named = list(ids) if own_ids else ids
+        return within(named, len(self.rows), lambda one: self._position(one, own_ids))
 
     def known(self, ids: Iterable[Any], *, own_ids: bool) -> tuple[list[int], int]:
         """Positions of those that are in the haystack, each once, and how many are not."""
@@ -141,12 +141,15 @@ class View:
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
 
 
-def within(positions: Iterable[int], n: int) -> npt.NDArray[np.int64]:
-    """Positions as an array. Raises ValueError for one that is not in a haystack of n documents."""
-    if isinstance(positions, np.ndarray):
-        found = positions.astype(np.int64, copy=False)
+def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArray[np.int64]:
+    """Positions: an array of whole numbers as it is, of anything else the `place` of each.
+
+    Raises ValueError for one that is not in a haystack of n documents.
+    """
+    if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
+        found = ids.astype(np.int64, copy=False)
     else:
-        found = np.fromiter(positions, np.int64)
+        found = np.fromiter(map(place, ids), np.int64)
     bad = (found < 0) | (found >= n)
     if bad.any():
         raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")

@@ -98,6 +98,12 @@ def locomo(data: Path) -> Dataset:
     return open_dataset("locomo", source=data / "locomo" / "locomo10.json")
 
 
+@pytest.fixture(params=["in-shards", "as-tasks"])
+def dataset(request: pytest.FixtureRequest, scifact: Dataset, locomo: Dataset) -> Dataset:
+    """One haystack, which is cut, or many."""
+    return scifact if request.param == "in-shards" else locomo
+
+
 @pytest.fixture
 def mortal(tmp_path: Path) -> Callable[..., RetrieverSpec]:
     file = tmp_path / "mortal.py"
@@ -179,32 +185,24 @@ def test_vectors_in_shards_score_as_in_one_process(
     assert here == pytest.approx(there, abs=1e-6)
 
 
-@pytest.mark.parametrize("where", ["in-shards", "as-tasks"])
 def test_a_worker_that_is_killed_changes_no_byte(
     tmp_path: Path,
-    scifact: Dataset,
-    locomo: Dataset,
+    dataset: Dataset,
     address: str,
     mortal: Callable[..., RetrieverSpec],
-    where: str,
 ) -> None:
-    dataset = scifact if where == "in-shards" else locomo
     spec = mortal(once=tmp_path / "died")
     found = scored(run(dataset, spec, on_ray(2), out=tmp_path / "ray"))
     assert (tmp_path / "died").exists()
     assert found == scored(run(dataset, BM25(), out=tmp_path / "here"))
 
 
-@pytest.mark.parametrize("where", ["in-shards", "as-tasks"])
 def test_what_dies_again_and_again_is_an_error_with_a_count_and_no_run(
     tmp_path: Path,
-    scifact: Dataset,
-    locomo: Dataset,
+    dataset: Dataset,
     address: str,
     mortal: Callable[..., RetrieverSpec],
-    where: str,
 ) -> None:
-    dataset = scifact if where == "in-shards" else locomo
     deadly = tmp_path / "deadly"
     deadly.touch()
     spec, out = mortal(while_=deadly), tmp_path / "ray"
