@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
 from harness.dataset.writer import DatasetWriter
 from harness.rankings.rankings import read_rankings
-from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.resolve import cleaned, places, resolve
 
 
 def two_haystacks(out: DatasetWriter) -> None:
@@ -52,12 +55,13 @@ def test_nothing_returned_is_nothing_found(tmp_path: Path, run: dict[str, list[s
     assert found.unknown_queries == [q for q in run if q == "?"]
 
 
-def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["d{}", "{}"])
+def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path, form: str) -> None:
     rng = np.random.default_rng(2)
-    documents = [f"d{i}" for i in range(50)]
+    documents = [form.format(i) for i in rng.permutation(50)]
     queries = [f"q{i}" for i in range(20)]
     dataset = one_corpus(tmp_path / "data", documents, {q: {} for q in queries})
-    names = [*documents, "x", "y"]
+    names = [*documents, "x", "07", "+7", " 7", "", "50", "-1", "\u0667", "7" * 30]
     run = {
         str(q): [str(d) for d in rng.choice(names, rng.integers(0, 30), False)]
         for q in rng.permutation([*queries, "other"])
@@ -70,6 +74,22 @@ def test_random_runs_resolve_as_a_dictionary_does(tmp_path: Path) -> None:
         for rank, d in enumerate(run[q], 1)
     ]
     assert list(zip(found.query, found.row, found.rank, strict=True)) == expected
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["0", "7", "07", "00", "+7", "", "x7", "\u0667", "123456789", "2147483648"]
+            + [str(i) for i in range(20)]
+        )
+    ),
+    st.sets(st.integers(0, 60).map(str) | st.sampled_from(["07", "", "x", "999999999", "9" * 40])),
+)
+def test_ids_that_are_numbers_are_found_as_texts_are(ids: list[str], names: set[str]) -> None:
+    held = sorted(names)
+    expected = [held.index(id_) if id_ in names else -1 for id_ in ids]
+    found = places(pa.array(ids, pa.string()), pa.array(held, pa.string()))
+    assert found.tolist() == expected
 
 
 def test_before_scoring_each_document_stands_once_and_best_first(tmp_path: Path) -> None:
