@@ -20,12 +20,9 @@ __all__ = [
     "Corpus",
     "Found",
     "Hit",
-    "NotAnAnswerError",
     "Question",
     "Result",
     "Retriever",
-    "as_answers",
-    "as_result",
 ]
 
 
@@ -76,48 +73,6 @@ Found = (
     | Mapping[str, float]
 )
 """What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}."""
-
-
-class NotAnAnswerError(TypeError):
-    """What `search` returned is no answer at all: the message says what is needed."""
-
-
-def as_answers(found: Sequence[Found], n: int) -> Sequence[Found]:
-    """What `search` returned for n questions, one answer each.
-
-    Raises NotAnAnswerError for what is no list, ValueError for one of another length.
-    """
-    if not hasattr(found, "__len__"):
-        raise NotAnAnswerError(
-            f"search returned {_kind(found)}; it must return a list with one answer a question, "
-            "each a list of ids, of (id, score) pairs or of hits, or a Result"
-        )
-    if len(found) != n:
-        raise ValueError(f"{n} questions, but {len(found)} results")
-    return found
-
-
-def as_result(found: Found) -> Result:
-    """What `search` returned for one question, as a Result. Raises TypeError for anything else."""
-    if isinstance(found, Result):
-        return found
-    if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
-        raise NotAnAnswerError(
-            f"search returned {_kind(found)} for a question; it must return a list of ids, of "
-            "(id, score) pairs or of hits, or a Result"
-        )
-    items: list[Any] = list(found.items() if isinstance(found, Mapping) else found)
-    if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
-        return Result([item[0] for item in items], [float(item[1]) for item in items])
-    if items and all(isinstance(item, Hit) for item in items):
-        return Result(hits=items)
-    if any(isinstance(item, Hit) for item in items):
-        raise TypeError("an answer is all hits or all ids, not some of each")
-    return Result(items)
-
-
-def _kind(found: object) -> str:
-    return "None" if found is None else type(found).__name__
 
 
 @runtime_checkable

@@ -81,7 +81,7 @@ def public_names(module: Any) -> list[str]:
     return [name for name in own if not name.startswith("_")]
 
 
-def raised_at(error: Exception) -> str:
+def raised_at(error: BaseException) -> str:
     """An error of somebody else's code in one line, with the place where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
-from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import (
-    Corpus,
-    Found,
+from harness.retrievers import calls
+from harness.retrievers.answers import (
     NotAnAnswerError,
-    Question,
-    as_answers,
     as_result,
+    documents_of,
+    in_order,
+    scores_of,
+    within,
 )
+from harness.retrievers.baselines import is_oracle
+from harness.retrievers.contract import Corpus, Found, Question
 
 Given = str | Mapping[str, Any]
 """What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
@@ -60,7 +63,7 @@ class Stage:
 
     def index(self, corpus: Corpus) -> None:
         """Index the corpus."""
-        self._retriever.index(corpus)
+        calls.index(self._retriever, corpus)
         self._corpus = corpus
         self._position_of_handle: dict[str, int] | None = None
 
@@ -70,12 +73,11 @@ class Stage:
         rankings: list[Ranking] = []
         for start in range(0, len(queries), size):
             part = queries[start : start + size]
-            found = self._retriever.search(part, k)
             try:
-                answers = as_answers(found, len(part))
+                found = calls.search(self._retriever, part, k)
+                rankings += [self._ranking(one, k) for one in found]
             except (NotAnAnswerError, ValueError) as error:
-                raise type(error)(f"{self.name}: {error}") from None
-            rankings += [self._ranking(one, k) for one in answers]
+                raise type(error)(f"{self.name}: {error}") from error
         return rankings
 
     def report(self) -> dict[str, Any]:
@@ -86,19 +88,21 @@ class Stage:
     def _ranking(self, found: Found, k: int) -> Ranking:
         """As the harness itself reads an answer: sorted by score, each document once."""
         result = as_result(found)
-        positions = np.fromiter((self._position(id_) for id_ in result.ids), np.int64)
-        scores = None if result.scores is None else np.asarray(result.scores, float)
-        if scores is not None:
-            order = np.argsort(-scores, kind="stable")
-            positions, scores = positions[order], scores[order]
-        first = np.sort(np.unique(positions, return_index=True)[1])[:k]
-        kept = None if scores is None else scores[first]
-        return Ranking(positions[first], kept, bool(result.abstain))
+        ids: Any = result.ids
+        scores = result.scores
+        if result.hits is not None:
+            ids, scores = documents_of(result.hits)
+        positions = within(ids, len(self._corpus), self._position)
+        known = scores_of(scores, len(positions))
+        positions, known, _, _ = in_order(positions, known)
+        return Ranking(positions[:k], None if known is None else known[:k], bool(result.abstain))
 
     def _position(self, id_: Any) -> int:
         if not isinstance(id_, str):
-            return int(id_)
+            return index(id_)
         if self._position_of_handle is None:
             handles = self._corpus.handles
             self._position_of_handle = {handle: i for i, handle in enumerate(handles)}
+        if id_ not in self._position_of_handle:
+            raise ValueError(f"{id_!r} is not a handle of this haystack")
         return self._position_of_handle[id_]

@@ -14,11 +14,13 @@ from time import perf_counter
 from typing import IO, Any
 
 from harness.errors import HarnessError, UsageError
+from harness.retrievers import calls
+from harness.retrievers.answers import as_result
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Question, Retriever, as_answers, as_result
+from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import retriever_record
-from harness.runs.reports import FAILURES, reported, trace
+from harness.runs.reports import FAILURES, closed, reported, trace
 
 
 def main() -> None:
@@ -61,22 +63,20 @@ class _Bench:
         if kind == "index":
             corpus = Corpus.received(self._asked)
             start = perf_counter()
-            self.retriever.index(corpus)
+            calls.index(self.retriever, corpus)
             return {"value": None, "seconds": perf_counter() - start}
         if kind == "search":
             questions = [Question(text, when) for text, when in message["questions"]]
             start = perf_counter()
-            found = self.retriever.search(questions, message["k"])
+            found = calls.search(self.retriever, questions, message["k"])
             seconds = perf_counter() - start
-            answers = as_answers(found, len(questions))
-            return {"value": [_item(one) for one in answers], "seconds": seconds}
+            return {"value": [_item(one) for one in found], "seconds": seconds}
         return {"value": reported(self.retriever.report)}  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Tell the retriever that no more will be asked."""
-        close = getattr(getattr(self, "retriever", None), "close", None)
-        if callable(close):
-            close()
+        if hasattr(self, "retriever"):
+            closed(self.retriever)
 
 
 def _about(spec: RetrieverSpec, retriever: Retriever) -> dict[str, Any]:

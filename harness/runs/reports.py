@@ -8,7 +8,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
+from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
+from harness.retrievers.plugins import raised_at
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 FAILURES = (Exception, SystemExit)
@@ -37,6 +39,14 @@ def trace() -> str:
     return well_formed(error.trace if isinstance(error, ToldError) else traceback.format_exc())
 
 
+def closed(retriever: Retriever) -> None:
+    """Close it; all its answers are there by then, so that a failure to is said and no more."""
+    try:
+        close(retriever)
+    except FAILURES as error:
+        print(f"note: the retriever's close() failed: {raised_at(error)}", file=sys.stderr)
+
+
 def counts(retriever: Retriever) -> dict[str, float]:
     """The counts in a system's report; empty where it has none or fails to give it."""
     report = getattr(retriever, "report", None)
@@ -51,7 +61,7 @@ def reported(report: Callable[[], Any]) -> dict[str, Any]:
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
-        plain = orjson.loads(orjson.dumps(dict(report()), default=str, option=options))
+        plain = orjson.loads(orjson.dumps(dict(awaited(report())), default=str, option=options))
         return cast(dict[str, Any], plain)
     except FAILURES:
         return {"error": trace()}

@@ -31,8 +31,9 @@ from harness.runs.provenance import (
     retriever_record,
 )
 from harness.runs.record import write_errors, write_run
+from harness.runs.reports import closed
 from harness.runs.shards import can_be_cut
-from harness.runs.worker import TO_BUILD, Outcome, Worker, close
+from harness.runs.worker import TO_BUILD, Outcome, Worker
 
 
 def run(
@@ -146,7 +147,7 @@ def run(
             ) from None
         finally:
             if named:  # what a program brought, it may use again
-                close(built)
+                closed(built)
         done.sort(key=lambda outcome: outcome.unit)
         _stop_without_answer(done, dataset, partial)
         write_run(

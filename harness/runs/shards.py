@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from harness.dataset.shared import Place
 from harness.errors import HarnessError
-from harness.retrievers.contract import Question, Result, Retriever, as_answers, as_result
+from harness.retrievers import calls
+from harness.retrievers.answers import as_result, in_order, scores_of, within
+from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import Piece
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.reports import COUNTS, FAILURES, ToldError, reported, trace
-from harness.runs.view import within
-from harness.runs.worker import close, in_order, scores_of
+from harness.runs.reports import COUNTS, FAILURES, ToldError, closed, reported, trace
 
 T = TypeVar("T")
 
@@ -86,14 +86,14 @@ class Shard:
 
     def close(self) -> Exception | None:
         """No more will be asked."""
-        return _told(lambda: close(self._retriever) if self._retriever is not None else None)
+        return _told(lambda: closed(self._retriever) if self._retriever is not None else None)
 
     def _indexed(self) -> Retriever:
         if self._retriever is None:
             builds = self._builds
             retriever = builds.build(self._seed) if isinstance(builds, RetrieverSpec) else builds
             documents = self._place.documents(self._piece.low, self._piece.high)
-            retriever.index(self._piece.corpus.over(documents))
+            calls.index(retriever, self._piece.corpus.over(documents))
             self._retriever = retriever
         return self._retriever
 
@@ -107,7 +107,7 @@ class Shard:
         found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]] = []
         for start in range(0, len(questions), size):
             asked = questions[start : start + size]
-            answers = as_answers(retriever.search(asked, k), len(asked))
+            answers = calls.search(retriever, asked, k)
             found += [self._columns(as_result(answer)) for answer in answers]
         ends = np.cumsum([len(positions) for positions, _ in found])
         positions = np.concatenate([np.zeros(0, np.int32), *(found_at for found_at, _ in found)])
@@ -120,7 +120,7 @@ class Shard:
         if result.hits is not None or result.confidence is not None or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
         own = within(result.ids, len(self._piece.positions), self._position)
-        scores = scores_of(result, len(own))
+        scores = scores_of(result.scores, len(own))
         if scores is None:
             raise TypeError("a shard must give a score with each document, to merge them by")
         own, scores, _, _ = in_order(own, scores)

@@ -9,7 +9,7 @@ this one. Both depend on the seed and the haystack only, never on the answer key
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from operator import index
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
+from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
 
 Int32 = npt.NDArray[np.int32]
@@ -139,21 +140,6 @@ class View:
         """Positions of document rows, in their order; for the oracle alone."""
         at = {row: position for position, row in enumerate(self.rows.tolist())}
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
-
-
-def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArray[np.int64]:
-    """Positions: an array of whole numbers as it is, of anything else the `place` of each.
-
-    Raises ValueError for one that is not in a haystack of n documents.
-    """
-    if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
-        found = ids.astype(np.int64, copy=False)
-    else:
-        found = np.fromiter(map(place, ids), np.int64)
-    bad = (found < 0) | (found >= n)
-    if bad.any():
-        raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")
-    return found
 
 
 def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -14,17 +14,17 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.dataset.shared import Place
 from harness.errors import HarnessError
+from harness.retrievers import calls
+from harness.retrievers.answers import as_result, in_order, scores_of
 from harness.retrievers.baselines import Oracle
-from harness.retrievers.contract import Hit, Result, Retriever, as_answers, as_result
+from harness.retrievers.contract import Hit, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.isolated import Isolated, Isolation, Reply
-from harness.runs.reports import FAILURES, counts, reported, trace, well_formed
+from harness.runs.reports import FAILURES, closed, counts, reported, trace, well_formed
 from harness.runs.view import View
 
 TO_BUILD = (RetrieverSpec, Isolation)
 """What each process builds a retriever of its own from."""
-
-_LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class Worker:
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
         if self._bench is not None and isinstance(self.builds, TO_BUILD):
-            close(self._bench.retriever)
+            closed(self._bench.retriever)
 
     def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
         bench.haystack, bench.index_error = haystack, None
@@ -136,7 +136,7 @@ class Worker:
         before = {} if isolated else counts(bench.retriever)
         start = perf_counter()
         try:
-            bench.retriever.index(bench.view.corpus)
+            calls.index(bench.retriever, bench.view.corpus)
         except HarnessError:
             raise
         except FAILURES:
@@ -158,7 +158,7 @@ class Worker:
             retriever.reveal([_gold(bench, query) for query in queries])
         start = perf_counter()
         try:
-            found: Sequence[Any] = as_answers(retriever.search(questions, k), len(questions))
+            found: Sequence[Any] = calls.search(retriever, questions, k)
         except HarnessError:
             raise
         except FAILURES:
@@ -182,7 +182,7 @@ class Worker:
             if result.hits is not None:
                 return self._with_hits(bench, query, result, own_ids, seconds)
             positions = bench.view.positions(result.ids, own_ids=own_ids)
-            scores = scores_of(result, len(positions))
+            scores = scores_of(result.scores, len(positions))
             answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
             answer.confidence = _confidence(result)
         except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
@@ -207,7 +207,7 @@ class Worker:
         answer.confidence = _confidence(result)
         given = [hit.score for hit in hits]
         if all(score is not None for score in given):
-            scores = scores_of(Result((), [float(score or 0.0) for score in given]), len(hits))
+            scores = scores_of([float(score or 0.0) for score in given], len(hits))
             if scores is not None and (scores[1:] > scores[:-1]).any():
                 order = np.argsort(-scores, kind="stable")
                 hits, answer.reordered = [hits[i] for i in order], True
@@ -249,12 +249,6 @@ def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]
     return {"text": well_formed(hit.text), "rows": rows, "unknown": unknown, "score": score}
 
 
-def close(retriever: Retriever) -> None:
-    """Call its `close`, where it has one."""
-    if callable(getattr(retriever, "close", None)):
-        retriever.close()  # type: ignore[attr-defined]
-
-
 def _seconds(retriever: Retriever, start: float) -> float:
     """What a call took since `start`; of an isolated one without starting and sending."""
     if isinstance(retriever, Isolated) and retriever.seconds is not None:
@@ -269,36 +263,3 @@ def _confidence(result: Result) -> float | None:
     if not np.isfinite(confidence):
         raise ValueError(f"the confidence is {confidence}")
     return confidence
-
-
-def in_order(
-    positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, bool, int]:
-    """Positions and scores, sorted by these where they rise, each document once, where it is best.
-
-    With them: whether scores rose, and how many documents stood there again.
-    """
-    rose = scores is not None and len(scores) > 1 and bool((scores[1:] > scores[:-1]).any())
-    if rose and scores is not None:
-        order = np.argsort(-scores, kind="stable")
-        positions, scores = positions[order], scores[order]
-    repeated = 0
-    if (np.diff(np.sort(positions)) == 0).any():
-        _, first = np.unique(positions, return_index=True)
-        repeated = len(positions) - len(first)
-        keep = np.sort(first)
-        positions, scores = positions[keep], None if scores is None else scores[keep]
-    return positions, scores, rose, repeated
-
-
-def scores_of(result: Result, n: int) -> npt.NDArray[np.float64] | None:
-    """The scores of n documents as finite numbers. Raises ValueError for NaN and another length."""
-    if result.scores is None:
-        return None
-    scores = np.asarray(result.scores, np.float64)
-    if scores.shape != (n,):
-        raise ValueError(f"{n} ids, but scores of shape {scores.shape}")
-    if np.isnan(scores).any():
-        raise ValueError("a score is NaN")
-    # The journal is JSON, which has no infinity; the order stays.
-    return np.clip(scores, -_LARGEST, _LARGEST)

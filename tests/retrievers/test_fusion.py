@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from notes import ask, corpus
 
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
+from harness.retrievers.contract import Retriever
 from harness.retrievers.hybrid import Hybrid, fuse
+from harness.retrievers.recency_weighted import RecencyWeighted
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.rerank import Rerank
 from harness.retrievers.stage import Ranking
 
 # Two rankings of documents 0 to 4; 4 is in neither, 3 and 0 in one.
@@ -98,6 +101,89 @@ def test_retrievers_that_answer_by_handle_position_or_pair_are_fused(tmp_path: P
     silent = Hybrid(kinds[3:])
     silent.index(corpus(NOTES))
     assert ask(silent, "anything").abstain
+
+
+HITS = """
+from harness.retrievers.bm25 import BM25
+from harness.retrievers.contract import Hit
+
+class Hits(BM25):
+    "bm25, whose answers are texts made of documents, as a memory's."
+    def index(self, corpus):
+        super().index(corpus)
+        self.handles = corpus.handles
+    def search(self, queries, k):
+        return [self.hits(found) for found in super().search(queries, k)]
+    def hits(self, found):
+        pairs = zip(found.ids, found.scores)
+        return [Hit("a fact", [self.handles[i]], score) for i, score in pairs]
+
+class Unscored(Hits):
+    def hits(self, found):
+        return [Hit("a fact", [self.handles[i]]) for i in found.ids]
+
+class Gathered(Hits):
+    def hits(self, found):
+        return [Hit("all in one", [self.handles[i] for i in found.ids], 1.0)]
+
+class Unfounded(Hits):
+    def hits(self, found):
+        return [Hit("a fact", [self.handles[0]]), Hit("a fact that came of nothing")]
+
+class Foreign(Hits):
+    def hits(self, found):
+        return [Hit("a fact", ["d99"])]
+
+def longest(question, texts): return [len(text) for text in texts]
+"""
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> str:
+    path = tmp_path / "texts.py"
+    path.write_text(HITS)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["Hits", "Unscored", "Gathered"])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda one, texts: Hybrid([one, "tfidf"], weights=[1, 2]),
+        lambda one, texts: Rerank(one, f"{texts}:longest"),
+        lambda one, texts: RecencyWeighted(one, half_life=1),
+    ],
+    ids=["hybrid", "rerank", "recency-weighted"],
+)
+def test_texts_made_of_documents_count_as_those_inside_another_retriever(
+    texts: str, kind: str, around: Callable[[str, str], Retriever]
+) -> None:
+    said = [86_400 * i for i in range(len(NOTES))]
+    found = []
+    for one in ("bm25", f"{texts}:{kind}"):
+        whole = around(one, texts)
+        whole.index(corpus(NOTES, said))
+        found.append(list(ask(whole, "a green boat and tea").ids))
+    if kind == "Hits" or not isinstance(whole, RecencyWeighted):  # which weighs scores
+        assert found[0] == found[1]
+    assert set(found[0]) == set(found[1]) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("Unfounded", "a hit names no document that it was made from: 'a fact that came of"),
+        ("Foreign", "'d99' is not a handle of this haystack"),
+    ],
+)
+def test_a_text_that_no_document_is_known_for_cannot_be_fused(
+    texts: str, kind: str, said: str
+) -> None:
+    hybrid = Hybrid(["bm25", f"{texts}:{kind}"])
+    hybrid.index(corpus(NOTES))
+    with pytest.raises((TypeError, ValueError), match=said) as caught:
+        ask(hybrid, "tea")
+    assert f"texts.py:{kind}: " in str(caught.value)
 
 
 def test_retrievers_come_as_names_or_with_their_own_parameters() -> None:

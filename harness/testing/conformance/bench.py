@@ -13,15 +13,9 @@ import pyarrow as pa
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Documents
 from harness.dataset.shared import Place
-from harness.retrievers.contract import (
-    Corpus,
-    Found,
-    Question,
-    Result,
-    Retriever,
-    as_answers,
-    as_result,
-)
+from harness.retrievers import calls
+from harness.retrievers.answers import WrongNumberError, as_result
+from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import Shard, added, merged
 from harness.runs.view import View
@@ -90,10 +84,9 @@ def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> li
     found: list[Found] = []
     for start in range(0, len(texts), size):
         part = [Question(text, 1_800_000_000) for text in texts[start : start + size]]
-        answers = retriever.search(part, k)
         try:
-            found += as_answers(answers, len(part))
-        except ValueError as error:
+            found += calls.search(retriever, part, k)
+        except WrongNumberError as error:
             raise AnswerError(str(error)) from None
     place = {handle: i for i, handle in enumerate(notes.handles)}
     results = [as_result(one) for one in found]
@@ -187,7 +180,7 @@ def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
     for _ in range(_HAYSTACKS):
         order = rng.permutation(_SIZE)
         shown = corpus(["The same words."] * _SIZE, order)
-        retriever.index(shown)
+        calls.index(retriever, shown)
         found = ask(retriever, shown, ["Which words?"], _SIZE)[0]
         right += bool(found) and order[found[0]] == 0
     chance = 1 / _SIZE
@@ -223,7 +216,7 @@ def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
     values = np.zeros(len(chosen))
     for haystack in np.unique(dataset.query_haystack[chosen]).tolist():
         view = View(dataset, haystack, seed)
-        retriever.index(view.corpus)
+        calls.index(retriever, view.corpus)
         mine = np.flatnonzero(dataset.query_haystack[chosen] == haystack)
         texts = [view.question(int(chosen[i])).text for i in mine]
         for i, found in zip(mine, ask(retriever, view.corpus, texts, 10), strict=True):

@@ -10,8 +10,10 @@ from time import perf_counter
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
+from harness.retrievers import calls
+from harness.retrievers.answers import NotAnAnswerError
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import NotAnAnswerError, Retriever
+from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import can_be_cut
 from harness.testing.conformance.bench import (
@@ -64,7 +66,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
             if function is finds and not is_answer:
                 break  # every other check would say the same
     finally:
-        _close(retriever)
+        calls.close(retriever)
 
 
 def _outcome(
@@ -93,7 +95,7 @@ def _outcome(
 def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
     """It answers at all; which notes it finds is not judged."""
     notes = corpus(NOTES)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     found = ask(retriever, notes, QUESTIONS, 3)
     if not any(found):
         raise AnswerError("returned nothing for any of three easy questions")
@@ -104,7 +106,7 @@ def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
 def k_respected(retriever: Retriever, spec: RetrieverSpec) -> str:
     """At most k results, also where k is 1 and where it is more than there are documents."""
     notes = corpus(NOTES)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     counts = [max(map(len, ask(retriever, notes, QUESTIONS, k))) for k in (1, 3, 100)]
     return f"k = 1, 3, 100 gave at most {counts[0]}, {counts[1]}, {counts[2]}"
 
@@ -112,17 +114,17 @@ def k_respected(retriever: Retriever, spec: RetrieverSpec) -> str:
 def index_replaces(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A second `index` leaves nothing of the first, and answers do not depend on the past."""
     first, second = corpus(NOTES), corpus(OTHERS)
-    retriever.index(first)
+    calls.index(retriever, first)
     ask(retriever, first, QUESTIONS, 8)
-    retriever.index(second)
+    calls.index(retriever, second)
     after = ask(retriever, second, QUESTIONS, 8)
     fresh = spec.build()
     try:
-        fresh.index(second)
+        calls.index(fresh, second)
         alone = ask(fresh, second, QUESTIONS, 8)
         again = ask(fresh, second, QUESTIONS, 8)
     finally:
-        _close(fresh)
+        calls.close(fresh)
     if after != alone and alone == again:
         raise AnswerError("answers after another haystack differ from those of a fresh retriever")
     return "a second corpus is answered as by a fresh retriever"
@@ -131,9 +133,9 @@ def index_replaces(retriever: Retriever, spec: RetrieverSpec) -> str:
 def deterministic(retriever: Retriever, spec: RetrieverSpec) -> str:
     """The same questions twice, and after indexing again, give the same answers."""
     notes = corpus(NOTES)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     first, again = ask(retriever, notes, QUESTIONS, 8), ask(retriever, notes, QUESTIONS, 8)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     if first != again or first != ask(retriever, notes, QUESTIONS, 8):
         return Note("not deterministic: the same question got different answers")
     return "the same answers three times"
@@ -145,7 +147,7 @@ def batches(retriever: Retriever, spec: RetrieverSpec) -> str:
     if size == 1:
         return "takes one question at a time"
     notes = corpus(NOTES)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     together = ask(retriever, notes, QUESTIONS, 8)
     alone = [ask(retriever, notes, [question], 8)[0] for question in QUESTIONS]
     if together != alone:
@@ -164,7 +166,7 @@ def unicode(retriever: Retriever, spec: RetrieverSpec) -> str:
         "quotes \" ' \\ and {braces} <tags> %s $1",
     ]
     notes = corpus(texts)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     ask(retriever, notes, texts, 3)
     return f"{len(texts)} odd texts indexed and asked"
 
@@ -172,7 +174,7 @@ def unicode(retriever: Retriever, spec: RetrieverSpec) -> str:
 def empty_corpus(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A haystack without documents is answered with nothing."""
     notes = corpus([])
-    retriever.index(notes)
+    calls.index(retriever, notes)
     ask(retriever, notes, QUESTIONS[:1], 5)
     return "answered with nothing"
 
@@ -180,7 +182,7 @@ def empty_corpus(retriever: Retriever, spec: RetrieverSpec) -> str:
 def empty_query(retriever: Retriever, spec: RetrieverSpec) -> str:
     """An empty question, one of spaces, and one of marks are answered somehow."""
     notes = corpus(NOTES)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     ask(retriever, notes, ["", "   ", "?!"], 3)
     return "empty, blank and '?!' were answered"
 
@@ -188,7 +190,7 @@ def empty_query(retriever: Retriever, spec: RetrieverSpec) -> str:
 def one_document(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A haystack of one document."""
     notes = corpus(NOTES[:1])
-    retriever.index(notes)
+    calls.index(retriever, notes)
     found = ask(retriever, notes, QUESTIONS[:1], 5)[0]
     return "found" if found == [0] else "answered with nothing"
 
@@ -196,7 +198,7 @@ def one_document(retriever: Retriever, spec: RetrieverSpec) -> str:
 def duplicate_texts(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Documents of the same text are different documents."""
     notes = corpus([NOTES[0], NOTES[1], NOTES[0], NOTES[0]])
-    retriever.index(notes)
+    calls.index(retriever, notes)
     found = set(ask(retriever, notes, [NOTES[0]], 4)[0])
     equal = found & {0, 2, 3}
     if len(equal) < 3:
@@ -209,7 +211,7 @@ def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
     filler = " ".join(OTHERS) + " "
     long = filler * (100_000 // len(filler))
     notes = corpus([f"{long} {NOTES[0]}", long, NOTES[1]])
-    retriever.index(notes)
+    calls.index(retriever, notes)
     ask(retriever, notes, QUESTIONS[:2], 3)
     return "two documents of 100 KB were taken in"
 
@@ -219,7 +221,7 @@ def concurrent(retriever: Retriever, spec: RetrieverSpec) -> str:
     if not getattr(retriever, "concurrent", False):
         return "does not claim concurrent searches"
     notes = corpus(NOTES)
-    retriever.index(notes)
+    calls.index(retriever, notes)
     alone = [ask(retriever, notes, [question], 8) for question in QUESTIONS]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda q: ask(retriever, notes, [q], 8), QUESTIONS * 8))
@@ -250,16 +252,10 @@ def close_twice(retriever: Retriever, spec: RetrieverSpec) -> str:
     if not callable(getattr(retriever, "close", None)):
         return "has nothing to close"
     other = spec.build()
-    other.index(corpus(NOTES))
-    _close(other)
-    _close(other)
+    calls.index(other, corpus(NOTES))
+    calls.close(other)
+    calls.close(other)
     return "closed, and closed again"
-
-
-def _close(retriever: Any) -> None:
-    close = getattr(retriever, "close", None)
-    if callable(close):
-        close()
 
 
 CHECKS: dict[str, Callable[[Any, RetrieverSpec], str]] = {

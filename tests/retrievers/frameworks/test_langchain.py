@@ -10,8 +10,11 @@ from notes import corpus
 from harness.errors import UsageError
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.frameworks.langchain_bridge import LangChain
+from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.minilm import MiniLM
+from harness.retrievers.recency_weighted import RecencyWeighted
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.rerank import Rerank
 
 pytestmark = pytest.mark.systems
 
@@ -173,3 +176,29 @@ def _simple(folder: Path) -> Path:
     path = folder / "simple.py"
     path.write_text("def make(documents):\n    return documents\n")
     return path
+
+
+@pytest.mark.parametrize("store", [IN_MEMORY, CHROMA])
+def test_inside_hybrid_rerank_and_recency_weighted_it_counts_as_minilm_does(
+    store: str, tmp_path: Path, home: Path, weights: None
+) -> None:
+    """Whose answers are hits: they were dropped there, and the fusion was the other one's alone."""
+    (tmp_path / "rerankers.py").write_text(
+        "def longest(question, texts): return [*map(len, texts)]\n"
+    )
+    said = [86_400 * i for i in range(len(NOTES))]
+    langchain = {"name": "langchain", "params": {"build": store}}
+    for around, inside in (
+        (Hybrid, lambda one: {"retrievers": ["bm25", one]}),
+        (Rerank, lambda one: {"retriever": one, "reranker": f"{tmp_path}/rerankers.py:longest"}),
+        (RecencyWeighted, lambda one: {"retriever": one}),
+    ):
+        found = []
+        for one in (langchain, "minilm"):
+            retriever = around(**inside(one))
+            retriever.index(corpus(NOTES, said))
+            questions = [Question("When is the music lesson?"), Question("a hull of a ship")]
+            results = retriever.search(questions, 5)
+            found.append([list(result.ids) for result in results])
+        assert found[0] == found[1]
+        assert all(len(ids) == 5 for ids in found[0])

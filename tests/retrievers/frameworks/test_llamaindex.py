@@ -10,6 +10,7 @@ from notes import corpus
 from harness.errors import UsageError
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.frameworks.llamaindex_bridge import LlamaIndex
+from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.minilm import MiniLM
 
 pytestmark = pytest.mark.systems
@@ -81,3 +82,16 @@ def test_an_index_without_scores_gives_none(home: Path) -> None:
 def test_what_cannot_be_built_is_said_before_the_run() -> None:
     with pytest.raises(UsageError, match="has no 'VectorStoreIndx'"):
         LlamaIndex("llama_index.core:VectorStoreIndx")
+
+
+def test_fused_with_another_its_hits_count_as_the_documents_that_they_are(
+    home: Path, weights: None
+) -> None:
+    found = []
+    for one in ("llamaindex", "minilm"):
+        hybrid = Hybrid(["bm25", one], weights=[1, 2])
+        hybrid.index(corpus(NOTES))
+        (result,) = hybrid.search([Question("When is the music lesson?")], 5)
+        found.append(list(result.ids))
+    assert found[0] == found[1]
+    assert found[0][0] == 2

@@ -1,0 +1,100 @@
+"""How a retriever is called: awaited where it is asynchronous, waited for where it is ready late.
+
+What `index`, `search`, `ready`, `report` and `close` return may be awaitable. All of a process is
+awaited in one event loop, in a thread of its own: so a client that was opened in one call serves in
+the next, and a program that has a running loop of its own (a notebook) may run a retriever too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from functools import cache
+from time import monotonic, sleep
+from typing import Any
+
+from harness.retrievers.answers import as_answers
+from harness.retrievers.contract import Corpus, Found, Question, Retriever
+
+READY_TIMEOUT = 600.0
+"""Seconds in which a retriever with `ready()` must be, where its `ready_timeout` does not say."""
+
+_FIRST, _LONGEST = 0.02, 1.0
+"""Seconds between two questions whether it is ready: doubled from the first to the longest."""
+
+_SILENT = 10.0
+"""Seconds after which somebody is told what is waited for."""
+
+
+def index(retriever: Retriever, corpus: Corpus) -> None:
+    """Let it take in a corpus, and wait until it says that it is ready.
+
+    Raises TimeoutError where it is not in time, and whatever the retriever raises.
+    """
+    take_in: Callable[[Corpus], Any] = retriever.index
+    awaited(take_in(corpus))
+    ready = getattr(retriever, "ready", None)
+    if not callable(ready):
+        return
+    limit = float(getattr(retriever, "ready_timeout", READY_TIMEOUT))
+    start, pause, told = monotonic(), _FIRST, False
+    while not awaited(ready()):
+        waited = monotonic() - start
+        if waited >= limit:
+            raise TimeoutError(
+                f"ready() was not true within {limit:g} s of indexing (ready_timeout is its limit)"
+            )
+        if waited >= _SILENT and not told:
+            told = True
+            print(f"note: waiting for ready(), {limit:g} s at most", file=sys.stderr)
+        sleep(min(pause, limit - waited))
+        pause = min(2 * pause, _LONGEST)
+
+
+def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Sequence[Found]:
+    """Its answers, one a question. Raises what `as_answers` raises, and whatever it raises."""
+    found = as_answers(awaited(retriever.search(questions, k)), len(questions))
+    if any(inspect.isawaitable(one) for one in found):
+        answers: list[Found] = awaited(_all(found))
+        return answers
+    return found
+
+
+def close(retriever: Retriever) -> None:
+    """Tell it that no more will be asked, where it wants to know."""
+    if callable(getattr(retriever, "close", None)):
+        awaited(retriever.close())  # type: ignore[attr-defined]
+
+
+def awaited(value: Any) -> Any:
+    """The value, or what comes of it where it is awaitable. Raises what it raises."""
+    if not inspect.isawaitable(value):
+        return value
+    coming = asyncio.run_coroutine_threadsafe(_result(value), _loop())
+    try:
+        return coming.result()
+    except CancelledError:
+        raise RuntimeError("the retriever cancelled its own task") from None
+    except BaseException:  # Ctrl-C comes to this thread: what it waits for is not to go on
+        coming.cancel()
+        raise
+
+
+async def _result(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+async def _all(values: Sequence[Any]) -> list[Any]:
+    return await asyncio.gather(*map(_result, values))
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """The loop of this process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="harness-awaits", daemon=True).start()
+    return loop

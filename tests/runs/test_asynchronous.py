@@ -1,0 +1,173 @@
+"""Systems whose methods are asynchronous, and those whose index is ready late."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpora import ranked
+
+from harness.dataset.prepare import open_dataset
+from harness.errors import RunError
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.plan import Settings
+from harness.runs.runner import run
+from harness.testing.conformance.checks import check
+
+SYSTEMS = """
+import asyncio, time
+from harness.retrievers.bm25 import BM25
+
+class Plain(BM25):
+    pass
+
+class Client:
+    "Serves in the loop only in which it was opened, as the clients of httpx and asyncpg."
+    def __init__(self):
+        self.loop = asyncio.get_running_loop()
+    async def turn(self):
+        assert asyncio.get_running_loop() is self.loop, "another loop"
+        await asyncio.sleep(0)
+
+class Async(BM25):
+    batch_size = 8
+    async def index(self, corpus):
+        self.client = Client()
+        await self.client.turn()
+        super().index(corpus)
+    async def search(self, queries, k):
+        await self.client.turn()
+        return super().search(queries, k)
+    async def report(self):
+        return {"calls": 7}
+    async def close(self):
+        await self.client.turn()
+
+class AQuestionEach(Async):
+    "Gives one awaitable a question."
+    def search(self, queries, k):
+        return [self.one(query, k) for query in queries]
+    async def one(self, query, k):
+        (found,) = await super().search([query], k)
+        return found
+
+class Cancels(BM25):
+    async def search(self, queries, k):
+        asyncio.current_task().cancel()
+        await asyncio.sleep(1)
+
+class Late(BM25):
+    "Finds nothing until some time after `index` has returned."
+    wait, ready_timeout = 0.2, 30
+    def index(self, corpus):
+        super().index(corpus)
+        self.at = time.monotonic() + self.wait
+    def ready(self):
+        return time.monotonic() >= self.at
+    def search(self, queries, k):
+        return super().search(queries, k) if self.ready() else [[] for _ in queries]
+
+class LateAsync(Late):
+    async def ready(self):
+        return super().ready()
+    def search(self, queries, k):
+        return BM25.search(self, queries, k) if Late.ready(self) else [[] for _ in queries]
+
+class TooLate(Late):
+    wait, ready_timeout = 1e9, 0.05
+
+async def function(text, k, corpus):
+    words = set(text.split())
+    found = [len(words & set(content.split())) for content in corpus.contents]
+    await asyncio.sleep(0)
+    return sorted(range(len(found)), key=lambda i: -found[i])[:k]
+"""
+
+
+@pytest.fixture
+def systems(tmp_path: Path) -> str:
+    path = tmp_path / "systems.py"
+    path.write_text(SYSTEMS)
+    return str(path)
+
+
+def ran(name: str, out: Path, **settings: Any) -> Path:
+    return run(open_dataset("sample"), RetrieverSpec(name), Settings(k=10, **settings), out=out)
+
+
+def record(folder: Path) -> dict[str, Any]:
+    return RunFolder(folder).record
+
+
+def test_asynchronous_systems_are_awaited_in_one_loop_and_rank_as_others(
+    systems: str, tmp_path: Path
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
+    assert any(plain.values())
+    for name, settings in (
+        ("Async", {}),
+        ("Async", {"workers": 2}),
+        ("Async", {"isolate": True}),
+        ("AQuestionEach", {}),
+        ("AQuestionEach", {"batch_size": 8}),
+        ("Late", {}),
+        ("LateAsync", {}),
+    ):
+        out = tmp_path / f"{name}{settings}"
+        found = ran(f"{systems}:{name}", out, **settings)
+        assert ranked(found) == plain, (name, settings)
+        if name == "Async":
+            assert record(found)["reported_by_the_system"][0] == {"calls": 7}
+
+
+def test_an_asynchronous_function_is_a_retriever_too(systems: str, tmp_path: Path) -> None:
+    found = ran(f"{systems}:function", tmp_path)
+    assert record(found)["queries"]["failed"] == 0
+    assert all(len(ids) == 10 for ids in ranked(found).values())
+
+
+def test_a_run_may_be_started_where_a_loop_is_running_as_in_a_notebook(
+    systems: str, tmp_path: Path
+) -> None:
+    async def cell() -> Path:
+        return ran(f"{systems}:Async", tmp_path)
+
+    assert record(asyncio.run(cell()))["queries"]["failed"] == 0
+
+
+def test_an_asynchronous_retriever_can_stand_inside_another(systems: str, tmp_path: Path) -> None:
+    def fused(*names: str) -> dict[str, list[str]]:
+        spec = RetrieverSpec("hybrid", {"retrievers": [*names]})
+        out = tmp_path / names[0].rpartition(":")[2]
+        return ranked(run(open_dataset("sample"), spec, Settings(k=10), out=out))
+
+    expected = fused(f"{systems}:Plain", "tfidf")
+    assert fused(f"{systems}:Async", "tfidf") == fused(f"{systems}:Late", "tfidf") == expected
+
+
+def test_the_conformance_checks_await_too(systems: str) -> None:
+    found = check(RetrieverSpec(f"{systems}:Async"))
+    assert [one for one in found if one.state == "FAIL"] == []
+
+
+def test_a_task_that_cancels_itself_is_a_failure_of_that_query(
+    systems: str, tmp_path: Path
+) -> None:
+    with pytest.raises(RunError, match="the retriever cancelled its own task"):
+        ran(f"{systems}:Cancels", tmp_path)
+
+
+def test_what_is_never_ready_fails_with_its_limit(systems: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"ready\(\) was not true within 0.05 s of indexing"):
+        ran(f"{systems}:TooLate", tmp_path)
+
+
+def test_to_wait_until_it_is_ready_counts_as_indexing(systems: str, tmp_path: Path) -> None:
+    began = time.perf_counter()
+    measured = record(ran(f"{systems}:Late", tmp_path))["measured"]
+    haystacks = measured["index"]["haystacks"]
+    assert 0.2 * haystacks <= measured["index"]["seconds"] <= time.perf_counter() - began
