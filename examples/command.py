@@ -9,18 +9,24 @@ import sys
 
 documents: dict[str, set[str]] = {}
 
+
+def words(text):
+    return set(text.lower().split())
+
+
 for line in sys.stdin:
     message = json.loads(line)
     reply = {}
     if message["type"] == "reset":
         documents.clear()
     elif message["type"] == "index":
-        documents.update({d["id"]: set(d["text"].lower().split()) for d in message["documents"]})
+        for d in message["documents"]:
+            documents[d["id"]] = words(f"{d.get('title', '')} {d['text']}")
     else:
         reply["results"] = []
         for query in message["queries"]:
-            words = set(query["text"].lower().split())
-            hits = [{"id": id_, "score": len(words & found)} for id_, found in documents.items()]
+            asked = words(query["text"])
+            hits = [{"id": id_, "score": len(asked & found)} for id_, found in documents.items()]
             hits = sorted(hits, key=lambda hit: -hit["score"])[: message["k"]]
             reply["results"].append({"hits": hits})
     print(json.dumps(reply), flush=True)

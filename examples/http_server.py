@@ -1,4 +1,4 @@
-"""A retriever as a service, in 30 lines: it counts the words that a document and a question share.
+"""A retriever as a service, in 40 lines: it counts the words that a document and a question share.
 
 cp "$(harness examples http_server.py)" . && python http_server.py 8123
 harness run --dataset sample --retriever http --param url=http://127.0.0.1:8123
@@ -8,7 +8,32 @@ import json
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-documents: dict[str, set[str]] = {}
+haystacks: dict[tuple[str, str], dict[str, set[str]]] = {}
+
+
+def reply(message):
+    asked = message["run"], message["haystack"]  # several may ask at once
+    if message["type"] == "reset":
+        haystacks[asked] = {}
+        return {"several": True}
+    if message["type"] == "close":
+        haystacks.pop(asked, None)
+        return {}
+    documents = haystacks[asked]
+    if message["type"] == "index":
+        for d in message["documents"]:
+            documents[d["id"]] = words(f"{d.get('title', '')} {d['text']}")
+        return {}
+    return {"results": [best(documents, q["text"], message["k"]) for q in message["queries"]]}
+
+
+def best(documents, text, k):
+    hits = [{"id": id_, "score": len(words(text) & found)} for id_, found in documents.items()]
+    return {"hits": sorted(hits, key=lambda hit: -hit["score"])[:k]}
+
+
+def words(text):
+    return set(text.lower().split())
 
 
 class Service(BaseHTTPRequestHandler):
@@ -17,16 +42,7 @@ class Service(BaseHTTPRequestHandler):
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        reply = {}
-        if message["type"] == "reset":
-            documents.clear()
-        elif message["type"] == "index":
-            documents.update(
-                {d["id"]: set(d["text"].lower().split()) for d in message["documents"]}
-            )
-        else:
-            reply["results"] = [answer(q["text"], message["k"]) for q in message["queries"]]
-        body = json.dumps(reply).encode()
+        body = json.dumps(reply(message)).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -34,12 +50,6 @@ class Service(BaseHTTPRequestHandler):
 
     def log_message(self, *_):
         pass
-
-
-def answer(text, k):
-    words = set(text.lower().split())
-    hits = [{"id": id_, "score": len(words & found)} for id_, found in documents.items()]
-    return {"hits": sorted(hits, key=lambda hit: -hit["score"])[:k]}
 
 
 if __name__ == "__main__":

@@ -70,6 +70,15 @@ def close(retriever: Retriever) -> None:
         awaited(retriever.close())  # type: ignore[attr-defined]
 
 
+def give_way(retriever: Retriever) -> bool:
+    """Tell it that others may use what it shares with them, where it shares something.
+
+    Whether it is to index again before it is asked.
+    """
+    give = getattr(retriever, "give_way", None)
+    return bool(awaited(give())) if callable(give) else False
+
+
 def awaited(value: Any) -> Any:
     """The value, or what comes of it where it is awaitable. Raises what it raises."""
     if not inspect.isawaitable(value):

@@ -18,6 +18,7 @@ from typing import IO, Any
 from harness.errors import UsageError
 from harness.files import digest
 from harness.retrievers import wire
+from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 
 _TOLD = 2000
@@ -30,14 +31,22 @@ class Command:
     `run` is the command with its arguments, see wire.schema.json for the messages. It is started
     once and told to reset for every haystack. `timeout` is seconds a message: a command that takes
     longer is killed; killed or crashed, it is started again for the next haystack. What it writes
-    on stderr is shown where it fails. `documents` are so many a message, `questions` too.
+    on stderr is shown where it fails. `documents` are so many a message, `questions` too;
+    `ready_timeout` is seconds from the final document to the answer that all can be found.
     """
 
     def __init__(
-        self, run: str, timeout: float = 300.0, documents: int = 100, questions: int = 1
+        self,
+        run: str,
+        timeout: float = 300.0,
+        documents: int = 100,
+        questions: int = 1,
+        ready_timeout: float = READY_TIMEOUT,
     ) -> None:
-        if documents < 1 or questions < 1 or timeout <= 0:
-            raise ValueError("documents and questions must be 1 or more, timeout above 0")
+        if documents < 1 or questions < 1 or min(timeout, ready_timeout) <= 0:
+            raise ValueError(
+                "documents and questions must be 1 or more, timeout and ready_timeout above 0"
+            )
         self._command = shlex.split(run)
         if not self._command or shutil.which(self._command[0]) is None:
             raise UsageError(f"retriever 'command': there is no program {run!r}")
@@ -46,6 +55,9 @@ class Command:
         self.revision = "+".join(digest(file)[:12] for file in files) or None
         self._timeout, self._documents = timeout, documents
         self.batch_size = questions
+        self.ready_timeout = ready_timeout
+        self._messages = wire.Messages()
+        self._is_ready = True
         self._usage = wire.Usage()
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -54,13 +66,19 @@ class Command:
         # A process that was killed may not be known to be gone yet.
         if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
-        self._exchange(wire.reset(corpus))
-        for message in wire.batches(corpus, self._documents):
-            self._exchange(message)
+        self._exchange(self._messages.reset(corpus))
+        for message in self._messages.batches(corpus, self._documents):
+            self._is_ready = wire.is_ready(self._exchange(message))
+
+    def ready(self) -> bool:
+        """Whether the command can find what it was sent: asked, where it said that it cannot."""
+        if not self._is_ready:
+            self._is_ready = wire.is_ready(self._exchange(self._messages.ready()))
+        return self._is_ready
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask; answers in the order of the questions."""
-        return wire.results(self._exchange(wire.search(queries, k)), len(queries))
+        return wire.results(self._exchange(self._messages.search(queries, k)), len(queries))
 
     def report(self) -> dict[str, Any]:
         """What the command says that its replies have cost, summed."""
@@ -129,8 +147,11 @@ class Command:
         """The end of what the command wrote on stderr."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _TOLD))
-        text = self._stderr.read().decode(errors="replace").strip()
-        return f"; on stderr:\n{text}" if text else ""
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        if len(lines) < 2:
+            return f"; on stderr: {lines[0]}" if lines else ""
+        whole = "\n".join(lines)
+        return f"; last on stderr: {lines[-1].strip()}\nall of it:\n{whole}"
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

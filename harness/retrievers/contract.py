@@ -77,7 +77,7 @@ Found = (
 
 @runtime_checkable
 class Retriever(Protocol):
-    """What is under test.
+    """What is under test. Whatever its methods return may be awaitable: see calls.py.
 
     Optional:
 
@@ -90,6 +90,10 @@ class Retriever(Protocol):
     * `name`: a text, what an object that a program built itself is called in results.
     * `retune(...)`: sets parameters that the index does not depend on, with their defaults, so that
       a sweep over them indexes once.
+    * `ready()`: whether what was indexed can be found by now, where that takes longer than `index`:
+      asked until it is true, for at most `ready_timeout` seconds (an attribute; 600 if absent).
+    * `give_way()`: called where another process may want what it shares with others, such as a
+      service that holds one haystack at a time; true where it is to index again thereafter.
     * `close()`: called when no more will be asked (but for tasks of Ray, whose processes it ends).
     * `concurrent`: True where `search` may be called from several threads.
     * `in_shards`: True where each piece of a large corpus may have a retriever of its own (see

@@ -186,9 +186,19 @@ class Corpus(Sequence[Document]):
 
     @property
     def key(self) -> bytes:
-        """The same for the same documents shown in the same way, and else another."""
-        digest = hashlib.blake2b(self._rows.tobytes(), digest_size=16)
-        digest.update(self._numbers.tobytes())
+        """The same for the same documents shown in the same way, and else another; 16 bytes.
+
+        It is of all that is shown: texts, titles, speakers, dates, sessions, handles, their order.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        for block in self.blocks():
+            shown = block._documents.table
+            for name in ("text", "title", "speaker", "position"):
+                column = take(shown[name], block._rows)
+                _digest(column.combine_chunks(), digest)
+            for numbers in (block._timestamps, block._numbers, block._sessions):
+                if numbers is not None:
+                    digest.update(np.ascontiguousarray(numbers).tobytes())
         return digest.digest()
 
     def fingerprint(self) -> str | None:
@@ -227,6 +237,19 @@ class Corpus(Sequence[Document]):
         return [None if np.isnan(t) else int(t) for t in self._timestamps.tolist()]
 
 
+def _digest(values: pa.Array, into: Any) -> None:
+    """Add a column to a hash: numbers, or how long each text is and then all texts."""
+    if isinstance(values, pa.ChunkedArray):  # of no chunks
+        values = pa.concat_arrays([pa.nulls(0, values.type), *values.chunks])
+    if not pa.types.is_integer(values.type):
+        lengths = pc.binary_length(values)
+        texts = pc.fill_null(values.cast(pa.large_string()), "")
+        whole = pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts)
+        into.update(pc.binary_join(whole, pa.scalar("", pa.large_string()))[0].as_buffer())
+        values = lengths
+    into.update(pc.fill_null(values.cast(pa.int64()), -1).to_numpy())
+
+
 def _some(values: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Some values; of one that stands for all, as where nothing is dated, that one again."""
     if len(values) and values.strides == (0,):
@@ -250,3 +273,8 @@ class Piece:
 def handle(number: int) -> str:
     """The opaque name of a document in its haystack."""
     return f"d{number}"
+
+
+def is_handle(text: str) -> bool:
+    """Whether this is what a handle looks like, of whatever haystack."""
+    return text[:1] == "d" and text[1:].isascii() and text[1:].isdecimal()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
 from harness.retrievers import wire
+from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.turns import Turns
 
 TOKEN = "HARNESS_HTTP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
@@ -23,7 +26,9 @@ class Http:
     Documents come in time order, `documents` a message, one message after the other; questions
     `questions` a message, at most `concurrency` messages at once. Lost connections and statuses
     429, 502, 503 and 504 are tried again `retries` times, after 0.5, 1, 2, ... s or what
-    Retry-After says. `timeout` is seconds a message.
+    Retry-After says. `timeout` is seconds a message, `ready_timeout` those from the final document
+    to the answer that all can be found. A service that does not say that it holds several
+    haystacks is used by one process of this machine after the other.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("urllib3",)
@@ -37,6 +42,7 @@ class Http:
         documents: int = 100,
         questions: int = 1,
         concurrency: int = 1,
+        ready_timeout: float = READY_TIMEOUT,
     ) -> None:
         need("retriever 'http'", *self.modules)
         parts = urlsplit(url)
@@ -50,13 +56,19 @@ class Http:
         for name, number in (("documents", documents), ("questions", questions)):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
-        if concurrency < 1 or retries < 0 or timeout <= 0:
-            raise ValueError("concurrency must be 1 or more, retries 0 or more, timeout above 0")
+        if concurrency < 1 or retries < 0 or min(timeout, ready_timeout) <= 0:
+            raise ValueError(
+                "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
+            )
         import urllib3
 
         self._url = url.rstrip("/")
         self._documents, self._questions, self._concurrency = documents, questions, concurrency
         self.batch_size = questions * concurrency
+        self.ready_timeout = ready_timeout
+        self._messages = wire.Messages()
+        self._turns = Turns(self._url)
+        self._several = self._indexed = self._is_ready = False
         self._usage = wire.Usage()
         self._reached = self._gone = False
         again = urllib3.Retry(
@@ -75,19 +87,39 @@ class Http:
         )
 
     def index(self, corpus: Corpus) -> None:
-        """Reset, then send the documents in their order."""
+        """Reset, then send the documents in their order.
+
+        Waits for a service that holds one haystack at a time, where another process uses it.
+        """
+        self._leave()
         self._gone = False
-        self._post(wire.reset(corpus))
-        for message in wire.batches(corpus, self._documents):
-            self._post(message)
+        reset = self._messages.reset(corpus)
+        self._turns.take()
+        self._indexed = True
+        self._several = bool(self._post(reset).get("several"))
+        if self._several:
+            self._turns.give()
+        for message in self._messages.batches(corpus, self._documents):
+            self._is_ready = wire.is_ready(self._post(message))
+
+    def ready(self) -> bool:
+        """Whether the service can find what it was sent: asked, where it said that it cannot."""
+        if not self._is_ready:
+            self._is_ready = wire.is_ready(self._post(self._messages.ready()))
+        return self._is_ready
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask, at most `concurrency` messages at once; answers in the order of the questions."""
+        if not self._several and self._turns.lost:
+            raise RuntimeError(
+                f"{self._url} was given another haystack since, by another retriever of this "
+                'process: let the service hold several, and answer /reset with {"several": true}'
+            )
         size = self._questions
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]
 
         def ask(part: Sequence[Question]) -> list[Result]:
-            return wire.results(self._post(wire.search(part, k)), len(part))
+            return wire.results(self._post(self._messages.search(part, k)), len(part))
 
         if len(parts) == 1:
             return ask(parts[0])
@@ -95,12 +127,31 @@ class Http:
             return [result for found in threads.map(ask, parts) for result in found]
 
     def report(self) -> dict[str, Any]:
-        """What the service says that its replies have cost, summed."""
-        return dict(self._usage.counts)
+        """What the service says that its replies have cost, summed; seconds waited for others."""
+        waited = {"waited_seconds": self._turns.waited} if self._turns.waited >= 0.1 else {}
+        return {**self._usage.counts, **waited}
+
+    def give_way(self) -> bool:
+        """Let others use a service that holds one haystack; whether it is to be indexed again."""
+        held, self._indexed = self._indexed and not self._several, False
+        self._turns.give()
+        return held
 
     def close(self) -> None:
-        """Close the connections."""
+        """Leave the service, and close the connections."""
+        self._leave()
         self._pool.clear()
+
+    def _leave(self) -> None:
+        """Be done with the haystack that was indexed last."""
+        import urllib3
+
+        if self._indexed and self._several and not self._gone:
+            # Whether it minds is its own affair; that it is gone will be seen at the next message.
+            with suppress(urllib3.exceptions.HTTPError, ValueError):
+                self._post(self._messages.close())
+        self._indexed = False
+        self._turns.give()
 
     def _post(self, message: dict[str, Any]) -> dict[str, Any]:
         """The reply to a message. Raises RunError where the service was never there."""

@@ -78,6 +78,16 @@ class Hybrid:
         """What each says of itself."""
         return {"retrievers": [stage.report() for stage in self._stages]}
 
+    def give_way(self) -> bool:
+        """Let others use what each shares with them; whether any is to index again."""
+        gave = [stage.give_way() for stage in self._stages]  # every one of them
+        return any(gave)
+
+    def close(self) -> None:
+        """Close each."""
+        for stage in self._stages:
+            stage.close()
+
 
 def fuse(
     rankings: Sequence[Ranking], method: str, weights: Sequence[float], k0: float = 60.0

@@ -84,6 +84,14 @@ class RecencyWeighted:
         """What the retriever inside says of itself."""
         return {"retriever": self._stage.report()}
 
+    def give_way(self) -> bool:
+        """Let others use what the retriever inside shares with them."""
+        return self._stage.give_way()
+
+    def close(self) -> None:
+        """Close the retriever inside."""
+        self._stage.close()
+
     def _weighed(self, query: Question, found: Ranking, k: int) -> Result:
         at = found.positions
         if not len(at):

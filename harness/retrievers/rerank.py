@@ -69,6 +69,14 @@ class Rerank:
         """The reranker, how many pairs it scored, and what the first retriever says."""
         return {**self._about, "pairs": self._pairs, "retriever": self._stage.report()}
 
+    def give_way(self) -> bool:
+        """Let others use what the first retriever shares with them."""
+        return self._stage.give_way()
+
+    def close(self) -> None:
+        """Close the first retriever."""
+        self._stage.close()
+
     def _again(self, query: Question, found: Ranking, k: int) -> Result:
         candidates, rest = np.split(found.positions, [self._depth])
         if not len(candidates):

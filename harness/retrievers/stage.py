@@ -80,10 +80,18 @@ class Stage:
                 raise type(error)(f"{self.name}: {error}") from error
         return rankings
 
+    def give_way(self) -> bool:
+        """See Retriever."""
+        return calls.give_way(self._retriever)
+
+    def close(self) -> None:
+        """No more will be asked."""
+        calls.close(self._retriever)
+
     def report(self) -> dict[str, Any]:
         """Its name, and what it says of itself if it says anything."""
         report = getattr(self._retriever, "report", None)
-        return {"name": self.name, **(report() if callable(report) else {})}
+        return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}
 
     def _ranking(self, found: Found, k: int) -> Ranking:
         """As the harness itself reads an answer: sorted by score, each document once."""

@@ -1,49 +1,70 @@
 """The messages that a service or a command exchanges with the harness, as JSON.
 
-Three requests, each answered by one reply: `reset` forgets everything, `index` takes documents in
-(in time order, in batches, the final one marked `last`), `search` answers questions. The schema is
-`wire.schema.json` beside this file; HTTP posts a message to the path of its type, a command reads
-and writes one message a line. A message may come twice where the first reply was lost: indexing a
-document again replaces it.
+Three requests, each answered by one reply: `reset` begins a haystack, `index` takes documents in
+(in time order, in batches, the final one marked `last`), `search` answers questions. A reply that
+says `"ready": false` is followed by `ready` until it is, one that says `"several": true` by `close`
+when a haystack is done with. Every request carries the client (`run`) and the `haystack`. The
+schema is `wire.schema.json` beside this file; HTTP posts a message to the path of its type, a
+command reads and writes one message a line. A message may come twice where the first reply was
+lost: indexing a document again replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.schema import Document, as_datetime
 
-WIRE_VERSION = 1
+WIRE_VERSION = 2
 SCHEMA = Path(__file__).with_name("wire.schema.json")
 
 
-def reset(corpus: Corpus) -> dict[str, Any]:
-    """A new haystack begins."""
-    return {"type": "reset", "version": WIRE_VERSION, "documents": len(corpus)}
+class Messages:
+    """What one client sends, of the haystack that it began last.
+
+    `run` is its own: two workers of a run are two clients. `haystack` is the same for the same
+    documents shown in the same way, in every run.
+    """
+
+    def __init__(self) -> None:
+        self._about = {"run": uuid.uuid4().hex, "haystack": ""}
+
+    def reset(self, corpus: Corpus) -> dict[str, Any]:
+        """A new haystack begins."""
+        self._about = {**self._about, "haystack": corpus.key.hex()}
+        return self._message("reset", version=WIRE_VERSION, documents=len(corpus))
+
+    def batches(self, corpus: Corpus, size: int) -> Iterator[dict[str, Any]]:
+        """The documents, `size` a message; an empty corpus is one message without any."""
+        for start in range(0, max(len(corpus), 1), size):
+            end = min(start + size, len(corpus))
+            documents = [_document(corpus[i]) for i in range(start, end)]
+            yield self._message("index", documents=documents, last=end == len(corpus))
+
+    def search(self, queries: Sequence[Question], k: int) -> dict[str, Any]:
+        """Questions, each with when it is asked where that is known."""
+        asked = [_plain({"text": q.text, "timestamp": _date(q.timestamp)}) for q in queries]
+        return self._message("search", queries=asked, k=k)
+
+    def ready(self) -> dict[str, Any]:
+        """Can what was indexed be found?"""
+        return self._message("ready")
+
+    def close(self) -> dict[str, Any]:
+        """The haystack will not be asked about again."""
+        return self._message("close")
+
+    def _message(self, type_: str, **content: Any) -> dict[str, Any]:
+        return {"type": type_, **self._about, **content}
 
 
-def batches(corpus: Corpus, size: int) -> list[dict[str, Any]]:
-    """The documents, `size` a message; an empty corpus is one message without any."""
-    starts = range(0, max(len(corpus), 1), size)
-    return [
-        {
-            "type": "index",
-            "documents": [
-                _document(corpus[i]) for i in range(start, min(start + size, len(corpus)))
-            ],
-            "last": start == starts[-1],
-        }
-        for start in starts
-    ]
-
-
-def search(queries: Sequence[Question], k: int) -> dict[str, Any]:
-    """Questions, each with when it is asked where that is known."""
-    asked = [_plain({"text": q.text, "timestamp": _date(q.timestamp)}) for q in queries]
-    return {"type": "search", "queries": asked, "k": k}
+def is_ready(reply: dict[str, Any]) -> bool:
+    """Whether what was indexed can be found, by a reply to `index` or `ready`."""
+    return reply.get("ready", True) is not False
 
 
 def results(reply: dict[str, Any], n: int) -> list[Result]:

@@ -83,7 +83,9 @@ class Processes:
                         handed[channel] -= 1
                         hand(channel)
                         if not handed[channel]:
+                            # It closes its retriever, which another may be waiting for.
                             del handed[channel]
+                            channel.close()
                         yield answer
             except (EOFError, ConnectionError):
                 raise LostError(_death([*crew.values()])) from None

@@ -17,6 +17,7 @@ from harness.dataset.shared import Place
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
+from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, LostError, Processes
@@ -146,8 +147,10 @@ def run(
                 "--resume goes on from there"
             ) from None
         finally:
-            if named:  # what a program brought, it may use again
+            if named:
                 closed(built)
+            else:  # what a program brought, it may use again
+                give_way(built)
         done.sort(key=lambda outcome: outcome.unit)
         _stop_without_answer(done, dataset, partial)
         write_run(

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
+from harness.retrievers.corpus import is_handle
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -112,13 +113,18 @@ class View:
         return within(named, len(self.rows), lambda one: self._position(one, own_ids))
 
     def known(self, ids: Iterable[Any], *, own_ids: bool) -> tuple[list[int], int]:
-        """Positions of those that are in the haystack, each once, and how many are not."""
+        """Positions of those that are in the haystack, each once, and how many are not.
+
+        Raises ValueError for the handle of another haystack: that is no memory's own name.
+        """
         found: dict[int, None] = {}
         unknown = 0
         for id_ in ids:
             try:
                 found[int(self.positions([id_], own_ids=own_ids)[0])] = None
             except ValueError:
+                if not own_ids and isinstance(id_, str) and is_handle(id_):
+                    raise
                 unknown += 1
         return list(found), unknown
 
@@ -129,9 +135,8 @@ class View:
                 raise ValueError(f"{id_!r} is not the id of a document in this haystack")
             return position
         if isinstance(id_, str):
-            digits = id_[1:]
-            number = int(digits) - self._start if digits.isdecimal() else -1
-            if id_[:1] == "d" and 0 <= number < len(self._numbers):
+            number = int(id_[1:]) - self._start if is_handle(id_) else -1
+            if 0 <= number < len(self._numbers):
                 return int(self._position_of_handle[number])
             raise ValueError(f"{id_!r} is not a handle of this haystack")
         return index(id_)

@@ -123,6 +123,11 @@ class Worker:
             outcome.reported = reported(report) or None
         return outcome
 
+    def give_way(self) -> None:
+        """Let other processes use what the retriever shares with them."""
+        if self._bench is not None and calls.give_way(self._bench.retriever):
+            self._bench.haystack = None
+
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
         if self._bench is not None and isinstance(self.builds, TO_BUILD):

@@ -13,11 +13,16 @@ from harness.retrievers.contract import Corpus, Question, Result, Retriever
 _TEXTS = ("id", "text", "title", "session", "speaker")
 
 
-def corpus(texts: Sequence[str], said: Sequence[int | None] | None = None) -> Corpus:
+def corpus(
+    texts: Sequence[str],
+    said: Sequence[int | None] | None = None,
+    titles: Sequence[str] | None = None,
+) -> Corpus:
     """Notes whose handles run backwards, with the seconds at which they were said."""
     n = len(texts)
     columns = {name: pa.array([None] * n, pa.string()) for name in _TEXTS}
     columns |= {"id": pa.array([f"n{i}" for i in range(n)]), "text": pa.array(texts, pa.string())}
+    columns["title"] = pa.array(titles or [None] * n, pa.string())
     columns |= {name: pa.array([None] * n, pa.int64()) for name in ("timestamp", "position")}
     order = ("id", "text", "title", "timestamp", "session", "speaker", "position")
     stamps = np.array([np.nan if t is None else t for t in said or [None] * n], float)
@@ -49,7 +54,7 @@ class SharedWords:
     """What the programs in examples/ do, as a class."""
 
     def index(self, corpus: Corpus) -> None:
-        self.words = [set(document.text.lower().split()) for document in corpus]
+        self.words = [set(document.content.lower().split()) for document in corpus]
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         found = []

@@ -16,14 +16,16 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
-from notes import SharedWords, corpus
+from notes import SharedWords, ask, corpus
 from places import EXAMPLES
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
 from harness.rankings.rankings import read_rankings
+from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.http import TOKEN, Http
+from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import SCHEMA
 from harness.runs.folder.run_folder import RunFolder
@@ -113,14 +115,27 @@ def test_the_example_service_ranks_as_the_same_code_in_this_process(
 
 def test_every_message_fits_the_published_schema_and_documents_come_in_their_order() -> None:
     schema = Draft202012Validator(orjson.loads(SCHEMA.read_bytes()))
-    with serving(first) as (url, told):
+    late = iter([False, False, True])
+
+    def held(message: Message) -> Reply:
+        replies: dict[str, Message] = {"reset": {"several": True}, "index": {"ready": False}}
+        if message["type"] == "ready":
+            return 200, {"ready": next(late)}
+        return (200, replies[message["type"]]) if message["type"] in replies else first(message)
+
+    with serving(held) as (url, told):
         service = Http(url, documents=2)
-        service.index(corpus(["a", "b", "c"], said=[10, 20, 30]))
+        calls.index(service, corpus(["a", "b", "c"], said=[10, 20, 30]))
         assert service.search([Question("which?", 40)], 5) == [Result(["d1"], [2.5])]
-    assert [m["path"] for m in told] == ["/reset", "/index", "/index", "/search"]
+        service.close()
+    paths = ["/reset", "/index", "/index", "/ready", "/ready", "/ready", "/search", "/close"]
+    assert [m["path"] for m in told] == paths
+    assert len({(m["run"], m["haystack"]) for m in told}) == 1
     for message in told:
         schema.validate({k: v for k, v in message.items() if k not in ("path", "token")})
         schema.validate(first(message)[1])
+    for reply in ({"several": True}, {"ready": False}):
+        schema.validate(reply)
     sent = [d for m in told if m["type"] == "index" for d in m["documents"]]
     assert [(d["id"], d["timestamp"]) for d in sent] == [
         ("d2", "1970-01-01T00:00:10"),
@@ -235,3 +250,122 @@ def test_a_service_that_went_away_is_not_asked_again_for_every_question() -> Non
         service.search([Question("which?")], 5)
     with pytest.raises(ConnectionError, match="was gone before"):
         service.search([Question("which?")], 5)
+
+
+class Memory:
+    """A service that keeps documents by their words: of every client, or of the last one alone."""
+
+    def __init__(self, *, several: bool) -> None:
+        self.several = several
+        self.haystacks: dict[Any, dict[str, set[str]]] = {}
+        self.most = 0
+
+    def __call__(self, message: Message) -> Reply:
+        asked = (message["run"], message["haystack"]) if self.several else "the one"
+        if message["type"] == "reset":
+            self.haystacks[asked] = {}
+            self.most = max(self.most, len(self.haystacks))
+            return 200, {"several": True} if self.several else {}
+        if message["type"] == "close":
+            del self.haystacks[asked]
+            return 200, {}
+        documents = self.haystacks[asked]
+        if message["type"] == "index":
+            for d in message["documents"]:
+                documents[d["id"]] = set(f"{d.get('title', '')} {d['text']}".lower().split())
+            return 200, {}
+        return 200, {"results": [self.best(documents, q, message["k"]) for q in message["queries"]]}
+
+    def best(self, documents: dict[str, set[str]], query: Message, k: int) -> Message:
+        asked = set(query["text"].lower().split())
+        hits = [{"id": id_, "score": len(asked & words)} for id_, words in documents.items()]
+        return {"hits": sorted(hits, key=lambda hit: -hit["score"])[:k]}
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
+    several: bool, home: Path, tmp_path: Path
+) -> None:
+    here = run(open_dataset("sample"), SharedWords(), out=tmp_path / "here")  # type: ignore[arg-type]
+    expected = read_rankings(RunFolder(here).rankings)
+    memory = Memory(several=several)
+    with serving(memory) as (url, _):
+        arguments = [sys.executable, "-m", "harness", "run", "--dataset", "sample"]
+        arguments += ["--retriever", "http", "--param", f"url={url}"]
+        runs = [
+            subprocess.Popen(
+                [*arguments, "--workers", str(workers), "--out", str(tmp_path / str(workers))],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+            )
+            for workers in (1, 2)
+        ]
+        said = [one.communicate(timeout=120)[1].decode() for one in runs]
+    assert [one.returncode for one in runs] == [0, 0], said
+    for workers in (1, 2):
+        (folder,) = (tmp_path / str(workers)).iterdir()
+        found = read_rankings(RunFolder(folder).rankings)
+        assert found.document.equals(expected.document)
+        assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert memory.most == 1 if not several else 2 <= memory.most <= 3
+    assert not memory.haystacks or not several  # each was closed when it was done with
+
+
+def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
+    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.retrievers.turns._SILENT", 0.05)
+    code = (
+        "import sys, time; from harness.retrievers.turns import Turns; Turns(sys.argv[1]).take(); "
+        "print('mine', flush=True); time.sleep(60)"
+    )
+    with serving(Memory(several=False)) as (url, _):
+        other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"mine\n"
+        threading.Timer(0.6, other.kill).start()  # what dies does not hold it for ever
+        folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
+    other.wait()
+    assert f"waiting for {url}: it holds one haystack at a time" in capfd.readouterr().err
+    record = RunFolder(folder).record
+    waited = record["reported_by_the_system"][0]["waited_seconds"]
+    assert waited >= 0.3
+    assert (
+        record["measured"]["index"]["seconds"] < record["measured"]["seconds"]["run"] - 0.9 * waited
+    )
+
+
+def test_two_retrievers_of_one_process_on_a_service_for_one_are_told(home: Path) -> None:
+    spec = {"name": "http", "params": {}}
+    for several in (True, False):
+        with serving(Memory(several=several)) as (url, _):
+            hybrid = Hybrid([{**spec, "params": {"url": url}}, {**spec, "params": {"url": url}}])
+            hybrid.index(corpus(["tea", "a boat"]))
+            if several:
+                assert list(ask(hybrid, "boat").ids) == [1, 0]
+            else:
+                with pytest.raises(RuntimeError, match="given another haystack since"):
+                    ask(hybrid, "boat")
+            hybrid.close()
+
+
+def test_a_service_that_is_never_ready_costs_its_haystacks(home: Path, tmp_path: Path) -> None:
+    def never(message: Message) -> Reply:
+        return (200, {"ready": False}) if message["type"] in ("index", "ready") else first(message)
+
+    with serving(never) as (url, _):
+        spec = RetrieverSpec("http", {"url": url, "ready_timeout": 0.05})
+        with pytest.raises(RunError, match=r"ready\(\) was not true within 0.05 s"):
+            run(open_dataset("sample"), spec, out=tmp_path)
+
+
+def test_titles_are_sent_and_the_examples_read_them(example: str) -> None:
+    """As a class that reads `contents` has them."""
+    until_up(example)
+    notes = corpus(["of tea", "of tea"], titles=["", "a boat"])
+    command = RetrieverSpec("command", {"run": f"{sys.executable} {EXAMPLES / 'command.py'}"})
+    for retriever in (Http(example), command.build(), SharedWords()):
+        retriever.index(notes)  # type: ignore[union-attr]
+        (found,) = retriever.search([Question("a boat")], 2)  # type: ignore[union-attr]
+        assert found.ids in (["d0", "d1"], [1, 0])  # type: ignore[union-attr]
+        assert list(found.scores) == [2, 0]  # type: ignore[union-attr]

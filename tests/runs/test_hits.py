@@ -12,6 +12,7 @@ from corpora import cell, labelled, ranked
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
+from harness.errors import RunError
 from harness.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
@@ -97,7 +98,7 @@ def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
     def hits(corpus: Corpus) -> list[Hit]:
         return [
             Hit("Completely unrelated words about submarines"),
-            Hit(NOTES[2], sources=[corpus[place(corpus, 3)].id, "d999"]),
+            Hit(NOTES[2], sources=[corpus[place(corpus, 3)].id, "memory 7"]),
             Hit("Two things: " + NOTES[0]),
             Hit(NOTES[1][:-12]),
         ]
@@ -111,6 +112,16 @@ def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
     assert cell(folder, "recall@4")["value"] == 1
     assert cell(folder, "recall@4")["signature"].endswith("|match:token-f1>=0.3")
     assert read_json(folder / "scores.json")["unknown_documents_in_run"] == 0
+
+
+def test_a_source_that_is_a_handle_of_another_haystack_is_an_error(
+    home: Path, tmp_path: Path
+) -> None:
+    def hits(corpus: Corpus) -> list[Hit]:
+        return [Hit(NOTES[2], sources=[corpus[0].id, "d999"])]
+
+    with pytest.raises(RunError, match="'d999' is not a handle of this haystack"):
+        scored(notes(tmp_path / "data"), hits, tmp_path)
 
 
 def test_a_text_of_several_documents_takes_a_place_for_each_and_repeats_none(

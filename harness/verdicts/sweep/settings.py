@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 from harness.errors import UsageError
+from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec, find
 
@@ -108,11 +109,11 @@ class Keeping:
                 self._indexed.clear()
             spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
             self._indexed[key] = spec.build(self._seed)
-            self._indexed[key].index(corpus)
+            calls.index(self._indexed[key], corpus)
             self.indexed += 1
         self._current = self._indexed[key]
         self._current.retune(**self._tuned)
 
     def search(self, queries: Sequence[Question], k: int) -> Any:
         """As the retriever with the present setting."""
-        return self._current.search(queries, k)
+        return calls.search(self._current, queries, k)

@@ -1,0 +1,83 @@
+"""Turns at a service that holds one haystack at a time: who wants it next waits.
+
+Processes of one machine wait for each other, by a lock on a file that stands for the service's
+address; of two retrievers in one process the later one takes it, and the earlier one is told so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
+_SILENT = 5.0
+"""Seconds of waiting after which somebody is told what for."""
+
+
+@dataclass
+class _Held:
+    """A lock that this process has, and whose turn it is by it."""
+
+    lock: BaseFileLock
+    by: Turns
+
+
+_held: dict[str, _Held] = {}
+
+
+class Turns:
+    """The turns of one retriever at the service with an address; `waited` are seconds, summed."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.waited = 0.0
+
+    def take(self) -> None:
+        """Wait until it is this one's turn."""
+        if self._address in _held:
+            _held[self._address].by = self
+            return
+        from filelock import FileLock, Timeout
+
+        start = monotonic()
+        lock = FileLock(_file(self._address))
+        try:
+            lock.acquire(timeout=_SILENT)
+        except Timeout:
+            print(
+                f"note: waiting for {self._address}: it holds one haystack at a time, and another "
+                "run or worker is using it",
+                file=sys.stderr,
+            )
+            lock.acquire()
+        self.waited += monotonic() - start
+        _held[self._address] = _Held(lock, self)
+
+    @property
+    def lost(self) -> bool:
+        """Whether another retriever of this process has taken its turn since."""
+        held = _held.get(self._address)
+        return held is not None and held.by is not self
+
+    def give(self) -> None:
+        """Let the next one."""
+        held = _held.get(self._address)
+        if held is not None and held.by is self:
+            del _held[self._address]
+            held.lock.release()
+
+
+def _file(address: str) -> Path:
+    """The same for all processes of a user on this machine, whatever cache folder they use."""
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
+    folder = Path(tempfile.gettempdir()) / f"harness-services-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / f"{hashlib.sha256(address.encode()).hexdigest()[:16]}.lock"
