@@ -93,6 +93,11 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--strict", action="store_true", help="stop at the first failed query")
     parser.add_argument(
+        "--allow-empty",
+        action="store_true",
+        help="a haystack of which all queries are answered with nothing is no failure",
+    )
+    parser.add_argument(
         "--config",
         nargs="?",
         const="",
@@ -105,7 +110,7 @@ def add(verbs: Verbs) -> None:
 
 
 def call(options: argparse.Namespace) -> int:
-    """Run, score, print. Status 1 when a query failed."""
+    """Run, score, print. Status 1 when a query failed, or a haystack came out empty."""
     if options.config == "":
         return _shipped_configs()
     if options.resume and options.again:
@@ -146,6 +151,7 @@ def call(options: argparse.Namespace) -> int:
     check(options)
 
     from harness.cli.tables import show
+    from harness.runs.folder.run_folder import empty_haystacks
 
     folder, summary, record = run_one(options)
     show(summary, record, folder, shown_first(scoring_choices(options)), options)
@@ -156,6 +162,9 @@ def call(options: argparse.Namespace) -> int:
             f"see {folder / 'errors.jsonl'}",
             file=sys.stderr,
         )
+    empty = "" if options.allow_empty else empty_haystacks(record)
+    if empty:
+        print(f"harness: {empty}", file=sys.stderr)
     lost = record.get("hits", {}).get("queries_not_measurable", 0)
     if lost and lost == record["queries"]["asked"]:
         print(
@@ -163,7 +172,7 @@ def call(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 1
-    return 1 if failed else 0
+    return 1 if failed or empty else 0
 
 
 def _shipped_configs() -> int:

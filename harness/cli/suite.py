@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.config import apply_table, read_config
 from harness.errors import HarnessError, RunError, UsageError
+from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
     from harness.testing.nightly.night import Night
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Done:
-    """One run of a suite: `summary` is None where it failed, and `failure` says why."""
+    """One run of a suite: `summary` is None where it failed, and `failure` says why.
+
+    `empty` says in which haystacks nothing was found, unless that is allowed.
+    """
 
     dataset: str
     retriever: str
@@ -34,6 +38,7 @@ class Done:
     summary: dict[str, Any] | None
     record: dict[str, Any] | None
     failure: str = ""
+    empty: str = ""
 
 
 def is_suite(path: str) -> bool:
@@ -203,7 +208,10 @@ def run_all(
                 night.failed(options.series, error)
             done.append(Done(dataset, system, None, None, None, why))
             continue
-        done.append(Done(dataset, system, folder, summary, record))
+        empty = "" if options.allow_empty else empty_haystacks(record)
+        if empty:
+            print(f"harness: {title}: {empty}", file=sys.stderr, flush=True)
+        done.append(Done(dataset, system, folder, summary, record, empty=empty))
     return done
 
 
@@ -220,8 +228,10 @@ def _tell(night: Night, options: argparse.Namespace, folder: Path, summary: dict
 
 
 def status(done: list[Done]) -> int:
-    """1 where a run failed, or some of its queries did."""
-    return int(any(one.record is None or one.record["queries"]["failed"] for one in done))
+    """1 where a run failed, some of its queries did, or a haystack came out empty."""
+    return int(
+        any(one.record is None or one.record["queries"]["failed"] or one.empty for one in done)
+    )
 
 
 def table(done: list[Done], asked: Sequence[str] = ()) -> str:

@@ -195,6 +195,10 @@ def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = Tru
         + f"; {summary['depth']} documents deep; data {d['fingerprint'][:8]}"
         + (" (NOT the published files)" if d["published_files"] is False else ""),
     ]
+    if empty := record.get("empty_haystacks"):
+        lines.append(
+            f"in {empty['n']} of {empty['of']} haystacks all queries were answered with nothing"
+        )
     if record["retriever"].get("sees_answer_key"):
         lines.append("this retriever is shown the answer key")
     if unknown := summary["unknown_documents_in_run"]:

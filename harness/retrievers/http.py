@@ -110,10 +110,11 @@ class Http:
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask, at most `concurrency` messages at once; answers in the order of the questions."""
-        if not self._several and self._turns.lost:
+        if not self._several and not self._turns.mine:
             raise RuntimeError(
-                f"{self._url} was given another haystack since, by another retriever of this "
-                'process: let the service hold several, and answer /reset with {"several": true}'
+                f"{self._url} may have been given another haystack since, by another retriever or "
+                "run: index again, or let the service hold several and answer /reset with "
+                '{"several": true}'
             )
         size = self._questions
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]

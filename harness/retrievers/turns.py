@@ -10,6 +10,7 @@ import hashlib
 import os
 import sys
 import tempfile
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -27,7 +28,7 @@ class _Held:
     """A lock that this process has, and whose turn it is by it."""
 
     lock: BaseFileLock
-    by: Turns
+    by: weakref.ref[Turns]
 
 
 _held: dict[str, _Held] = {}
@@ -39,11 +40,12 @@ class Turns:
     def __init__(self, address: str) -> None:
         self._address = address
         self.waited = 0.0
+        weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
 
     def take(self) -> None:
         """Wait until it is this one's turn."""
         if self._address in _held:
-            _held[self._address].by = self
+            _held[self._address].by = weakref.ref(self)
             return
         from filelock import FileLock, Timeout
 
@@ -59,20 +61,27 @@ class Turns:
             )
             lock.acquire()
         self.waited += monotonic() - start
-        _held[self._address] = _Held(lock, self)
+        _held[self._address] = _Held(lock, weakref.ref(self))
 
     @property
-    def lost(self) -> bool:
-        """Whether another retriever of this process has taken its turn since."""
+    def mine(self) -> bool:
+        """Whether it is its turn: nobody else has taken one since."""
         held = _held.get(self._address)
-        return held is not None and held.by is not self
+        return held is not None and held.by() is self
 
     def give(self) -> None:
         """Let the next one."""
-        held = _held.get(self._address)
-        if held is not None and held.by is self:
-            del _held[self._address]
-            held.lock.release()
+        if self.mine:
+            _let_go(self._address)
+
+
+def _let_go(address: str) -> None:
+    _held.pop(address).lock.release()
+
+
+def _forgotten(address: str) -> None:
+    if address in _held and _held[address].by() is None:
+        _let_go(address)
 
 
 def _file(address: str) -> Path:

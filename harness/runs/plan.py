@@ -34,7 +34,8 @@ class Settings:
     `isolate`: a process for each haystack, without the dataset's files in reach (see isolated.py).
     `on`: processes of this machine, or a cluster of ray; `ray_options` are what Ray is to give each
     worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
-    processors for; one large haystack is cut into as many shards.
+    processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
+    be that a haystack's queries are all answered with nothing.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
@@ -50,6 +51,7 @@ class Settings:
     isolate: bool = False
     on: str = "processes"
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    allow_empty: bool = False
 
     def __post_init__(self) -> None:
         if self.name:

@@ -28,6 +28,9 @@ from harness.scoring.matching.hits import Hit
 if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
 
+_NAMED = 5
+"""Haystacks that a record names of those in which nothing was found."""
+
 
 def write_run(
     folder: Path,
@@ -141,6 +144,7 @@ def _run_json(
             "failed": sum(a.error is not None for a in answers),
             "abstained": sum(a.abstained for a in answers),
         },
+        **({"empty_haystacks": empty} if (empty := _empty(dataset, outcomes)) else {}),
         "notes": {
             "documents_beyond_k_left_out": sum(a.cut for a in answers),
             "repeated_documents_left_out": sum(a.repeated for a in answers),
@@ -155,6 +159,31 @@ def _run_json(
         "machine": machine(),
         "git": git_state(),
     }
+
+
+def _empty(dataset: Dataset, outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
+    """Haystacks with documents of which no query was answered with anything.
+
+    None where there is none. To say that there is no answer is one; a failure is counted elsewhere.
+    """
+    answers: dict[int, list[Answer]] = {}
+    for outcome in outcomes:
+        whole = [answer for answer in outcome.answers if answer.error is None]
+        answers.setdefault(outcome.haystack, []).extend(whole)
+    empty = [
+        haystack
+        for haystack, given in sorted(answers.items())
+        if given and dataset.haystack_size(haystack) and not any(map(_said_something, given))
+    ]
+    if not empty:
+        return None
+    first = [dataset.haystack_ids[haystack] for haystack in empty[:_NAMED]]
+    queries = sum(len(answers[haystack]) for haystack in empty)
+    return {"n": len(empty), "of": len(answers), "queries": queries, "first": first}
+
+
+def _said_something(answer: Answer) -> bool:
+    return bool(len(answer.rows) or answer.hits or answer.abstained)
 
 
 def _dropped_scores(answers: Sequence[Answer]) -> int:

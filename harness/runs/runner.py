@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -21,7 +22,7 @@ from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, LostError, Processes
-from harness.runs.folder.run_folder import folder_name, note_in
+from harness.runs.folder.run_folder import RunFolder, empty_haystacks, folder_name, note_in
 from harness.runs.isolated import Isolation, isolation
 from harness.runs.journal import Journal, alone, begun, fresh, refuse_to_lose, resumed
 from harness.runs.plan import Settings, choose_queries, units
@@ -60,6 +61,8 @@ def run(
     own). Without `again` what was stopped is not begun anew, and a finished one is left as it is,
     if the retriever was given by name: of an object nobody can tell whether it is the same.
 
+    Warns where all queries of a haystack were answered with nothing, as by an index that is not
+    ready, unless that is allowed.
     Raises UsageError for settings that cannot be, a folder that cannot be written and one that
     another process is running in, and where `isolate` finds no sandbox; RunError when `strict`
     meets a failure, when every query failed or when a worker process died.
@@ -111,6 +114,7 @@ def run(
                 file=sys.stderr,
             )
         note_in(folder, by=settings.by, name=settings.name)
+        _warn_of_empty(folder, settings)
         return folder
     started = perf_counter()
     with disk_errors(out, "name another folder with --out"), alone(partial):
@@ -182,7 +186,13 @@ def run(
             keep=keep,
         )
         shutil.rmtree(partial)
+    _warn_of_empty(folder, settings)
     return folder
+
+
+def _warn_of_empty(folder: Path, settings: Settings) -> None:
+    if not settings.allow_empty and (said := empty_haystacks(RunFolder(folder).record)):
+        warnings.warn(said, stacklevel=3)
 
 
 @dataclass(frozen=True)

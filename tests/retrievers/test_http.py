@@ -245,7 +245,7 @@ def test_a_service_that_went_away_is_not_asked_again_for_every_question() -> Non
     with serving(first) as (url, _):
         service = Http(url, retries=0)
         service.index(corpus(["a", "b"]))
-        service.close()  # the connection; the service goes with this block
+        service._pool.clear()  # the connection; the service goes with this block
     with pytest.raises(Exception, match="refused"):
         service.search([Question("which?")], 5)
     with pytest.raises(ConnectionError, match="was gone before"):
@@ -323,8 +323,9 @@ def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)
         assert other.stdout is not None
         assert other.stdout.readline() == b"mine\n"
-        threading.Timer(0.6, other.kill).start()  # what dies does not hold it for ever
-        folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
+        dataset = open_dataset("sample")
+        threading.Timer(1, other.kill).start()  # what dies does not hold it for ever
+        folder = run(dataset, RetrieverSpec("http", {"url": url}), out=tmp_path)
     other.wait()
     assert f"waiting for {url}: it holds one haystack at a time" in capfd.readouterr().err
     record = RunFolder(folder).record
@@ -344,7 +345,7 @@ def test_two_retrievers_of_one_process_on_a_service_for_one_are_told(home: Path)
             if several:
                 assert list(ask(hybrid, "boat").ids) == [1, 0]
             else:
-                with pytest.raises(RuntimeError, match="given another haystack since"):
+                with pytest.raises(RuntimeError, match="been given another haystack since"):
                     ask(hybrid, "boat")
             hybrid.close()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import orjson
 import pytest
 from corpora import cell, labelled, ranked
 
+from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
@@ -57,6 +60,18 @@ class Dies(Base):
             os._exit(9)
         return super().search(queries, k)
 
+class Empty(Base):
+    """Finds nothing in two haystacks, and says in a third one that there is nothing."""
+
+    def search(self, queries, k):
+        haystack = int(self.texts[0]) // 5
+        if haystack < 2:
+            return [[] for _ in queries]
+        if haystack == 2:
+            from harness import Result
+            return [Result(abstain=True) for _ in queries]
+        return [[] if q.text.endswith("16") else Base.search(self, [q], k)[0] for q in queries]
+
 class Reports(Base):
     calls = 0
 
@@ -89,6 +104,28 @@ def notes(home: Path, tmp_path: Path) -> Dataset:
 def failing(tmp_path: Path) -> str:
     (tmp_path / "failing.py").write_text(FAILING)
     return f"{tmp_path}/failing.py:"
+
+
+def test_a_haystack_where_nothing_was_found_is_told_loudly_unless_that_is_allowed(
+    notes: Dataset, failing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = r"in 2 of 4 haystacks all queries were answered with nothing \(10 queries; 'h0', 'h1'\)"
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        for again in (False, True):  # a finished run that is shown again says it too
+            with pytest.warns(UserWarning, match=said):
+                run(notes, failing + "Empty", Settings(workers=workers), out=out, resume=again)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            run(notes, failing + "Empty", Settings(allow_empty=True), out=out, resume=True)
+    base = ["--retriever", failing + "Empty", "--out", str(tmp_path / "cli"), "--quiet"]
+    one = ["run", "--dataset", "labelled", "--source", str(tmp_path / "files"), *base]
+    for options, status in (([], 1), (["--allow-empty"], 0)):
+        assert main([*one, *options]) == status
+        assert bool(re.search(said, capsys.readouterr().err)) == bool(status)
+        listed = ["--retriever", "random", *options]  # a list of two
+        assert main([*one, *listed]) == status
+        assert bool(re.search(said, capsys.readouterr().err)) == bool(status)
 
 
 def _errors(folder: Path) -> dict[str, str]:

@@ -99,6 +99,21 @@ def called(record: dict[str, Any]) -> str:
     return str(record.get("name") or record["retriever"]["name"])
 
 
+def empty_haystacks(record: dict[str, Any]) -> str:
+    """What is to be said where every query of a haystack was answered with nothing; else ""."""
+    found = record.get("empty_haystacks")
+    if not found:
+        return ""
+    named = ", ".join(map(repr, found["first"])) + (
+        ", ..." if found["n"] > len(found["first"]) else ""
+    )
+    return (
+        f"in {found['n']} of {found['of']} haystacks all queries were answered with nothing "
+        f"({found['queries']} queries; {named}): was the index ready, and is it the right one? "
+        "Such queries count as wrong; if that is as it should be, allow it (--allow-empty)"
+    )
+
+
 def require_run(folder: Path) -> None:
     """Raises UsageError for what is no run folder, with the runs that are in it, if any."""
     if (folder / "run.json").is_file():
