@@ -105,7 +105,9 @@ def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool
     from harness.runs.runner import run
     from harness.scoring.matching.hits import UNRESOLVED
 
-    folder = RunFolder(run(dataset, system.spec, Settings(k=k, seed=seed), out=out, quiet=quiet))
+    folder = RunFolder(
+        run(dataset, system.spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)
+    )
     about = folder.record["retriever"]
     if about["sees_answer_key"]:
         raise UsageError(f"--retriever {system.name}: is shown the answer key, which there is not")

@@ -88,7 +88,7 @@ class Processes:
                             channel.close()
                         yield answer
             except (EOFError, ConnectionError):
-                raise LostError(_death([*crew.values()])) from None
+                raise LostError(_death([crew[channel] for channel in handed])) from None
             for channel, process in crew.items():
                 channel.close()
                 process.join()

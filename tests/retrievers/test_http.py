@@ -316,8 +316,8 @@ def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
 ) -> None:
     monkeypatch.setattr("harness.retrievers.turns._SILENT", 0.05)
     code = (
-        "import sys, time; from harness.retrievers.turns import Turns; t = Turns(sys.argv[1]); t.take(); "
-        "print('mine', flush=True); time.sleep(60)"
+        "import sys, time; from harness.retrievers.turns import Turns; "
+        "turns = Turns(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(60)"
     )
     with serving(Memory(several=False)) as (url, _):
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)
