@@ -159,7 +159,7 @@ def call(options: argparse.Namespace) -> int:
     if failed:
         print(
             f"harness: {failed} of {record['queries']['asked']} queries failed and are in no mean; "
-            f"see {folder / 'errors.jsonl'}",
+            f"see {folder / 'errors.jsonl'}; --resume tries them again",
             file=sys.stderr,
         )
     empty = "" if options.allow_empty else empty_haystacks(record)

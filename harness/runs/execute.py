@@ -23,7 +23,7 @@ class Executor(Protocol):
     """Runs units and yields their outcomes, in any order."""
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Every unit's outcome, as soon as it is there."""
+        """What comes of every unit, as soon as it is there."""
         ...
 
 
@@ -31,8 +31,15 @@ class InProcess:
     """One unit after the other, here."""
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes in the order of the units."""
-        return (worker(unit) for unit in units)
+        """Outcomes in the order of the units; at Ctrl-C, what is answered of one too."""
+        for unit in units:
+            try:
+                yield from worker(unit)
+            except KeyboardInterrupt:
+                if worker.begun is not None and worker.begun.answers:
+                    worker.begun.last = False
+                    yield worker.begun
+                raise
 
 
 class Processes:
@@ -80,6 +87,9 @@ class Processes:
                         answer = channel.recv()
                         if isinstance(answer, HarnessError):
                             raise answer
+                        if not answer.last:
+                            yield answer
+                            continue
                         handed[channel] -= 1
                         hand(channel)
                         if not handed[channel]:
@@ -129,12 +139,11 @@ def _serve(worker: Worker, channel: Connection) -> None:
         except (EOFError, ConnectionError):  # all done, or the parent died
             worker.close()
             return
-        answer: Outcome | HarnessError
         try:
-            answer = worker(unit)
-        except HarnessError as error:
-            answer = error
-        try:
-            channel.send(answer)
+            try:
+                for outcome in worker(unit):
+                    channel.send(outcome)
+            except HarnessError as error:
+                channel.send(error)
         except ConnectionError:
             return

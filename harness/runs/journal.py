@@ -1,14 +1,15 @@
 """The checkpoint of a run: a folder beside its own, with its plan and what is done of it.
 
-Finished units are one JSON line each, only ever appended.
-A line that was cut off (kill -9, power) is the last one; it is dropped and its unit run again.
+What came of a unit is a JSON line, or several where it took long, only ever appended. A line that
+was cut off (kill -9, power) is the last one; it is dropped, and its queries are asked again.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,9 @@ import orjson
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, write_json
-from harness.runs.worker import Outcome
+from harness.files import fsync_path, read_json, write_json
+from harness.runs.folder.run_folder import JOURNAL
+from harness.runs.worker import Answer, Outcome
 
 _SYNC_SECONDS = 1.0
 
@@ -87,7 +89,7 @@ def alone(partial: Path) -> Iterator[None]:
 
 def refuse_to_lose(partial: Path) -> None:
     """Raises UsageError where a run was stopped that had answers."""
-    answers = [a for outcome in finished(partial / "journal.jsonl") for a in outcome.answers]
+    answers = [a for outcome in finished(partial / JOURNAL) for a in outcome.answers]
     if answered := sum(answer.error is None for answer in answers):
         queries = read_json(partial / "plan.json")["queries"]
         raise UsageError(
@@ -98,13 +100,13 @@ def refuse_to_lose(partial: Path) -> None:
 
 def fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
     """Begin anew: nothing is done yet."""
-    (partial / "journal.jsonl").unlink(missing_ok=True)
+    (partial / JOURNAL).unlink(missing_ok=True)
     write_json(partial / "plan.json", identity)
     return []
 
 
 def resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcome]:
-    """What is finished; units with a failed query are run again."""
+    """What is done; what failed is in it too, and is to be run again."""
     plan = partial / "plan.json"
     if not plan.is_file():
         if not quiet:
@@ -114,8 +116,25 @@ def resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcom
         return fresh(partial, identity)
     if read_json(plan) != identity:
         raise UsageError(f"{partial}: belongs to a run with other settings; remove it")
-    last = {outcome.unit: outcome for outcome in finished(partial / "journal.jsonl")}
-    return [o for o in last.values() if all(answer.error is None for answer in o.answers)]
+    return finished(partial / JOURNAL)
+
+
+def begin_at_failures(folder: Path, partial: Path, identity: dict[str, Any]) -> None:
+    """Make of a finished run one that was stopped, of which what failed is to be done."""
+    shutil.copyfile(folder / JOURNAL, partial / JOURNAL)
+    fsync_path(partial / JOURNAL)
+    write_json(partial / "plan.json", identity)
+
+
+def last_answers(outcomes: Sequence[Outcome]) -> tuple[list[Answer], list[Answer]]:
+    """The last answer of each query, in their order, and the failures before it."""
+    last: dict[int, Answer] = {}
+    before: list[Answer] = []
+    for answer in (answer for outcome in outcomes for answer in outcome.answers):
+        if answer.query in last:
+            before.append(last[answer.query])
+        last[answer.query] = answer
+    return [last[query] for query in sorted(last)], before
 
 
 def begun(dataset: Dataset, system: str, name: str) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | Ha
             _kept.clear()
             said.settle()
             _kept[name] = ray.get(held[0])
-        outcome = _kept[name](unit)
+        outcome = _kept[name].whole(unit)
         _kept[name].give_way()  # nobody knows whether this process has a next task
     except HarnessError as error:
         return error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +15,15 @@ from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
 from harness.runs.folder.run_folder import (
+    JOURNAL,
     OURS,
+    RETRIED,
     RUN_VERSION,
     dataset_record,
     earlier_place,
     write_rankings,
 )
+from harness.runs.journal import last_answers
 from harness.runs.provenance import git_state, machine, peak_memory, versions
 from harness.runs.reports import COUNTS
 from harness.runs.worker import Answer, Outcome
@@ -41,15 +45,19 @@ def write_run(
     matching: Matching | None = None,
     *,
     keep: bool = True,
+    journal: Path | None = None,
 ) -> None:
     """Write everything of a finished run, whole or not at all; hits are resolved first.
+
+    `outcomes` in the order in which they came: of a query that was asked again the last answer
+    counts. `journal` is kept where queries failed.
 
     A run that stands there already is kept at `earlier_place`, or else replaced but for what is
     not its own.
     """
     import pyarrow.parquet as pq
 
-    answers = sorted((a for o in outcomes for a in o.answers), key=lambda a: a.query)
+    answers, before = last_answers(outcomes)
     there = (folder / "run.json").is_file()
     place = earlier_place(folder) if there and keep else None
     with folder_aside(folder, ours=None if place else OURS, keep=place) as aside:
@@ -66,6 +74,11 @@ def write_run(
         write_rankings(rankings, aside, record["retriever"]["name"])
         pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
         write_errors(dataset, answers, aside / "errors.jsonl")
+        write_errors(dataset, before, aside / RETRIED)
+        if before:
+            record = {**record, "retried": _retried(answers, before)}
+        if journal is not None and any(answer.error is not None for answer in answers):
+            shutil.copyfile(journal, aside / JOURNAL)
         write_json(aside / "run.json", _run_json(dataset, outcomes, answers, record, seconds))
 
 
@@ -144,7 +157,7 @@ def _run_json(
             "failed": sum(a.error is not None for a in answers),
             "abstained": sum(a.abstained for a in answers),
         },
-        **({"empty_haystacks": empty} if (empty := _empty(dataset, outcomes)) else {}),
+        **({"empty_haystacks": empty} if (empty := _empty(dataset, answers)) else {}),
         "notes": {
             "documents_beyond_k_left_out": sum(a.cut for a in answers),
             "repeated_documents_left_out": sum(a.repeated for a in answers),
@@ -161,19 +174,28 @@ def _run_json(
     }
 
 
-def _empty(dataset: Dataset, outcomes: Sequence[Outcome]) -> dict[str, Any] | None:
+def _retried(answers: Sequence[Answer], before: Sequence[Answer]) -> dict[str, int]:
+    """How many queries were asked again after a failure, and how many then were answered."""
+    again = {answer.query for answer in before}
+    answered = sum(a.error is None for a in answers if a.query in again)
+    return {"queries": len(again), "answered": answered, "failures": len(before)}
+
+
+def _empty(dataset: Dataset, given: Sequence[Answer]) -> dict[str, Any] | None:
     """Haystacks with documents of which no query was answered with anything.
 
     None where there is none. To say that there is no answer is one; a failure is counted elsewhere.
     """
     answers: dict[int, list[Answer]] = {}
-    for outcome in outcomes:
-        whole = [answer for answer in outcome.answers if answer.error is None]
-        answers.setdefault(outcome.haystack, []).extend(whole)
+    for answer in given:
+        haystack = int(dataset.query_haystack[answer.query])
+        mine = answers.setdefault(haystack, [])
+        if answer.error is None:
+            mine.append(answer)
     empty = [
         haystack
-        for haystack, given in sorted(answers.items())
-        if given and dataset.haystack_size(haystack) and not any(map(_said_something, given))
+        for haystack, mine in sorted(answers.items())
+        if mine and dataset.haystack_size(haystack) and not any(map(_said_something, mine))
     ]
     if not empty:
         return None

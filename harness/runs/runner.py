@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,9 +22,24 @@ from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.execute import Executor, InProcess, LostError, Processes
-from harness.runs.folder.run_folder import RunFolder, empty_haystacks, folder_name, note_in
+from harness.runs.folder.run_folder import (
+    JOURNAL,
+    RunFolder,
+    empty_haystacks,
+    folder_name,
+    note_in,
+)
 from harness.runs.isolated import Isolation, isolation
-from harness.runs.journal import Journal, alone, begun, fresh, refuse_to_lose, resumed
+from harness.runs.journal import (
+    Journal,
+    alone,
+    begin_at_failures,
+    begun,
+    fresh,
+    last_answers,
+    refuse_to_lose,
+    resumed,
+)
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
     isolated_record,
@@ -35,7 +50,7 @@ from harness.runs.provenance import (
 from harness.runs.record import write_errors, write_run
 from harness.runs.reports import closed
 from harness.runs.shards import can_be_cut
-from harness.runs.worker import TO_BUILD, Outcome, Worker
+from harness.runs.worker import TO_BUILD, Outcome, Unit, Worker
 
 
 def run(
@@ -106,11 +121,20 @@ def run(
     folder = out / folder_name(dataset, about["name"], identity)
     partial = out / f".{folder.name}.partial"
     goes_on = resume and (partial / "plan.json").is_file()
-    if (folder / "run.json").is_file() and not goes_on and (resume or (named and not again)):
+    finished = (folder / "run.json").is_file()
+    failed = _failed(folder) if resume and finished and not goes_on else 0
+    at_failures = failed > 0 and (folder / JOURNAL).is_file()
+    if at_failures and not quiet:
+        print(
+            f"note: {folder} is finished but for {failed} queries that failed: trying those again",
+            file=sys.stderr,
+        )
+    if finished and not goes_on and not at_failures and (resume or (named and not again)):
         if not quiet:
             print(
                 f"note: {folder} is finished already, and kept; --again runs it anew, and keeps "
-                "the old one beside it",
+                "the old one beside it"
+                + (f" ({failed} queries failed, of which it has no {JOURNAL})" if failed else ""),
                 file=sys.stderr,
             )
         note_in(folder, by=settings.by, name=settings.name)
@@ -120,11 +144,12 @@ def run(
     with disk_errors(out, "name another folder with --out"), alone(partial):
         if not resume and not again:
             refuse_to_lose(partial)
+        if at_failures:
+            begin_at_failures(folder, partial, identity)
         done = resumed(partial, identity, quiet) if resume else fresh(partial, identity)
         write_json(partial / "begun.json", begun(dataset, about["name"], settings.name))
-        n_resumed = _answered(done)
-        known = {outcome.unit for outcome in done}
-        rest = [unit for unit in planned if unit.number not in known]
+        n_resumed = len(_answered(done))
+        rest = _left(planned, _answered(done))
         haystacks = {unit.haystack for unit in planned}
         try:
             with _crew(settings, builds, built, dataset, haystacks, batch_size, executor) as crew:
@@ -137,7 +162,7 @@ def run(
                     crew.batch_size or batch_size,
                 )
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
-                with Journal(partial / "journal.jsonl") as journal, going as bar:
+                with Journal(partial / JOURNAL) as journal, going as bar:
                     bar.update(n_resumed)
                     for outcome in crew.executor.map(worker, rest):
                         journal.add(outcome)
@@ -147,7 +172,7 @@ def run(
                             _stop_at_error(outcome, dataset)
         except LostError as error:
             raise LostError(
-                f"{error}; {_answered(done)} of {len(queries)} queries are answered and kept: "
+                f"{error}; {len(_answered(done))} of {len(queries)} queries are answered and kept: "
                 "--resume goes on from there"
             ) from None
         finally:
@@ -183,7 +208,8 @@ def run(
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
             matching=settings.matching,
-            keep=keep,
+            keep=keep and not at_failures,
+            journal=partial / JOURNAL,
         )
         shutil.rmtree(partial)
     _warn_of_empty(folder, settings)
@@ -247,10 +273,20 @@ def _crew(
     yield Crew(executor, builds if n > 1 else built, place, n)
 
 
-def _answered(done: Sequence[Outcome]) -> int:
-    """Queries in units without a failure, which `resumed` keeps."""
-    whole = (o for o in done if all(answer.error is None for answer in o.answers))
-    return sum(len(outcome.answers) for outcome in whole)
+def _answered(done: Sequence[Outcome]) -> set[int]:
+    """Queries that were answered without a failure."""
+    return {a.query for outcome in done for a in outcome.answers if a.error is None}
+
+
+def _left(planned: Sequence[Unit], answered: set[int]) -> list[Unit]:
+    """The units that are to be run, without the queries that are answered."""
+    left = (replace(u, queries=[q for q in u.queries if q not in answered]) for u in planned)
+    return [unit for unit in left if unit.queries]
+
+
+def _failed(folder: Path) -> int:
+    """Queries of a finished run that failed."""
+    return int(RunFolder(folder).record["queries"]["failed"])
 
 
 def _under_test(
@@ -292,7 +328,7 @@ def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:
 
 
 def _stop_without_answer(done: list[Outcome], dataset: Dataset, partial: Path) -> None:
-    answers = [answer for outcome in done for answer in outcome.answers]
+    answers, _ = last_answers(done)
     first = answers[0].error
     if first is None or any(answer.error is None for answer in answers):
         return

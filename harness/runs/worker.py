@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,9 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.isolated import Isolated, Isolation, Reply
 from harness.runs.reports import FAILURES, closed, counts, reported, trace, well_formed
 from harness.runs.view import View
+
+_SECONDS_A_PART = 1.0
+"""Of answers, which a killed run loses at worst."""
 
 TO_BUILD = (RetrieverSpec, Isolation)
 """What each process builds a retriever of its own from."""
@@ -55,7 +58,7 @@ class Answer:
 
 @dataclass
 class Outcome:
-    """Everything that came of a unit."""
+    """What came of a unit; of one that takes long, what came of it in about a second."""
 
     unit: int
     haystack: int
@@ -65,6 +68,7 @@ class Outcome:
     process: int = 0  # which process it was, for `reported`
     reported: dict[str, Any] | None = None
     ingested: dict[str, float] | None = None  # by how much its counts rose while it indexed
+    last: bool = True  # no more comes of this unit
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Outcome:
@@ -96,13 +100,17 @@ class Worker:
         self._exclude_self = exclude_self
         self._batch_size = batch_size
         self._bench: _Bench | None = None
+        self.begun: Outcome | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bench": None}
+        return {**self.__dict__, "_bench": None, "begun": None}
 
-    def __call__(self, unit: Unit) -> Outcome:
-        """Index the unit's haystack unless it is indexed already, then search."""
-        outcome = Outcome(unit.number, unit.haystack, [], process=os.getpid())
+    def __call__(self, unit: Unit) -> Iterator[Outcome]:
+        """Index the unit's haystack unless it is indexed already, then search.
+
+        What is answered is given about every second; `begun` is what is not given yet.
+        """
+        outcome = self.begun = Outcome(unit.number, unit.haystack, [], process=os.getpid())
         bench = self._bench
         if bench is None:
             spec = self.builds
@@ -114,10 +122,32 @@ class Worker:
             outcome.process = bench.retriever.process
         if bench.index_error is not None:
             outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
-            return outcome
+            yield outcome
+            return
         size = self._batch_size or int(getattr(bench.retriever, "batch_size", 1))
+        given = monotonic()
         for start in range(0, len(unit.queries), size):
+            if monotonic() - given > _SECONDS_A_PART:
+                outcome.last = False
+                yield self._with_report(bench, outcome)
+                outcome = self.begun = Outcome(
+                    unit.number, unit.haystack, [], process=outcome.process
+                )
+                given = monotonic()
             outcome.answers += self._search(bench, unit.queries[start : start + size])
+        yield self._with_report(bench, outcome)
+
+    def whole(self, unit: Unit) -> Outcome:
+        """What came of a unit, at once."""
+        first, *more = self(unit)
+        for part in more:
+            first.answers += part.answers
+            first.reported = part.reported
+        first.last = True
+        return first
+
+    def _with_report(self, bench: _Bench, outcome: Outcome) -> Outcome:
+        self.begun = None
         report = getattr(bench.retriever, "report", None)
         if callable(report):
             outcome.reported = reported(report) or None

@@ -82,13 +82,13 @@ def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     retriever.calls.clear()
     worker = Worker(Place.of(dataset), retriever, 10, 0, False, None)
     planned = units(dataset, choose_queries(dataset, None, 0), 0)
-    worker(planned[0])  # opens the dataset
+    worker.whole(planned[0])  # opens the dataset
     retriever.spent = before = after = read = 0.0
     retriever.calls.clear()
     documents = 0
     for unit in planned[1:]:
         start = process_time()
-        outcome = worker(unit)
+        outcome = worker.whole(unit)
         end = process_time()
         documents += outcome.documents
         for called, returned in retriever.calls:

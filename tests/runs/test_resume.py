@@ -96,11 +96,10 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(
         run(notes, first, out=tmp_path / "out")
     folder = run(notes, second, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
-    # Only the questions of the unit that was cut off are asked again.
-    done = after - after % 3
-    assert len(second.asked) == 36 - done
-    assert set(first.asked[:done]).isdisjoint(second.asked)
-    assert RunFolder(folder).record["resumed_queries"] == done
+    # Nothing that was answered is asked again, in the midst of a haystack neither.
+    assert len(second.asked) == 36 - after
+    assert set(first.asked).isdisjoint(second.asked)
+    assert RunFolder(folder).record["resumed_queries"] == after
     assert RunFolder(folder).record["queries"]["answered"] == 36
     assert not list((tmp_path / "out").glob(".*"))
 
@@ -114,12 +113,12 @@ def test_a_torn_last_line_of_the_journal_is_run_again(
         run(notes, Stops(17), out=tmp_path / "out")
     journal = _partial(tmp_path / "out") / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
-    assert len(lines) == 5
+    assert len(lines) == 6  # five haystacks, and two questions of the sixth
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
     again = Stops()
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
-    assert len(again.asked) == 36 - 4 * 3
+    assert len(again.asked) == 36 - 5 * 3
 
 
 def test_without_resume_it_starts_over(notes: Dataset, tmp_path: Path) -> None:
@@ -177,24 +176,94 @@ def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
     assert len(list(folder.with_name(f"{folder.name}.earlier").iterdir())) == 1
 
 
-def test_failed_queries_are_tried_again(notes: Dataset, tmp_path: Path) -> None:
-    class Flaky(Stops):
-        def __init__(self, working: bool, after: int = 10**9) -> None:
-            super().__init__(after)
-            self._working = working
+class Flaky(Stops):
+    """Fails on every third question, or on those of two haystacks altogether, or on none."""
 
-        def search(self, queries: Sequence[Question], k: int) -> list[Any]:
-            found = super().search(queries, k)
-            if not self._working and queries[0].text.endswith("1"):
-                raise ConnectionError("busy")
-            return found
+    def __init__(self, fails: str = "", after: int = 10**9) -> None:
+        super().__init__(after)
+        self._fails = fails
 
+    def index(self, corpus: Corpus) -> None:
+        super().index(corpus)
+        if self._fails == "index" and corpus[0].text.rpartition(" ")[2] in ("4", "7"):
+            raise ConnectionError("rate limit")
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Any]:
+        found = super().search(queries, k)
+        if self._fails == "search" and queries[0].text.endswith("1"):
+            raise ConnectionError("busy")
+        return found
+
+
+def test_failed_queries_of_a_stopped_run_are_tried_again(notes: Dataset, tmp_path: Path) -> None:
+    first, again = Flaky("search", 17), Flaky()
     with pytest.raises(KeyboardInterrupt):
-        run(notes, Flaky(False, 17), out=tmp_path)
-    again = Flaky(True)
+        run(notes, first, out=tmp_path)
     folder = run(notes, again, out=tmp_path, resume=True)
     assert RunFolder(folder).record["queries"]["failed"] == 0
-    assert len(again.asked) == 36
+    failed = [text for text in first.asked if text.endswith("1")]
+    assert len(failed) > 3
+    assert set(first.asked) & set(again.asked) == set(failed)
+
+
+@pytest.mark.parametrize(("fails", "n"), [("search", 12), ("index", 6)])
+def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
+    notes: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str], fails: str, n: int
+) -> None:
+    whole = run(notes, Flaky(), out=tmp_path / "whole")
+    out, first = tmp_path / "out", Flaky(fails)
+    folder = run(notes, first, out=out)
+    assert RunFolder(folder).record["queries"]["failed"] == n
+    (folder / "notes.txt").write_text("mine")
+    still, again = Flaky(fails), Flaky()
+    assert run(notes, still, out=out, resume=True, quiet=False) == folder
+    assert f"but for {n} queries that failed: trying those again" in capsys.readouterr().err
+    record = RunFolder(folder).record
+    assert record["retried"] == {"queries": n, "answered": 0, "failures": n}
+    assert record["queries"]["failed"] == n
+    run(notes, again, out=out, resume=True)
+    record = RunFolder(folder).record
+    assert len(again.asked) == n
+    assert record["queries"] == {"asked": 36, "answered": 36, "failed": 0, "abstained": 0}
+    assert record["retried"] == {"queries": n, "answered": n, "failures": 2 * n}
+    assert record["resumed_queries"] == 36 - n
+    assert _bytes(folder) == _bytes(whole)
+    errors = [
+        orjson.loads(x)["error"] for x in (folder / "retried.jsonl").read_bytes().splitlines()
+    ]
+    assert len(errors) == 2 * n
+    assert all("ConnectionError" in error for error in errors)
+    assert not (folder / "errors.jsonl").exists()
+    # Now it is finished: nothing is asked, and nothing else was kept or lost beside it.
+    assert run(notes, done := Flaky(), out=out, resume=True) == folder
+    assert done.asked == []
+    assert [path.name for path in out.iterdir()] == [folder.name]
+    assert (folder / "notes.txt").read_text() == "mine"
+    assert not (folder / "journal.jsonl").exists()
+
+
+def test_failures_that_are_stopped_while_they_are_tried_again_go_on(
+    notes: Dataset, tmp_path: Path
+) -> None:
+    folder = run(notes, Flaky("search"), out=tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, Flaky(after=5), out=tmp_path, resume=True)
+    assert RunFolder(folder).record["queries"]["failed"] == 12  # the finished one stands
+    again = Flaky()
+    run(notes, again, out=tmp_path, resume=True)
+    assert len(again.asked) == 12 - 5
+    assert RunFolder(folder).record["retried"] == {"queries": 12, "answered": 12, "failures": 12}
+
+
+def test_a_finished_run_without_its_journal_is_shown_and_says_what_can_be_done(
+    notes: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = run(notes, Flaky("search"), out=tmp_path)
+    (folder / "journal.jsonl").unlink()
+    run(notes, again := Flaky(), out=tmp_path, resume=True, quiet=False)
+    assert again.asked == []
+    assert "--again runs it anew" in (said := capsys.readouterr().err)
+    assert "12 queries failed, of which it has no journal.jsonl" in said
 
 
 # -- real processes, really killed ----------------------------------------------------------------

@@ -40,11 +40,17 @@ from harness.rankings.write import blocks, write_parquet, write_trec
 RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
 
+JOURNAL = "journal.jsonl"
+"""What is done of a run; kept in its folder where queries failed, to try those again."""
+
+RETRIED = "retried.jsonl"
+"""The failures of queries that were asked again."""
+
 OURS = frozenset(
     {
         *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
         *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "left_out.json"),
-        "feedback.json",
+        *("feedback.json", JOURNAL, RETRIED),
     }
 )
 """What a run folder is made of; whatever else lies in it is the user's and is left to them."""
