@@ -12,7 +12,7 @@ from harness.files import read_toml
 
 _NUMBERS = {"k", "limit", "seed", "workers", "batch_size"}
 _FRACTIONS = {"match_f1", "match_semantic"}
-_FLAGS = {"allow_empty", "answers", "isolate", "rebuild", "strict", "quiet"}
+_FLAGS = {"allow_empty", "answers", "isolate", "rebuild", "search_only", "strict", "quiet"}
 _LISTS = {"protocol", "plugin", "ray_options"}
 _SEVERAL = {"ks", "metrics"}
 _CHOICES = {"missing": ("zero", "skip")}

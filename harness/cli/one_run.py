@@ -108,6 +108,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         by=options.by or "",
         name=options.name or "",
         matching=matching(options),
+        search_only=options.search_only,
         allow_empty=True,  # the command says it, and ends with status 1
         **_where(options),
     )

@@ -84,6 +84,11 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument(
+        "--search-only",
+        action="store_true",
+        help="take nothing in: every haystack must be kept by an earlier run, or the run ends",
+    )
+    parser.add_argument(
         "--again",
         action="store_true",
         help="run a finished run anew, and keep the old one beside it (else it is shown)",

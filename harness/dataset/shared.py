@@ -58,16 +58,17 @@ class Shared:
         return bool(info.type == fs.FileType.File)
 
     def put(self, folder: Path, name: str, last: str) -> None:
-        """Copy the files of a folder there, unless it is there already."""
+        """Copy the files of a folder, and of those in it, unless it is there already."""
         from pyarrow import fs
 
         if self.has(name, last):
             return
-        files = sorted(folder.iterdir(), key=lambda path: path.name == last)
+        files = [path for path in folder.rglob("*") if path.is_file()]
+        files.sort(key=lambda path: path == folder / last)
         with self._reached():
-            self._files.create_dir(f"{self._root}/{name}")
             for path in files:
-                target = f"{self._root}/{name}/{path.name}"
+                target = f"{self._root}/{name}/{path.relative_to(folder).as_posix()}"
+                self._files.create_dir(target.rpartition("/")[0])
                 # An object store shows an object when it is whole, a folder each byte.
                 aside = f"{target}.{uuid.uuid4().hex[:8]}" if self._is_folder else target
                 fs.copy_files(

@@ -37,6 +37,11 @@ def index(retriever: Retriever, corpus: Corpus) -> None:
     """
     take_in: Callable[[Corpus], Any] = retriever.index
     awaited(take_in(corpus))
+    wait_until_ready(retriever)
+
+
+def wait_until_ready(retriever: Retriever) -> None:
+    """Wait until it says that what it has taken in can be found. Raises as `index` does."""
     ready = getattr(retriever, "ready", None)
     if not callable(ready):
         return

@@ -35,6 +35,9 @@ class Command:
     `ready_timeout` is seconds from the final document to the answer that all can be found.
     """
 
+    # `run` names the program, whose files are in its revision.
+    search_params = ("timeout", "documents", "questions", "ready_timeout")
+
     def __init__(
         self,
         run: str,
@@ -58,17 +61,33 @@ class Command:
         self.ready_timeout = ready_timeout
         self._messages = wire.Messages()
         self._is_ready = True
+        self._begun: Corpus | None = None
         self._usage = wire.Usage()
         self._process: subprocess.Popen[bytes] | None = None
 
     def index(self, corpus: Corpus) -> None:
-        """Reset, then send the documents in their order; starts the command where it is not up."""
+        """Reset, unless that is done, then send the documents in their order."""
+        if self._begun is not corpus and self.kept("", corpus):
+            return
+        self._begun = None
+        for message in self._messages.batches(corpus, self._documents):
+            self._is_ready = wire.is_ready(self._exchange(message))
+
+    def kept(self, key: str, corpus: Corpus) -> bool:
+        """Reset; whether the command says that it has kept what it was sent under this key.
+
+        Starts the command where it is not up.
+        """
+        self._begun = None
         # A process that was killed may not be known to be gone yet.
         if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
-        self._exchange(self._messages.reset(corpus))
-        for message in self._messages.batches(corpus, self._documents):
-            self._is_ready = wire.is_ready(self._exchange(message))
+        reply = self._exchange(self._messages.reset(corpus, key))
+        if reply.get("kept"):
+            self._is_ready = wire.is_ready(reply)
+            return True
+        self._begun = corpus
+        return False
 
     def ready(self) -> bool:
         """Whether the command can find what it was sent: asked, where it said that it cannot."""

@@ -90,6 +90,11 @@ class Retriever(Protocol):
     * `name`: a text, what an object that a program built itself is called in results.
     * `retune(...)`: sets parameters that the index does not depend on, with their defaults, so that
       a sweep over them indexes once.
+    * `save(folder)` and `load(folder)`: write what `index` took in to an empty folder, and take it
+      in from there in place of `index`. It is then kept in the cache folder (see ingested.py).
+    * `kept(key)`, or `kept(key, corpus)`, for one whose own store lasts: whether it has what it
+      took in under this key; then `index` is not called. Else the next `index` is of this key.
+    * `search_params`: names of parameters that only `search` depends on, and no key does.
     * `ready()`: whether what was indexed can be found by now, where that takes longer than `index`:
       asked until it is true, for at most `ready_timeout` seconds (an attribute; 600 if absent).
     * `give_way()`: called where another process may want what it shares with others, such as a

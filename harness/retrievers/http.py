@@ -28,10 +28,15 @@ class Http:
     429, 502, 503 and 504 are tried again `retries` times, after 0.5, 1, 2, ... s or what
     Retry-After says. `timeout` is seconds a message, `ready_timeout` those from the final document
     to the answer that all can be found. A service that does not say that it holds several
-    haystacks is used by one process of this machine after the other.
+    haystacks is used by one process of this machine after the other. `revision` names the version
+    of the service: what it kept of another is not asked for.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("urllib3",)
+    # What it takes in depends on the service, which says by `kept` whether it has it.
+    search_params: ClassVar[tuple[str, ...]] = (
+        *("url", "timeout", "retries", "documents", "questions", "concurrency", "ready_timeout"),
+    )
     concurrent = True
 
     def __init__(
@@ -43,6 +48,7 @@ class Http:
         questions: int = 1,
         concurrency: int = 1,
         ready_timeout: float = READY_TIMEOUT,
+        revision: str = "",
     ) -> None:
         need("retriever 'http'", *self.modules)
         parts = urlsplit(url)
@@ -66,9 +72,11 @@ class Http:
         self._documents, self._questions, self._concurrency = documents, questions, concurrency
         self.batch_size = questions * concurrency
         self.ready_timeout = ready_timeout
+        self.revision = revision or None
         self._messages = wire.Messages()
         self._turns = Turns(self._url)
         self._several = self._indexed = self._is_ready = False
+        self._begun: Corpus | None = None
         self._usage = wire.Usage()
         self._reached = self._gone = False
         again = urllib3.Retry(
@@ -86,19 +94,31 @@ class Http:
             maxsize=concurrency, block=True, timeout=timeout, retries=again, headers=headers
         )
 
-    def index(self, corpus: Corpus) -> None:
-        """Reset, then send the documents in their order.
+    def kept(self, key: str, corpus: Corpus) -> bool:
+        """Reset; whether the service still has what it was sent under this key.
 
         Waits for a service that holds one haystack at a time, where another process uses it.
         """
         self._leave()
-        self._gone = False
-        reset = self._messages.reset(corpus)
+        self._gone, self._begun = False, None
+        reset = self._messages.reset(corpus, key)
         self._turns.take()
         self._indexed = True
-        self._several = bool(self._post(reset).get("several"))
+        reply = self._post(reset)
+        self._several = bool(reply.get("several"))
         if self._several:
             self._turns.give()
+        if reply.get("kept"):
+            self._is_ready = wire.is_ready(reply)
+            return True
+        self._begun = corpus
+        return False
+
+    def index(self, corpus: Corpus) -> None:
+        """Reset, unless that is done, then send the documents in their order."""
+        if self._begun is not corpus and self.kept("", corpus):
+            return
+        self._begun = None
         for message in self._messages.batches(corpus, self._documents):
             self._is_ready = wire.is_ready(self._post(message))
 

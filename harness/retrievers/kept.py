@@ -30,6 +30,9 @@ from harness.files import disk_errors, folder_aside, read_json, remove_leftovers
 from harness.retrievers.contract import Corpus
 
 Opened = TypeVar("Opened")
+INGESTED = "ingested-"
+"""How the name begins of what a system of the user's saved, which may have cost money."""
+
 _ABOUT = "index.json"
 _PIECE = 1 << 24
 _GIGABYTE = 10**9
@@ -105,7 +108,7 @@ def index_of(
                 return Index(target), opened(target)
             with folder_aside(target) as aside:
                 build(aside)
-                files = {path.name: path for path in sorted(aside.iterdir())}
+                files = {path.relative_to(aside).as_posix(): path for path in _files(aside)}
                 about = {
                     "retriever": retriever,
                     "params": dict(params),
@@ -200,6 +203,10 @@ def _wrong(target: Path) -> str | None:
     return None
 
 
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def _checksum(path: Path) -> int:
     """CRC-32 over the checksums of the file's pieces, which two threads work out."""
     pieces = range(0, path.stat().st_size, _PIECE)
@@ -217,7 +224,7 @@ def _of_json(about: Mapping[str, Any]) -> int:
 def _look(path: Path) -> KeptIndex:
     about = path / _ABOUT
     used = (about if about.is_file() else path).stat().st_mtime
-    size = sum(file.stat().st_size for file in path.iterdir())
+    size = sum(file.stat().st_size for file in _files(path))
     try:
         said = read_json(about)
         return KeptIndex(
@@ -240,9 +247,9 @@ def _bound() -> float:
 
 
 def _keep_bound(newest: Path, bound: float) -> None:
-    """Remove what was used longest ago until all fit, but never the newest."""
+    """Remove what was used longest ago until all fit, but never the newest, nor what was paid."""
     _remove_all_leftovers()
-    known = kept()
+    known = [one for one in kept() if not one.name.startswith(INGESTED)]
     total = sum(one.bytes for one in known)
     for one in reversed(known):
         if total > bound and one.name != newest.name:

@@ -1,12 +1,13 @@
 """The messages that a service or a command exchanges with the harness, as JSON.
 
 Three requests, each answered by one reply: `reset` begins a haystack, `index` takes documents in
-(in time order, in batches, the final one marked `last`), `search` answers questions. A reply that
-says `"ready": false` is followed by `ready` until it is, one that says `"several": true` by `close`
-when a haystack is done with. Every request carries the client (`run`) and the `haystack`. The
-schema is `wire.schema.json` beside this file; HTTP posts a message to the path of its type, a
-command reads and writes one message a line. A message may come twice where the first reply was
-lost: indexing a document again replaces it.
+(in time order, in batches, the final one marked `last`), `search` answers questions. Where `reset`
+is answered by `"kept": true`, no documents are sent. A reply that says `"ready": false` is followed
+by `ready` until it is, one that says `"several": true` by `close` when a haystack is done with.
+Every request carries the client (`run`) and the `haystack`. The schema is `wire.schema.json` beside
+this file; HTTP posts a message to the path of its type, a command reads and writes one message a
+line. A message may come twice where the first reply was lost: indexing a document again replaces
+it.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ class Messages:
     def __init__(self) -> None:
         self._about = {"run": uuid.uuid4().hex, "haystack": ""}
 
-    def reset(self, corpus: Corpus) -> dict[str, Any]:
-        """A new haystack begins."""
-        self._about = {**self._about, "haystack": corpus.key.hex()}
-        return self._message("reset", version=WIRE_VERSION, documents=len(corpus))
+    def reset(self, corpus: Corpus, key: str = "") -> dict[str, Any]:
+        """A new haystack begins; `key`: of what was taken in, by which it may be kept."""
+        haystack = corpus.key.hex()
+        self._about = {**self._about, "haystack": haystack}
+        version, n = WIRE_VERSION, len(corpus)
+        return self._message("reset", key=key or haystack, version=version, documents=n)
 
     def batches(self, corpus: Corpus, size: int) -> Iterator[dict[str, Any]]:
         """The documents, `size` a message; an empty corpus is one message without any."""

@@ -35,7 +35,8 @@ class Settings:
     `on`: processes of this machine, or a cluster of ray; `ray_options` are what Ray is to give each
     worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
-    be that a haystack's queries are all answered with nothing.
+    be that a haystack's queries are all answered with nothing. `search_only`: nothing is taken in;
+    what is not kept of an earlier run is an error.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
@@ -52,6 +53,7 @@ class Settings:
     on: str = "processes"
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
+    search_only: bool = False
 
     def __post_init__(self) -> None:
         if self.name:

@@ -157,6 +157,7 @@ def _run_json(
             "failed": sum(a.error is not None for a in answers),
             "abstained": sum(a.abstained for a in answers),
         },
+        **({"kept_haystacks": kept} if (kept := _kept(outcomes)) else {}),
         **({"empty_haystacks": empty} if (empty := _empty(dataset, answers)) else {}),
         "notes": {
             "documents_beyond_k_left_out": sum(a.cut for a in answers),
@@ -172,6 +173,12 @@ def _run_json(
         "machine": machine(),
         "git": git_state(),
     }
+
+
+def _kept(outcomes: Sequence[Outcome]) -> int:
+    """Haystacks that nobody had to take in, since an earlier run did."""
+    taken_in = {o.haystack for o in outcomes if o.index_seconds is not None}
+    return len({o.haystack for o in outcomes if o.kept} - taken_in)
 
 
 def _retried(answers: Sequence[Answer], before: Sequence[Answer]) -> dict[str, int]:

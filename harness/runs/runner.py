@@ -16,7 +16,7 @@ from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.dataset.shared import Place
 from harness.errors import RunError, UsageError
-from harness.files import disk_errors, write_json
+from harness.files import digest, disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
@@ -160,6 +160,8 @@ def run(
                     settings.seed,
                     dataset.manifest.exclude_self,
                     crew.batch_size or batch_size,
+                    _system(about, built, named=named),
+                    settings.search_only,
                 )
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
                 with Journal(partial / JOURNAL) as journal, going as bar:
@@ -271,6 +273,13 @@ def _crew(
         executor = Processes(n) if n > 1 else InProcess()
     # In this process the retriever that was built already serves; others build their own.
     yield Crew(executor, builds if n > 1 else built, place, n)
+
+
+def _system(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any]:
+    """What tells a system from others; of an object that a program built, its code too."""
+    if named or not (file := getattr(sys.modules.get(type(built).__module__), "__file__", None)):
+        return dict(about)
+    return {**about, "code": digest(Path(file))}
 
 
 def _answered(done: Sequence[Outcome]) -> set[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
 from typing import Any
@@ -18,13 +18,14 @@ from harness.retrievers import calls
 from harness.retrievers.answers import as_result, in_order, scores_of
 from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Hit, Result, Retriever
+from harness.retrievers.ingested import take_in
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.isolated import Isolated, Isolation, Reply
 from harness.runs.reports import FAILURES, closed, counts, reported, trace, well_formed
 from harness.runs.view import View
 
-_SECONDS_A_PART = 1.0
-"""Of answers, which a killed run loses at worst."""
+_SECONDS_A_PART = 0.02
+"""Of answers, which a killed run loses at worst, beside those that are not there yet."""
 
 TO_BUILD = (RetrieverSpec, Isolation)
 """What each process builds a retriever of its own from."""
@@ -58,7 +59,7 @@ class Answer:
 
 @dataclass
 class Outcome:
-    """What came of a unit; of one that takes long, what came of it in about a second."""
+    """What came of a unit, or, of one that takes longer, of some of its queries."""
 
     unit: int
     haystack: int
@@ -68,6 +69,7 @@ class Outcome:
     process: int = 0  # which process it was, for `reported`
     reported: dict[str, Any] | None = None
     ingested: dict[str, float] | None = None  # by how much its counts rose while it indexed
+    kept: bool = False  # the haystack was taken in by an earlier run
     last: bool = True  # no more comes of this unit
 
     @classmethod
@@ -92,8 +94,12 @@ class Worker:
         seed: int,
         exclude_self: bool,
         batch_size: int | None,
+        system: Mapping[str, Any] | None = None,
+        search_only: bool = False,
     ) -> None:
+        """`system` is what tells the retriever from others; see `take_in`."""
         self._place = place
+        self._system, self._search_only = system or {}, search_only
         self.builds = retriever
         self._k = k
         self._seed = seed
@@ -108,7 +114,7 @@ class Worker:
     def __call__(self, unit: Unit) -> Iterator[Outcome]:
         """Index the unit's haystack unless it is indexed already, then search.
 
-        What is answered is given about every second; `begun` is what is not given yet.
+        What is answered is given as soon as that is worth it; `begun` is what is not given yet.
         """
         outcome = self.begun = Outcome(unit.number, unit.haystack, [], process=os.getpid())
         bench = self._bench
@@ -171,12 +177,16 @@ class Worker:
         before = {} if isolated else counts(bench.retriever)
         start = perf_counter()
         try:
-            calls.index(bench.retriever, bench.view.corpus)
+            outcome.kept = not take_in(
+                bench.retriever, bench.view.corpus, self._system, only_kept=self._search_only
+            )
         except HarnessError:
             raise
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + trace()
+        if outcome.kept:  # who paid for it has its time and cost
+            return
         outcome.index_seconds = _seconds(bench.retriever, start)
         after = counts(bench.retriever)
         if after:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from notes import SharedWords, ask, corpus
 from places import EXAMPLES
+from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
@@ -30,44 +29,6 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import SCHEMA
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.runner import run
-
-Message = dict[str, Any]
-Reply = tuple[int, Message]
-
-
-@contextmanager
-def serving(answer: Callable[[Message], Reply]) -> Iterator[tuple[str, list[Message]]]:
-    """A service on loopback that answers by a function; gives its url and what it was told."""
-    told: list[Message] = []
-
-    class Service(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = 1 << 16
-
-        def do_POST(self) -> None:
-            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            told.append({"path": self.path, "token": self.headers["Authorization"], **message})
-            status, reply = answer(message)
-            if status == 0:  # the line goes dead
-                self.close_connection = True
-                return
-            body = json.dumps(reply).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Service)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}", told
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def first(message: Message) -> Reply:

@@ -10,7 +10,9 @@ from typing import Any
 from harness.errors import UsageError
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
+from harness.retrievers.ingested import take_in
 from harness.retrievers.registry import RetrieverSpec, find
+from harness.runs.provenance import retriever_record
 
 Setting = dict[str, Any]
 """Parameters of the retriever, and `k`, the cut-off, if it is swept over."""
@@ -109,7 +111,7 @@ class Keeping:
                 self._indexed.clear()
             spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
             self._indexed[key] = spec.build(self._seed)
-            calls.index(self._indexed[key], corpus)
+            take_in(self._indexed[key], corpus, retriever_record(spec))
             self.indexed += 1
         self._current = self._indexed[key]
         self._current.retune(**self._tuned)

@@ -1,0 +1,104 @@
+"""What a system has taken in is taken in once: kept by the system itself, or saved in the cache.
+
+A haystack that was ingested has a key: of its content as it is shown (Corpus.key), the system, its
+version and code, and the parameters that ingesting depends on. So another k, more queries, a crash
+in the search or another run does not pay for it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import RunError
+from harness.retrievers import calls
+from harness.retrievers.calls import awaited
+from harness.retrievers.contract import Corpus, Retriever
+from harness.retrievers.kept import INGESTED, index_of
+
+
+def take_in(
+    retriever: Retriever, corpus: Corpus, system: Mapping[str, Any], *, only_kept: bool = False
+) -> bool:
+    """Let a retriever take in a corpus, unless it has done so before; whether it did so now.
+
+    `system` is what tells it from others: name, params, version, digests of files (values of JSON).
+    Raises RunError where it is `only_kept` that counts and nothing is, and what the retriever
+    raises.
+    """
+    if callable(getattr(retriever, "kept", None)):
+        if _asked(retriever, key(retriever, corpus, system), corpus):
+            calls.wait_until_ready(retriever)
+            return False
+    elif _saves(retriever) and corpus.fingerprint() is not None:
+        return _saved(retriever, corpus, system, only_kept)
+    if only_kept:
+        raise RunError(_not_kept(corpus))
+    calls.index(retriever, corpus)
+    return True
+
+
+def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, Any]) -> str:
+    """The key of a corpus as this system takes it in, in hexadecimal."""
+    made_of = {"corpus": corpus.key.hex(), "system": _of_index(retriever, system)}
+    plain = json.dumps(made_of, sort_keys=True, default=str)
+    return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
+
+
+def _of_index(retriever: Retriever, system: Mapping[str, Any]) -> dict[str, Any]:
+    """The system, without the parameters that only searching depends on."""
+    free = set(getattr(retriever, "search_params", ()))
+    retune = getattr(type(retriever), "retune", None)
+    if retune is not None:
+        free |= set(inspect.signature(retune).parameters)
+    params = {name: v for name, v in (system.get("params") or {}).items() if name not in free}
+    return {**system, "params": params}
+
+
+def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
+    wants = len(inspect.signature(retriever.kept).parameters)
+    return bool(awaited(retriever.kept(name, corpus) if wants > 1 else retriever.kept(name)))
+
+
+def _saves(retriever: Retriever) -> bool:
+    return all(callable(getattr(retriever, name, None)) for name in ("save", "load"))
+
+
+def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept: bool) -> bool:
+    """Load what is in the cache folder, else index and save; whether it indexed."""
+    now = False
+
+    def build(folder: Path) -> None:
+        nonlocal now
+        if only_kept:
+            raise RunError(_not_kept(corpus))
+        calls.index(retriever, corpus)
+        now = True
+        awaited(retriever.save(folder))
+
+    def opened(folder: Path) -> None:
+        if not now:
+            awaited(retriever.load(folder))
+
+    about = {"key": key(retriever, corpus, system), "system": system.get("name", "")}
+    name = INGESTED + "".join(c if c.isalnum() else "-" for c in str(about["system"]))[-40:]
+    try:
+        index_of(corpus, name, about, build, opened)
+    except Exception as error:
+        if not now:
+            raise
+        # It is paid for, and answers: only that it is not kept has to be known.
+        print(f"note: what was taken in could not be saved: {error}", file=sys.stderr)
+    return now
+
+
+def _not_kept(corpus: Corpus) -> str:
+    return (
+        f"--search-only: a haystack of {len(corpus):,} documents is not kept as this system with "
+        "these parameters takes it in; run without --search-only, which takes it in"
+    )
