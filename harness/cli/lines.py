@@ -21,6 +21,7 @@ def notes(record: dict[str, Any]) -> list[str]:
     k, said = record["settings"]["k"], record.get("notes", {})
     told = {
         "documents_beyond_k_left_out": f"results beyond k = {k} were left out",
+        "padding_left_out": "places of answers held -1, for nothing, and were left out",
         "repeated_documents_left_out": "documents stood in their ranking before and were left out",
         "answers_sorted_by_score": "answers were not in the order of their scores and were sorted",
         "answers_whose_scores_were_dropped": "answers lost their scores, as others had none",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Found, Hit, Result
+from harness.retrievers.corpus import is_handle
 
 Scores = Sequence[float] | npt.NDArray[np.floating[Any]] | None
 """Of documents, best first; None where there are none."""
@@ -40,22 +42,92 @@ def as_answers(found: Sequence[Found], n: int) -> Sequence[Found]:
 
 
 def as_result(found: Found) -> Result:
-    """What `search` returned for one question, as a Result. Raises TypeError for anything else."""
+    """What `search` returned for one question, as a Result; `padding` of it is left out.
+
+    Raises NotAnAnswerError for what is no answer, TypeError for hits among ids.
+    """
     if isinstance(found, Result):
-        return found
+        return _without_padding(found) if padding(found) else found
+    if isinstance(found, np.ndarray) and found.ndim == 1:
+        return as_result(Result(found))
     if found is None or isinstance(found, str | bytes) or not hasattr(found, "__iter__"):
         raise NotAnAnswerError(
             f"search returned {_kind(found)} for a question; it must return a list of ids, of "
             "(id, score) pairs or of hits, or a Result"
         )
-    items: list[Any] = list(found.items() if isinstance(found, Mapping) else found)
+    given: Any = found
+    if isinstance(given, Mapping):
+        # mem0 gives {"results": [...]}.
+        given = given["results"] if isinstance(given.get("results"), list) else given.items()
+    items = list(given)
+    # Most answers are thousands of ids.
+    plain = items and isinstance(items[0], str | int | np.integer)
+    hits = [item if isinstance(item, Hit) else None for item in items]
+    if not plain:
+        hits = [_as_hit(item) for item in items]
+    if items and all(hit is not None for hit in hits):
+        return Result(hits=[hit for hit in hits if hit is not None])
+    if any(hit is not None for hit in hits):
+        raise TypeError("an answer is all hits or all ids, not some of each")
     if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
         return Result([item[0] for item in items], [float(item[1]) for item in items])
-    if items and all(isinstance(item, Hit) for item in items):
-        return Result(hits=items)
-    if any(isinstance(item, Hit) for item in items):
-        raise TypeError("an answer is all hits or all ids, not some of each")
     return Result(items)
+
+
+def padding(found: Found) -> int:
+    """Places of an array of positions in which -1 stands for nothing, as faiss and hnswlib do."""
+    ids = found.ids if isinstance(found, Result) else found
+    if not isinstance(ids, np.ndarray) or not np.issubdtype(ids.dtype, np.integer):
+        return 0
+    return int((ids == -1).sum())
+
+
+def _without_padding(found: Result) -> Result:
+    kept = np.asarray(found.ids) != -1
+    scores = None if found.scores is None else np.asarray(found.scores)
+    if scores is not None and scores.shape == kept.shape:
+        scores = scores[kept]
+    return replace(found, ids=np.asarray(found.ids)[kept], scores=scores)
+
+
+_TEXTS, _SOURCES = ("text", "memory", "content", "page_content"), ("sources", "source", "handle")
+"""Keys under which systems give a text, and where it came from (also in its metadata)."""
+
+
+def _as_hit(item: Any) -> Hit | None:
+    """A hit in any of its forms; None for what is none.
+
+    Beside Hit: a dict with a text, LangChain's Document, (Document, score), LlamaIndex's
+    NodeWithScore. Sources are what they, or their metadata, name `sources`, `source` or `handle`,
+    and an `id` or `doc_id` that is a handle.
+    """
+    if isinstance(item, Hit):
+        return item
+    if isinstance(item, tuple) and len(item) == 2 and hasattr(item[0], "page_content"):
+        document, score = item
+        return _hit(document.page_content, [vars(document), document.metadata], score)
+    if hasattr(item, "page_content"):
+        return _hit(item.page_content, [vars(item), item.metadata], None)
+    if hasattr(item, "node") and hasattr(item, "score"):
+        return _hit(item.node.get_content(), [item.node.metadata], item.score)
+    if not isinstance(item, Mapping):
+        return None
+    texts = [item[name] for name in _TEXTS if isinstance(item.get(name), str)]
+    hit = _hit(texts[0] if texts else "", [item, item.get("metadata")], item.get("score"))
+    return hit if texts or len(hit.sources) else None
+
+
+def _hit(text: str, about: Sequence[Any], score: Any) -> Hit:
+    sources: list[Any] = []
+    for said in about:
+        if not isinstance(said, Mapping):
+            continue
+        for name in _SOURCES:
+            given = said.get(name)
+            sources += given if isinstance(given, list | tuple) else [given]
+        sources += [said.get(name) for name in ("id", "doc_id") if is_handle(said.get(name))]
+    known = dict.fromkeys(one for one in sources if isinstance(one, str | int))
+    return Hit(text, [*known], None if score is None else float(score))
 
 
 def _kind(found: object) -> str:

@@ -72,7 +72,11 @@ Found = (
     | Sequence[tuple[str | int, float]]
     | Mapping[str, float]
 )
-"""What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}."""
+"""What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}.
+
+Hits may be dicts with a `text` or `memory`, documents of LangChain, nodes of LlamaIndex; -1 in an
+array of positions is no document. See answers.py.
+"""
 
 
 @runtime_checkable

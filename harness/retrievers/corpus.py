@@ -275,6 +275,6 @@ def handle(number: int) -> str:
     return f"d{number}"
 
 
-def is_handle(text: str) -> bool:
+def is_handle(text: Any) -> bool:
     """Whether this is what a handle looks like, of whatever haystack."""
-    return text[:1] == "d" and text[1:].isascii() and text[1:].isdecimal()
+    return isinstance(text, str) and text[:1] == "d" and text[1:].isascii() and text[1:].isdecimal()

@@ -162,6 +162,7 @@ def _run_json(
         "notes": {
             "documents_beyond_k_left_out": sum(a.cut for a in answers),
             "repeated_documents_left_out": sum(a.repeated for a in answers),
+            "padding_left_out": sum(a.padded for a in answers),
             "answers_sorted_by_score": sum(a.reordered for a in answers),
             "answers_whose_scores_were_dropped": _dropped_scores(answers),
             "own_document_left_out": dataset.manifest.exclude_self,

@@ -305,6 +305,12 @@ def _under_test(
         return RetrieverSpec(retriever)
     if isinstance(retriever, RetrieverSpec | Retriever):
         return retriever
+    if not callable(retriever):
+        lacks = [name for name in ("index", "search") if not hasattr(retriever, name)]
+        raise UsageError(
+            f"a {type(retriever).__qualname__} is no retriever: it lacks {' and '.join(lacks)}; "
+            "give one with index(corpus) and search(queries, k), or a function of a text"
+        )
     return FunctionRetriever(retriever, {})
 
 

@@ -15,7 +15,13 @@ from harness.dataset.reader import Dataset
 from harness.dataset.shared import Place
 from harness.errors import HarnessError
 from harness.retrievers import calls
-from harness.retrievers.answers import as_result, in_order, scores_of
+from harness.retrievers.answers import (
+    NotAnAnswerError,
+    as_result,
+    in_order,
+    padding,
+    scores_of,
+)
 from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Hit, Result, Retriever
 from harness.retrievers.ingested import take_in
@@ -52,6 +58,7 @@ class Answer:
     seconds: float | None = None
     cut: int = 0  # documents beyond k that were left out
     repeated: int = 0  # documents that stood in the answer before
+    padded: int = 0  # places in which -1 stood for nothing
     reordered: bool = False  # scores rose, so the answer was sorted by them
     hits: list[dict[str, Any]] | None = None  # texts of the system's own: see _hit
     error: str | None = None
@@ -206,6 +213,9 @@ class Worker:
             found: Sequence[Any] = calls.search(retriever, questions, k)
         except HarnessError:
             raise
+        except NotAnAnswerError as error:
+            said = f"{type(retriever).__qualname__}: {error}"  # no trace: ours would be in it alone
+            return [Answer(query, error=said) for query in queries]
         except FAILURES:
             if len(queries) > 1:
                 # One bad question must not cost the others: ask one by one.
@@ -230,6 +240,10 @@ class Worker:
             scores = scores_of(result.scores, len(positions))
             answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
             answer.confidence = _confidence(result)
+            answer.padded = 0 if isinstance(found, Reply) else padding(found)
+        except NotAnAnswerError as error:
+            said = f"{type(bench.retriever).__qualname__}: {error}"
+            return Answer(query, error=said, seconds=seconds)
         except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
             return Answer(query, error=trace(), seconds=seconds)
         positions, scores, answer.reordered, answer.repeated = in_order(positions, scores)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from corpora import labelled, ranked
 
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError
-from harness.retrievers.contract import Corpus, Question, Result
+from harness.errors import RunError, UsageError
+from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -83,6 +84,109 @@ def test_handles_positions_arrays_pairs_and_results_all_mean_the_same(
         "failed": 0,
         "abstained": 0,
     }
+
+
+@dataclass
+class Page:
+    """As LangChain's Document."""
+
+    page_content: str
+    metadata: dict[str, Any]
+    id: str | None = None
+
+
+@dataclass
+class Node:
+    """As LlamaIndex's NodeWithScore, and the node in it."""
+
+    metadata: dict[str, Any]
+    score: float | None = None
+
+    @property
+    def node(self) -> Node:
+        return self
+
+    def get_content(self) -> str:
+        return "a text"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda h, p: [Hit("a text", [i]) for i in h[:3]],
+        lambda h, p: [{"text": "a text", "sources": [i]} for i in h[:3]],
+        lambda h, p: [
+            {"memory": "a text", "score": s, "metadata": {"source": i}}
+            for s, i in zip((3, 2, 1), h, strict=False)
+        ],
+        lambda h, p: {
+            "results": [{"id": "7f", "memory": "a", "metadata": {"handle": i}} for i in h[:3]]
+        },
+        lambda h, p: [
+            {"id": i, "score": s} for s, i in zip((1, 2, 3), (h[2], h[1], h[0]), strict=True)
+        ],
+        lambda h, p: [Page("a text", {"source": i}) for i in h[:3]],
+        lambda h, p: [Page("a text", {}, id=i) for i in h[:3]],
+        lambda h, p: [
+            (Page("a text", {"doc_id": i}), s) for s, i in zip((3, 2, 1), h, strict=False)
+        ],
+        lambda h, p: [Node({"handle": i}, 1 / (1 + n)) for n, i in enumerate(h[:3])],
+        lambda h, p: [
+            {"text": "note number 0"},
+            {"content": "note number 1"},
+            Page("note number 2", {}),
+        ],
+    ],
+)
+def test_what_memories_and_frameworks_return_are_hits_on_the_documents_they_name(
+    notes: Dataset, tmp_path: Path, make: Callable[..., Any]
+) -> None:
+    folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
+    assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
+    assert _record(folder)["hits"]["unknown_sources"] == 0
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda h, p: np.array([*p[:3], -1, -1]),
+        lambda h, p: Result(np.array([-1, *p[:3], -1]), np.array([0, 3, 2, 1, 0], np.float32)),
+        lambda h, p: Result(np.array([*p[:3], -1, -1]), [3.0, 2.0, 1.0, -3.4e38, -3.4e38]),
+    ],
+)
+def test_minus_one_in_an_array_is_padding_which_is_dropped_and_counted(
+    notes: Dataset, tmp_path: Path, make: Callable[..., Any]
+) -> None:
+    folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
+    assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
+    counted = {name: n for name, n in _record(folder)["notes"].items() if n}
+    assert counted == {"padding_left_out": 2 * 4}
+
+
+@pytest.mark.parametrize("answer", [None, [None]])
+def test_no_answer_is_said_with_the_class_and_without_a_trace(
+    notes: Dataset, tmp_path: Path, answer: Any
+) -> None:
+    class Forgot:
+        def index(self, corpus: Corpus) -> None: ...
+
+        def search(self, queries: Sequence[Question], k: int) -> Any:
+            return answer
+
+    with pytest.raises(RunError, match=r"first with .*Forgot: search returned None"):
+        run(notes, Forgot(), out=tmp_path)
+    (errors,) = tmp_path.glob(".*/errors.jsonl")
+    assert "Traceback" not in errors.read_text()
+
+
+def test_an_object_that_is_no_retriever_is_refused_in_one_line(
+    notes: Dataset, tmp_path: Path
+) -> None:
+    class Store:
+        def search(self, queries: Sequence[Question], k: int) -> Any: ...
+
+    with pytest.raises(UsageError, match=r"Store is no retriever: it lacks index; give one with"):
+        run(notes, Store(), out=tmp_path)  # type: ignore[arg-type]
 
 
 def test_what_is_mended_is_counted(notes: Dataset, tmp_path: Path) -> None:
