@@ -14,6 +14,7 @@ EXTRAS = {
     "duckdb": "duckdb",
     "faiss": "faiss",
     "graphiti_core": "graphiti",
+    "httpx": "graphiti",
     "ladybug": "graph",
     "lancedb": "lancedb",
     "langchain_core": "langchain",

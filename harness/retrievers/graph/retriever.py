@@ -72,7 +72,7 @@ class Graph:
     NEO4J_DATABASE), or empty: neo4j where NEO4J_URI is set.
     """
 
-    modules: ClassVar[tuple[str, ...]] = ("ladybug",)
+    any_module: ClassVar[tuple[str, ...]] = ("ladybug", "neo4j")
     batch_size = 32
 
     def __init__(

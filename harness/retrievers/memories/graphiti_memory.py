@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import warnings
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
@@ -31,7 +31,7 @@ class Graphiti:
     `embedder`: minilm (here), or a model of the endpoint; `threshold`: its least similarity.
     """
 
-    modules: ClassVar[tuple[str, ...]] = ("graphiti_core", "kuzu")
+    modules: ClassVar[tuple[str, ...]] = ("graphiti_core", "kuzu", "httpx")
 
     def __init__(
         self,
@@ -53,7 +53,6 @@ class Graphiti:
         if embedder == MINILM:
             self._embedder = packaged_embedder("retriever 'graphiti' with embedder=minilm")
         self._told = self._facts = 0
-        self._runner = asyncio.Runner()
         self._driver: Any = None
         os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"
         from importlib.metadata import version
@@ -66,13 +65,13 @@ class Graphiti:
         Raises what Graphiti raises, and what it only logs of a model's failure.
         """
         self._forget()
-        self._runner.run(self._begin())
+        awaited(self._begin())
         for batch in batches(corpus, self._batch, "graphiti"):
-            self._runner.run(self._tell(batch))
+            awaited(self._tell(batch))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """The facts that Graphiti's default search finds: by words and by vectors, fused."""
-        return [self._runner.run(self._ask(query.text, k)) for query in queries]
+        return [awaited(self._ask(query.text, k)) for query in queries]
 
     def report(self) -> dict[str, Any]:
         """What the endpoint says was used, and how many facts came of how many episodes."""
@@ -85,7 +84,6 @@ class Graphiti:
     def close(self) -> None:
         """Remove the graph."""
         self._forget()
-        self._runner.close()
 
     async def _begin(self) -> None:
         from graphiti_core import Graphiti as Engine
