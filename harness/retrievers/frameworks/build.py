@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import UsageError
 from harness.retrievers.contract import Hit
@@ -89,6 +89,22 @@ def hit(text: str, about: Mapping[str, Any], haystack: str, score: float | None)
         )
     sources = (about[HANDLE],) if HANDLE in about else ()
     return Hit(text, sources, score)
+
+
+T = TypeVar("T")
+
+
+def no_more_than(n: int, k: int, ask: Callable[[int], T]) -> T:
+    """What `ask` finds for k; where it fails on more than the n documents that there are, for n.
+
+    LlamaIndex's BM25, faiss and hnswlib cannot be asked for more than they hold.
+    """
+    try:
+        return ask(k)
+    except (ValueError, RuntimeError, AssertionError, IndexError):
+        if k <= n:
+            raise
+        return ask(n)
 
 
 def falling(scores: Sequence[float | None]) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
-from harness.retrievers.frameworks.build import Builder, falling, hit, metadata
+from harness.retrievers.frameworks.build import Builder, falling, hit, metadata, no_more_than
 from harness.retrievers.minilm import packaged_embedder
 from harness.retrievers.nearest import unit
 
@@ -43,6 +44,7 @@ class LangChain:
             Document(id=d.id, page_content=d.content, metadata=metadata(d, self._haystack))
             for d in corpus
         ]
+        self._n = len(documents)
         if not documents:  # of which few stores can be built
             return
         embeddings = None if self._embedder is None else _embeddings(self._embedder)
@@ -54,7 +56,7 @@ class LangChain:
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """At most k hits a question; a retriever with a number of its own may give fewer."""
-        return [self._ask(query.text, k) for query in queries]
+        return [no_more_than(self._n, k, partial(self._ask, query.text)) for query in queries]
 
     def report(self) -> dict[str, Any]:
         """What the embeddings' cache saved, where they are used."""

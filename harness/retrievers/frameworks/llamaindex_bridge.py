@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 from uuid import uuid4
 
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
-from harness.retrievers.frameworks.build import HANDLE, Builder, falling, hit, metadata
+from harness.retrievers.frameworks.build import (
+    HANDLE,
+    Builder,
+    falling,
+    hit,
+    metadata,
+    no_more_than,
+)
 from harness.retrievers.minilm import packaged_embedder
 from harness.retrievers.nearest import unit
 
@@ -63,9 +71,8 @@ class LlamaIndex:
         """At most k hits a question; a retriever with a number of its own may give fewer."""
         if self._found is None:
             return [[] for _ in queries]
-        if self._retriever is None or k != self._k:
-            self._retriever, self._k = self._of_depth(k), k
-        return [self._ask(query.text, k) for query in queries]
+        n = len(self._about)
+        return [no_more_than(n, k, partial(self._ask, query.text)) for query in queries]
 
     def report(self) -> dict[str, Any]:
         """What the embeddings' cache saved, where they are used."""
@@ -74,6 +81,8 @@ class LlamaIndex:
     def _ask(self, text: str, k: int) -> list[Hit]:
         if not text:  # which LlamaIndex does not embed, and then fails
             return []
+        if self._retriever is None or k != self._k:
+            self._retriever, self._k = self._of_depth(k), k
         found = self._retriever.retrieve(text)[:k]
         scores = [None if one.score is None else float(one.score) for one in found]
         if not falling(scores):

@@ -202,3 +202,16 @@ def test_inside_hybrid_rerank_and_recency_weighted_it_counts_as_minilm_does(
             found.append([list(result.ids) for result in results])
         assert found[0] == found[1]
         assert all(len(ids) == 5 for ids in found[0])
+
+
+def test_what_cannot_be_asked_for_more_than_it_holds_is_asked_for_that(tmp_path: Path) -> None:
+    """As stores over hnswlib and faiss fail."""
+    (tmp_path / "strict.py").write_text(
+        WORDS.replace(
+            "        wanted =", "        assert self.k <= len(self.documents)\n        wanted ="
+        )
+    )
+    retriever = LangChain(f"{tmp_path}/strict.py:Words")
+    retriever.index(corpus(NOTES))
+    assert len(find(retriever, "music lesson", k=100)) == len(NOTES)
+    assert len(find(retriever, "music lesson", k=2)) == 2
