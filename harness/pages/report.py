@@ -19,6 +19,7 @@ from harness.pages.material import Material
 from harness.pages.questions import questions
 from harness.runs.folder.run_folder import called
 from harness.schema import Ability
+from harness.scoring.came import deep
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.scores import main_metrics
 from harness.scoring.signature import digest
@@ -146,6 +147,7 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
         # It may name folders of this machine.
         "repeat": None if share else record.get("repeat"),
         "failed": scores["queries"]["failed"],
+        "deep": deep(scores.get("came"), scores["depth"], asked="measured" in record),
         "without_ranking": scores["queries"]["without_ranking"],
         "search_ms": measured.get("search_ms"),
         "index": measured.get("index"),

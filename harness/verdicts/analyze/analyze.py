@@ -15,6 +15,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
 from harness.scoring.arrays import Values
+from harness.scoring.came import deep
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
@@ -78,6 +79,7 @@ def analyze(
         dataset=at.scores.summary["dataset"],
         k=k,
         depth=at.depth,
+        deep=deep(at.scores.summary["came"], at.depth, asked="measured" in record),
         scored=int(at.seen.scored.sum()),
         left_out=at.left_out,
         pieces=counts,
