@@ -193,7 +193,7 @@ def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = Tru
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
         + f", {q['failed']} failed"
         + _silent(q["without_ranking"], summary["missing"], own_run="measured" in record)
-        + f"; {deep(summary.get('came'), summary['depth'], asked='measured' in record)}"
+        + f"; {deep(summary.get('came'), summary['depth'], record)}"
         + f"; data {d['fingerprint'][:8]}"
         + (" (NOT the published files)" if d["published_files"] is False else ""),
     ]

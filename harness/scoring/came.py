@@ -59,17 +59,19 @@ def count_came(
     }
 
 
-def deep(came: Mapping[str, Any] | None, depth: int, *, asked: bool) -> str:
+def deep(came: Mapping[str, Any] | None, depth: int, record: Mapping[str, Any]) -> str:
     """How deep rankings are: `100 documents deep` where all came that could.
 
-    `asked`: it is known that `depth` were asked for; of rankings from a file it is the most that
-    one could hold. `came` is None for scores of an older harness, and where nothing came.
+    `came` is None for scores of an older harness, and where nothing came; `record` is run.json's:
+    of rankings from elsewhere nobody knows how many were asked for, and `depth` is the most that
+    one could hold.
     """
     if not came:
         return f"at most {depth} documents deep"
     if not came["shorter"]:
         return f"{depth} documents deep"
-    return f"{figures(came, 'documents deep')}, of {depth} {'asked' if asked else 'at most'}"
+    own = "measured" in record and "rankings_from" not in (record.get("retriever") or {})
+    return f"{figures(came, 'documents deep')}, of {depth} {'asked' if own else 'at most'}"
 
 
 def beyond(came: Mapping[str, Any] | None, metrics: Iterable[str] | None = None) -> str:

@@ -199,7 +199,7 @@ class _Scorer:
         deep = sorted({m.k for m in metrics if m.k in told and m.k is not None and m.k > reach})
         if deep:
             self._warn(
-                f"rankings hold {self._depth} documents: nothing is reported at k = "
+                f"rankings hold at most {self._depth} documents: nothing is reported at k = "
                 f"{', '.join(map(str, deep))}; run with a larger --k for that"
             )
         return [m for m in metrics if m.k is None or m.k <= reach]

@@ -45,11 +45,11 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 def _head(verdict: Verdict) -> str:
     scores = verdict.folder.scores
     of = scores["dataset"]
-    asked = "measured" in verdict.folder.record
+    record = verdict.folder.record
     return (
         f"{verdict.folder.system} on {of['name']}, {of['granularity']}, {of['text']} text, "
         f"{of['split']}; {scores['queries']['asked']} queries, "
-        f"{deep(scores.get('came'), scores['depth'], asked=asked)}; data {of['fingerprint'][:8]}"
+        f"{deep(scores.get('came'), scores['depth'], record)}; data {of['fingerprint'][:8]}"
     )
 
 
