@@ -14,6 +14,7 @@ from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.schema import Ability
+from harness.scoring.came import deep
 from harness.scoring.grid import grid, terminal_width
 from harness.scoring.scores import all_cells, main_block, main_metrics
 from harness.scoring.uncertainty import counted
@@ -192,7 +193,8 @@ def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = Tru
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
         + f", {q['failed']} failed"
         + _silent(q["without_ranking"], summary["missing"], own_run="measured" in record)
-        + f"; {summary['depth']} documents deep; data {d['fingerprint'][:8]}"
+        + f"; {deep(summary.get('came'), summary['depth'], record)}"
+        + f"; data {d['fingerprint'][:8]}"
         + (" (NOT the published files)" if d["published_files"] is False else ""),
     ]
     if empty := record.get("empty_haystacks"):

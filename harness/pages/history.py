@@ -165,7 +165,7 @@ def _about(line: Line | None) -> str:
     over = f"; intervals over {made['units']} {made['over']}{rough}" if made else ""
     return (
         f"{line['protocol']}, {line['unit']}; {data['text']} text, {data['split']}; "
-        f"{line['k']} documents deep; data {data['fingerprint'][:8]}{over}"
+        f"at most {line['k']} documents deep; data {data['fingerprint'][:8]}{over}"
     )
 
 

@@ -19,6 +19,7 @@ from harness.pages.material import Material
 from harness.pages.questions import questions
 from harness.runs.folder.run_folder import called
 from harness.schema import Ability
+from harness.scoring.came import deep
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.scores import main_metrics
 from harness.scoring.signature import digest
@@ -49,11 +50,12 @@ def report_data(
     """
     compared = compare(folders, Options()) if len(folders) == 2 else None
     materials = [Material.read(folder, dataset) for folder in folders]
-    shallow, deep = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
-    if shallow.depth < deep.depth:
+    shallow, deepest = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
+    if shallow.depth < deepest.depth:
         raise UsageError(
-            f"a report has numbers that depth changes: run {shallow.run.folder} ({shallow.depth} "
-            f"deep) again with --k {deep.depth}, or see what `harness compare` can"
+            f"a report has numbers that depth changes: run {shallow.run.folder} (at most "
+            f"{shallow.depth} deep) again with --k {deepest.depth}, or see what "
+            "`harness compare` can"
         )
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
@@ -146,6 +148,7 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
         # It may name folders of this machine.
         "repeat": None if share else record.get("repeat"),
         "failed": scores["queries"]["failed"],
+        "deep": deep(scores.get("came"), scores["depth"], record),
         "without_ranking": scores["queries"]["without_ranking"],
         "search_ms": measured.get("search_ms"),
         "index": measured.get("index"),

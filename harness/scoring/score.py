@@ -22,6 +22,7 @@ from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.answers import ANSWERS, document_texts
 from harness.scoring.arrays import Ints
+from harness.scoring.came import beyond, came_in
 from harness.scoring.cells import (
     Cautions,
     Column,
@@ -108,6 +109,7 @@ class _Scorer:
         self._tables: list[pa.Table] = []
         self._left_out: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
+        self._cut_offs: set[int] = set()  # of documents
         self._cautions = Cautions(depth, self._sizes)
 
     def apply(self, protocol: Protocol) -> None:
@@ -120,6 +122,8 @@ class _Scorer:
         ranked = rank_judged(self._rankings, from_dataset(dataset, protocol.key), ties)
         scored = self._scored(protocol, ranked)
         metrics = self._metrics(protocol)
+        if scored.any():
+            self._cut_offs.update(m.k for m in metrics if m.k is not None)
         present = held(dataset, judged.query, judged.document)
         settled = self._settled_to(ties)
         columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes, settled)
@@ -195,7 +199,7 @@ class _Scorer:
         deep = sorted({m.k for m in metrics if m.k in told and m.k is not None and m.k > reach})
         if deep:
             self._warn(
-                f"rankings hold {self._depth} documents: nothing is reported at k = "
+                f"rankings hold at most {self._depth} documents: nothing is reported at k = "
                 f"{', '.join(map(str, deep))}; run with a larger --k for that"
             )
         return [m for m in metrics if m.k is None or m.k <= reach]
@@ -300,6 +304,9 @@ class _Scorer:
         asked = self._answered.asked & ~self._answered.failed
         sections = Sections(dataset, ranked, self._counted, self._signature)
         ks = tuple(k for k in sorted({1, 5, 10, *self._choices.ks}) if k <= self._reach())
+        came = came_in(dataset, self._answered, ranked, self._depth, self._cut_offs)
+        if said := beyond(came):
+            self._warn(said)
         summary: dict[str, Any] = {
             "score_version": SCORE_VERSION,
             "harness": harness.__version__,
@@ -313,6 +320,7 @@ class _Scorer:
                 "own_document_left_out": manifest.exclude_self,
             },
             "depth": self._depth,
+            "came": came,
             "missing": self._choices.missing,
             "asked_for": self._choices.record(),
             "queries": {

@@ -173,7 +173,7 @@ def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dat
 
 def test_runs_that_do_not_compare_are_refused(bm25: Path, sample: Dataset, ran: Ran) -> None:
     shallow = ran(sample, "bm25", k=5)
-    with pytest.raises(UsageError, match=rf"run {shallow} \(5 deep\) again with --k 100"):
+    with pytest.raises(UsageError, match=rf"run {shallow} \(at most 5 deep\) again with --k 100"):
         report_data([bm25, shallow], sample)
 
 

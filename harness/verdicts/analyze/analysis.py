@@ -96,6 +96,7 @@ class Analysis:
     recall. `scored` is the number of queries with evidence that count, `left_out` those that do
     not, by reason. `pieces` counts all pieces of evidence by ability. `cells` are recall@k and
     hit@k by slice and metric, as `harness score` gives them; `errata` both answer keys' numbers.
+    `depth` is how many documents a ranking could hold, `deep` says how many came.
     `similarity` is the cosine below which it is low; None: not looked at.
     """
 
@@ -104,6 +105,7 @@ class Analysis:
     dataset: dict[str, Any]
     k: int
     depth: int
+    deep: str
     scored: int
     left_out: dict[str, int]
     pieces: dict[str, int]

@@ -15,6 +15,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
 from harness.scoring.arrays import Values
+from harness.scoring.came import deep
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
@@ -78,6 +79,7 @@ def analyze(
         dataset=at.scores.summary["dataset"],
         k=k,
         depth=at.depth,
+        deep=deep(at.scores.summary["came"], at.depth, record),
         scored=int(at.seen.scored.sum()),
         left_out=at.left_out,
         pieces=counts,
@@ -161,8 +163,8 @@ class ScoredAt:
             raise UsageError(f"--k must be 1 or more, not {k}")
         if self.depth < k and self.depth < deepest:
             raise UsageError(
-                f"{run.path}: its rankings hold {self.depth} documents, so nothing is known of the "
-                f"top {k}; choose a smaller --k"
+                f"{run.path}: its rankings hold at most {self.depth} documents, so nothing is "
+                f"known of the top {k}; choose a smaller --k"
             )
         self.answered = answered(run, dataset)
         self._rankings = read_rankings(run.rankings)

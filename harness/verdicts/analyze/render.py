@@ -109,7 +109,7 @@ def _head(analysis: Analysis) -> str:
     total, missed = sum(analysis.pieces.values()), len(analysis.missed)
     lines = [
         f"{analysis.system} on {d['name']}, {d['granularity']}, {d['text']} text, {d['split']}; "
-        f"{analysis.depth} documents deep; data {d['fingerprint'][:8]}",
+        f"{analysis.deep}; data {d['fingerprint'][:8]}",
         f"{missed:,} of {total:,} pieces of evidence are not in the top {k}, in "
         f"{len(analysis.queries):,} of {analysis.scored:,} queries",
     ]

@@ -111,6 +111,7 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
             "without_ranking": scores["queries"]["without_ranking"],
             "not_measurable": (scores.get("hits") or {}).get("queries_not_measurable", 0),
         },
+        "came": scores.get("came"),
         "protocols": [_protocol(block) for block in scores["protocols"]],
         "knowledge_update": _unsigned(scores["knowledge_update"]),
         "abstention": _unsigned(scores["abstention"]),

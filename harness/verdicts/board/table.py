@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.scoring.came import beyond
 from harness.scoring.grid import grid
 from harness.scoring.scores import main_metrics
 from harness.scoring.uncertainty import counted
@@ -50,8 +51,17 @@ def _board(board: dict[str, Any], style: str) -> str:
         for entry, label, found in cells
     ]
     headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "not measured"]
+    if not _whole(board):
+        headers.append("documents came")
+        for line, (entry, *_) in zip(lines, cells, strict=True):
+            line.append(_came(entry.get("came")))
     leading = [(label, found.get(first, {})) for _, label, found in cells]
-    foot = "\n".join(_foot(leading, first))
+    beyonds = [
+        f"{label}: {said}"
+        for entry, label, _ in cells
+        if (said := beyond(entry.get("came"), metrics))
+    ]
+    foot = "\n".join([*_foot(leading, first), *beyonds])
     if style == "markdown":  # for pages, where parameters would take all the room
         headers.pop(2)
         lines = [[*line[:2], *line[3:]] for line in lines]
@@ -67,8 +77,19 @@ def title(board: dict[str, Any]) -> str:
     return (
         f"{d['name']}, {d['granularity']}, {d['text']} text, {d['split']}, data "
         f"{d['fingerprint'][:8]}{altered}; "
-        f"{counted(board['queries']['asked'], 'queries')} asked, {board['depth']} deep"
+        f"{counted(board['queries']['asked'], 'queries')} asked, "
+        f"{'' if _whole(board) else 'at most '}{board['depth']} deep"
     )
+
+
+def _whole(board: dict[str, Any]) -> bool:
+    """Whether all rankings are known to hold what was asked for, or the whole haystack."""
+    came = [entry.get("came") for entry in board["entries"]]
+    return all(one and not one["shorter"] for one in came)
+
+
+def _came(came: dict[str, Any] | None) -> str:
+    return f"{came['mean']:.1f}, {came['least']} at least" if came else "-"
 
 
 def _leading(entry: dict[str, Any]) -> dict[str, Any]:

@@ -119,6 +119,7 @@ def _group(
         runs=tuple(labels),
         systems=tuple(called(run.record) for run in runs),
         failed=tuple(run.scores["queries"]["failed"] for run in runs),
+        came=tuple(run.scores.get("came") for run in runs),
         essentials=essentials(runs[0], blocks) | {"k": " / ".join(depths)},
         settings=tuple(differing([settings(run) for run in runs])),
         tables=tables,

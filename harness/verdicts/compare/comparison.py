@@ -110,11 +110,15 @@ class Table:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that compare. `settings` lists what differs between them, which is read first."""
+    """Runs that compare. `settings` lists what differs between them, which is read first.
+
+    `came` is how many documents each run's rankings hold, as in scores.json; None: not known.
+    """
 
     runs: tuple[str, ...]
     systems: tuple[str, ...]
     failed: tuple[int, ...]
+    came: tuple[dict[str, Any] | None, ...]
     essentials: dict[str, str]
     settings: tuple[Differing, ...]
     tables: tuple[Table, ...]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.files import read_json
+from harness.scoring.came import beyond
 from harness.scoring.grid import grid
 from harness.scoring.scores import main_block, main_metrics
 from harness.scoring.uncertainty import counted, named
@@ -49,7 +50,7 @@ def render(
         parts.append("these runs do NOT compare, and are not ranked together:")
         parts += [f"  {difference}" for difference in comparison.differences]
     for group in comparison.groups:
-        parts.append(_head(group))
+        parts.append(_head(group, metrics or SHOWN))
         tables = [table for table in group.tables if unit in (None, table.unit)]
         parts += [_table(group, table, style, metrics) for table in tables]
     text = "\n\n".join(parts)
@@ -66,12 +67,17 @@ def _commented(text: str) -> str:
     return "\n".join(lines)
 
 
-def _head(group: Group) -> str:
+def _head(group: Group, metrics: Sequence[str]) -> str:
     lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
     lines += [
         f"   {counted(group.failed[i], 'queries')} of {run} failed, in no pair"
         for i, run in enumerate(group.runs)
         if group.failed[i]
+    ]
+    lines += [
+        f"   {_letter(i)}: {said}"
+        for i, came in enumerate(group.came)
+        if (said := beyond(came, metrics))
     ]
     if group.settings:
         lines.append("what differs:")

@@ -166,7 +166,7 @@ def by_depth(runs: Sequence[ScoredRun], block: Block) -> dict[str, str]:
             continue
         mine = _metrics_of(run, block)
         touched = run.blocks[block].get("touched_by_depth", mine)
-        remedy = f"run {run.folder} ({depth} deep) again with --k {deepest}"
+        remedy = f"run {run.folder} (at most {depth} deep) again with --k {deepest}"
         if "touched_by_depth" not in run.blocks[block]:
             remedy = f"`harness score {run.folder}` says which numbers its depth, {depth}, changes"
         for metric in known:

@@ -202,7 +202,36 @@ class Recount:
             ("queries", "unknown_in_run"): len(set(run) - set(key.queries)),
             ("unknown_documents_in_run",): unknown,
             ("repeated_documents_in_run",): self._repeated,
+            **(self._came() if self._folder.scores.get("came") else {}),
             **self._left_out,
+        }
+
+    def _came(self) -> sections.Numbers:
+        """How many documents came, of the rankings of queries that were not abstained from."""
+        key, outcomes, depth = self._key, self._material.outcomes, self._folder.depth
+        of = outcomes.asked - outcomes.failed - outcomes.abstained
+        run = self._material.run
+        sizes = {q: len(run[q].documents) for q in of & set(run) if run[q].documents}
+        room = {}
+        for query in sizes:
+            own = key.left_out(query) in key.held(query)
+            room[query] = min(depth - own, key.size(query))
+        cut = {
+            int(name.rpartition("@")[2])
+            for block in self._folder.scores["protocols"]
+            if f"{block['protocol']}/{block['version']}" in RULES and block["unit"] != SESSIONS
+            for part in block["slices"].values()
+            for name in part["metrics"]
+            if "@" in name
+        }
+        ended = {k: sum(n < min(k, room[q]) for q, n in sizes.items()) for k in sorted(cut)}
+        beyond = [k for k, n in ended.items() if 10 * n > len(sizes)]
+        return {
+            ("came", "rankings"): len(sizes),
+            ("came", "mean"): sum(sizes.values()) / len(sizes) if sizes else None,
+            ("came", "least"): min(sizes.values(), default=None),
+            ("came", "shorter"): sum(n < room[q] for q, n in sizes.items()),
+            **{("came", "k_beyond", str(i)): k for i, k in enumerate(beyond)},
         }
 
     def checks(self) -> Iterator[Check]:

@@ -184,7 +184,6 @@ def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
         score_run(run(dataset, RetrieverSpec(retriever), out=tmp_path / "runs"), dataset)
     (made,) = build(tmp_path / "runs")["boards"]
     head, *_ = (line for line in table({"boards": [made]}).splitlines() if "rank" in line)
-    assert head.split("parameters")[1].split() == (
-        ["n", "ndcg@5", "mrr@5", "recall@5", "map@5", "95%", "of", "ndcg@5", "not", "measured"]
-    )
+    shown = "n ndcg@5 mrr@5 recall@5 map@5 95% of ndcg@5 not measured documents came"
+    assert " ".join(head.split("parameters")[1].split()) == shown
     assert "1-2  bm25" in table({"boards": [made]})

@@ -162,7 +162,7 @@ def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(benc
     assert [str(row) for row in found.groups[0].settings] == ["params.k1 1.2 / 0.9", "k 20 / 100"]
     by_unit = {(t.protocol, t.unit): t for t in found.groups[0].tables}
     left_out = by_unit["trec/1", "turn"].left_out
-    remedy = f"run {shallow} (20 deep) again with --k 100"
+    remedy = f"run {shallow} (at most 20 deep) again with --k 100"
     assert {name for name in left_out if not name.endswith("@100")} == {"ndcg", "map", "mrr"}
     assert left_out["map"] == f"depth could change it: {remedy}"
     assert left_out["map@100"] == f"not every run is deep enough for it: {remedy}"

@@ -193,7 +193,15 @@ function system({ entry, now }, metric) {
     el("span", { class: `params${entry.alone ? " alone" : ""}` }, parameters(entry.told)),
     entry.sees_answer_key && el("span", { class: "tag" }, "saw the answer key"),
     ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
+    beyond(entry, metric) && el("span", { class: "tag bad" }, beyond(entry, metric)),
   );
+}
+
+/** What came, where the metric's k is beyond it; null where it is not, or nobody counted. */
+function beyond({ came }, metric) {
+  const k = Number(metric.split("@")[1]);
+  if (!came?.k_beyond.includes(k)) return null;
+  return `${came.mean.toFixed(1)} documents came, ${count(came.least)} at least`;
 }
 
 /** Where the report of a run is, if there is one. */

@@ -74,7 +74,7 @@ function apartFrom(one, others) {
     [`${one.dataset.text} text`, (b) => b.dataset.text],
     [one.dataset.split, (b) => b.dataset.split],
     [`data ${one.dataset.fingerprint.slice(0, 8)}`, (b) => b.dataset.fingerprint],
-    [`${one.depth} deep`, (b) => b.depth],
+    [`at most ${one.depth} deep`, (b) => b.depth],
     [
       `${count(one.queries.asked)} queries #${one.queries.digest.slice(0, 6)}`,
       (b) => b.queries.digest,

@@ -40,6 +40,7 @@ export function entryDetails(entry, cells, metric) {
           ["Folder", entry.run],
         ]),
       ),
+      part("Documents that came", facts(came(entry))),
       part(
         "Failures",
         facts([
@@ -76,6 +77,20 @@ export function entryDetails(entry, cells, metric) {
         : null,
     ].filter(Boolean),
   );
+}
+
+/** How many documents came in the rankings; what an older harness scored does not say. */
+function came({ came: found }) {
+  if (!found) return [["A query", "not known"]];
+  return [
+    ["On average", found.mean.toFixed(1)],
+    ["At least", count(found.least)],
+    [
+      "Rankings with fewer than asked for, and than the haystack holds",
+      `${count(found.shorter)} of ${count(found.rankings)}`,
+    ],
+    ["Beyond more than a tenth of them: k =", found.k_beyond.join(", ")],
+  ];
 }
 
 const flat = (values) =>

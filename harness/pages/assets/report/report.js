@@ -39,7 +39,7 @@ function head() {
     `Retrieval report${data.share ? " · without the texts of the dataset" : ""} · harness ${data.harness}`;
   find("title").textContent = document.title;
   find("lede").textContent =
-    `${count(data.asked)} questions${data.asked === data.in_dataset ? "" : ` of ${count(data.in_dataset)}`} over ${dataset.granularity}s, ${dataset.text} text, ${dataset.split}; rankings ${count(data.depth)} deep; data ${dataset.fingerprint.slice(0, 8)}.`;
+    `${count(data.asked)} questions${data.asked === data.in_dataset ? "" : ` of ${count(data.in_dataset)}`} over ${dataset.granularity}s, ${dataset.text} text, ${dataset.split}; rankings at most ${count(data.depth)} deep; data ${dataset.fingerprint.slice(0, 8)}.`;
   if (dataset.published_files === false)
     find("lede").append(" ", el("span", { class: "tag bad" }, "not the published files"));
   find("runs").replaceChildren(
@@ -83,6 +83,7 @@ const about = (run) =>
     ["System", run.retriever === run.system ? null : run.retriever],
     ["Revision", run.revision],
     ["Parameters", parameters(run.params)],
+    ["Rankings", run.deep],
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
     ["Finished", `${moment(run.finished)} UTC`],
