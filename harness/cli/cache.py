@@ -69,6 +69,12 @@ def call_clear(options: argparse.Namespace) -> int:
     _print(vectors, indexes, options, "there was nothing to clear")
     if (vectors or indexes) and not (options.json or options.quiet):
         print("\ncleared")
+    left = [one.name for one in kept.kept() if one.name.startswith(kept.INGESTED)]
+    if left and not (options.model or options.index or options.json or options.quiet):
+        print(
+            f"what systems took in is kept ({len(left)}), as it may have cost money: "
+            f"--index {left[0].rpartition('-')[0]} removes that system's"
+        )
     return 0
 
 

@@ -161,12 +161,18 @@ def kept() -> list[KeptIndex]:
 
 
 def clear(name: str = "") -> list[KeptIndex]:
-    """Remove one index, or all; returns what was there.
+    """Remove one index, or all that can be built again; returns what was removed.
+
+    What a system took in may have cost money: it is removed where it is named.
 
     Raises UsageError for a name that there is not.
     """
     known = kept()
-    chosen = [one for one in known if name in ("", one.name, one.retriever)]
+    chosen = [
+        one
+        for one in known
+        if name in (one.name, one.retriever) or (not name and not one.name.startswith(INGESTED))
+    ]
     if name and not chosen:
         names = [one.name for one in known] or ["none"]
         raise UsageError(f"no index {name!r} is kept{near(name, names)}")

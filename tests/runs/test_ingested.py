@@ -19,6 +19,7 @@ from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError
+from harness.retrievers import kept
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -261,3 +262,28 @@ def test_kill_9_at_any_moment_pays_nothing_twice_and_changes_no_byte(
     assert len(store.charged) == len(set(store.charged)) == 30
     asked = [m["queries"][0]["text"] for m in told if m["type"] == "search"]
     assert len(asked) <= 30 + kills + 30  # what was in the air at a kill, and the whole run
+
+
+def test_what_was_paid_for_is_cleared_only_by_its_name(
+    notes: Dataset,
+    bill: Bill,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))  # others' is not to be cleared
+
+    def there() -> int:
+        return len([one for one in kept.kept() if one.name.startswith(name)])
+
+    spec = paid(tmp_path, "Saves")
+    run(notes, spec, Settings(limit=1), out=tmp_path)
+    (name,) = {
+        one.retriever for one in kept.kept() if str(one.params["system"]).startswith(spec.name)
+    }
+    assert there() == 1
+    assert main(["cache", "clear"]) == 0
+    assert there() == 1
+    assert "may have cost money: --index ingested-" in capsys.readouterr().out
+    assert main(["cache", "clear", "--index", name]) == 0
+    assert there() == 0
