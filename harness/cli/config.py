@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.files import read_toml
 
-_NUMBERS = {"k", "limit", "seed", "workers", "batch_size"}
+_NUMBERS = {"k", "limit", "seed", "workers", "batch_size", "concurrency"}
 _FRACTIONS = {"match_f1", "match_semantic"}
 _FLAGS = {"allow_empty", "answers", "isolate", "rebuild", "search_only", "strict", "quiet"}
 _LISTS = {"protocol", "plugin", "ray_options"}

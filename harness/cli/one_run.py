@@ -109,6 +109,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         name=options.name or "",
         matching=matching(options),
         search_only=options.search_only,
+        concurrency=1 if options.concurrency is None else options.concurrency,
         allow_empty=True,  # the command says it, and ends with status 1
         **_where(options),
     )

@@ -76,6 +76,12 @@ def add(verbs: Verbs) -> None:
         action="store_true",
         help="each haystack in a process of its own, without the dataset's files in reach (Linux)",
     )
+    parser.add_argument(
+        "--concurrency",
+        type=int,
+        metavar="N",
+        help="search calls at once in each process, where the retriever says concurrent = True (1)",
+    )
     parser.add_argument("--batch-size", type=int, metavar="N", help="queries to a search call")
     add_matching(parser)
     add_scoring(parser)

@@ -104,7 +104,8 @@ class Retriever(Protocol):
     * `give_way()`: called where another process may want what it shares with others, such as a
       service that holds one haystack at a time; true where it is to index again thereafter.
     * `close()`: called when no more will be asked (but for tasks of Ray, whose processes it ends).
-    * `concurrent`: True where `search` may be called from several threads.
+    * `concurrent`: True where `search` may be called from several threads (`--concurrency N`); one
+      that is asynchronous then has several calls under way in its loop.
     * `in_shards`: True where each piece of a large corpus may have a retriever of its own (see
       `--on ray`); answers then have scores, by which they are merged, equal ones in the corpus'
       order. A subclass with a `search` of its own says it again, or it does not hold.

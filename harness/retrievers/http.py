@@ -20,6 +20,10 @@ TOKEN = "HARNESS_HTTP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
 
 
+_CONNECTIONS = 16
+"""Kept open for calls of several threads; more are opened, and closed again."""
+
+
 class Http:
     """A service in any language: POST url/reset, url/index and url/search, see wire.schema.json.
 
@@ -91,7 +95,7 @@ class Http:
         if os.environ.get(TOKEN):
             headers["Authorization"] = f"Bearer {os.environ[TOKEN]}"
         self._pool = urllib3.PoolManager(
-            maxsize=concurrency, block=True, timeout=timeout, retries=again, headers=headers
+            maxsize=max(concurrency, _CONNECTIONS), timeout=timeout, retries=again, headers=headers
         )
 
     def kept(self, key: str, corpus: Corpus) -> bool:

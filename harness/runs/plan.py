@@ -36,7 +36,8 @@ class Settings:
     worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
     be that a haystack's queries are all answered with nothing. `search_only`: nothing is taken in;
-    what is not kept of an earlier run is an error.
+    what is not kept of an earlier run is an error. `concurrency`: calls of `search` at once in each
+    process, of a retriever that says `concurrent`.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
@@ -54,6 +55,7 @@ class Settings:
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
     search_only: bool = False
+    concurrency: int = 1
 
     def __post_init__(self) -> None:
         if self.name:
@@ -64,7 +66,14 @@ class Settings:
             raise UsageError("--isolate makes its sandboxes on this machine: leave out --on ray")
         if self.ray_options and self.on != "ray":
             raise UsageError("--ray-options are for --on ray")
-        for name, least in (("k", 0), ("limit", 1), ("seed", 0), ("workers", 1), ("batch_size", 1)):
+        for name, least in (
+            ("k", 0),
+            ("limit", 1),
+            ("seed", 0),
+            ("workers", 1),
+            ("batch_size", 1),
+            ("concurrency", 1),
+        ):
             value = getattr(self, name)
             if value is not None and value < least:
                 option = name.replace("_", "-")

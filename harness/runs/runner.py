@@ -97,6 +97,11 @@ def run(
     built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
     batch_size = _batch_size(settings, built)
+    if settings.concurrency > 1 and not getattr(built, "concurrent", False):
+        raise UsageError(
+            f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
+            "be called several times at once; if it may, give it concurrent = True"
+        )
     if isinstance(builds, Isolation):
         about = isolated_record(builds.spec, builds.about)
     else:
@@ -162,6 +167,7 @@ def run(
                     crew.batch_size or batch_size,
                     _system(about, built, named=named),
                     settings.search_only,
+                    settings.concurrency if crew.batch_size is None else 1,
                 )
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
                 with Journal(partial / JOURNAL) as journal, going as bar:
@@ -201,6 +207,7 @@ def run(
                     "workers": crew.workers,
                     **crew.about,
                     "batch_size": batch_size,
+                    **({"concurrency": n} if (n := settings.concurrency) > 1 else {}),
                     "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
                 "by": settings.by or None,

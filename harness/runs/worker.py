@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
 
@@ -32,6 +34,9 @@ from harness.runs.view import View
 
 _SECONDS_A_PART = 0.02
 """Of answers, which a killed run loses at worst, beside those that are not there yet."""
+
+_SECONDS_A_REPORT = 1.0
+"""Between two reports of the system, beside the last."""
 
 TO_BUILD = (RetrieverSpec, Isolation)
 """What each process builds a retriever of its own from."""
@@ -103,10 +108,13 @@ class Worker:
         batch_size: int | None,
         system: Mapping[str, Any] | None = None,
         search_only: bool = False,
+        concurrency: int = 1,
     ) -> None:
-        """`system` is what tells the retriever from others; see `take_in`."""
+        """`system` is what tells the retriever from others; see `take_in`. `concurrency`: how many
+        calls of `search` at once."""
         self._place = place
         self._system, self._search_only = system or {}, search_only
+        self._concurrency = concurrency
         self.builds = retriever
         self._k = k
         self._seed = seed
@@ -138,17 +146,22 @@ class Worker:
             yield outcome
             return
         size = self._batch_size or int(getattr(bench.retriever, "batch_size", 1))
-        given = monotonic()
-        for start in range(0, len(unit.queries), size):
-            if monotonic() - given > _SECONDS_A_PART:
-                outcome.last = False
-                yield self._with_report(bench, outcome)
+        parts = [unit.queries[at : at + size] for at in range(0, len(unit.queries), size)]
+        given = told = monotonic()
+        for answers in self._searched(bench, parts):
+            outcome.answers += answers
+            now = monotonic()
+            if now - given > _SECONDS_A_PART:
+                outcome.last, self.begun = False, None
+                if now - told > _SECONDS_A_REPORT:
+                    outcome.reported, told = _report(bench), now
+                yield outcome
                 outcome = self.begun = Outcome(
                     unit.number, unit.haystack, [], process=outcome.process
                 )
-                given = monotonic()
-            outcome.answers += self._search(bench, unit.queries[start : start + size])
-        yield self._with_report(bench, outcome)
+                given = now
+        self.begun, outcome.reported = None, _report(bench)
+        yield outcome
 
     def whole(self, unit: Unit) -> Outcome:
         """What came of a unit, at once."""
@@ -159,12 +172,13 @@ class Worker:
         first.last = True
         return first
 
-    def _with_report(self, bench: _Bench, outcome: Outcome) -> Outcome:
-        self.begun = None
-        report = getattr(bench.retriever, "report", None)
-        if callable(report):
-            outcome.reported = reported(report) or None
-        return outcome
+    def _searched(self, bench: _Bench, parts: Sequence[list[int]]) -> Iterator[list[Answer]]:
+        """The answers to each part, in their order, so many at once as were asked for."""
+        if self._concurrency == 1:
+            yield from (self._search(bench, part) for part in parts)
+            return
+        with ThreadPoolExecutor(self._concurrency) as threads:
+            yield from threads.map(partial(self._search, bench), parts)
 
     def give_way(self) -> None:
         """Let other processes use what the retriever shares with them."""
@@ -285,6 +299,12 @@ class _Bench:
     haystack: int | None = None
     index_error: str | None = None
     view: View = field(init=False)
+
+
+def _report(bench: _Bench) -> dict[str, Any] | None:
+    """What the retriever says of itself so far, where it says anything."""
+    report = getattr(bench.retriever, "report", None)
+    return (reported(report) or None) if callable(report) else None
 
 
 def _gold(bench: _Bench, query: int) -> npt.NDArray[np.int64]:

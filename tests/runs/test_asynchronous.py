@@ -11,7 +11,7 @@ import pytest
 from corpora import ranked
 
 from harness.dataset.prepare import open_dataset
-from harness.errors import RunError
+from harness.errors import RunError, UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -76,6 +76,32 @@ class LateAsync(Late):
         return super().ready()
     def search(self, queries, k):
         return BM25.search(self, queries, k) if Late.ready(self) else [[] for _ in queries]
+
+class Slow(BM25):
+    "A service that takes its time, and counts how many ask at once."
+    concurrent = True
+    now = most = 0
+    def search(self, queries, k):
+        self.enter()
+        time.sleep(0.02)
+        self.leave()
+        return super().search(queries, k)
+    def enter(self):
+        Slow.now += 1
+        Slow.most = max(Slow.most, Slow.now)
+    def leave(self):
+        Slow.now -= 1
+    def report(self):
+        return {"most": self.most}
+
+class SlowAsync(Slow):
+    async def search(self, queries, k):
+        self.enter()
+        await asyncio.sleep(0.02)
+        self.leave()
+        if any("boat" in q.text for q in queries):
+            raise ConnectionError("no boats")
+        return BM25.search(self, queries, k)
 
 class TooLate(Late):
     wait, ready_timeout = 1e9, 0.05
@@ -152,6 +178,30 @@ def test_an_asynchronous_retriever_can_stand_inside_another(systems: str, tmp_pa
 def test_the_conformance_checks_await_too(systems: str) -> None:
     found = check(RetrieverSpec(f"{systems}:Async"))
     assert [one for one in found if one.state == "FAIL"] == []
+
+
+@pytest.mark.parametrize("name", ["Slow", "SlowAsync"])
+def test_so_many_searches_at_once_as_were_asked_for_and_each_has_its_own_time(
+    systems: str, tmp_path: Path, name: str
+) -> None:
+    alone, folder = (
+        ran(f"{systems}:{name}", tmp_path / str(n), batch_size=1, limit=60, concurrency=n)
+        for n in (1, 8)
+    )
+    assert ranked(folder) == ranked(alone)
+    one, eight = record(alone), record(folder)
+    assert one["queries"] == eight["queries"]
+    reported = [max(part["most"] for part in r["reported_by_the_system"]) for r in (one, eight)]
+    assert reported[0] == 1
+    assert 2 <= reported[1] <= 8
+    assert eight["measured"]["search_ms"]["p50"] >= 20
+
+
+def test_concurrency_is_refused_for_what_does_not_say_that_it_can(
+    systems: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="--concurrency 2: the retriever does not say"):
+        ran(f"{systems}:Plain", tmp_path, concurrency=2)
 
 
 def test_a_task_that_cancels_itself_is_a_failure_of_that_query(
