@@ -44,8 +44,11 @@ def as_answers(found: Sequence[Found], n: int) -> Sequence[Found]:
 def as_result(found: Found) -> Result:
     """What `search` returned for one question, as a Result; `padding` of it is left out.
 
-    Raises NotAnAnswerError for what is no answer, TypeError for hits among ids.
+    Raises NotAnAnswerError for what is no answer, TypeError for hits among ids, and an error that
+    stands in the place of an answer.
     """
+    if isinstance(found, Exception):
+        raise found
     if isinstance(found, Result):
         return _without_padding(found) if padding(found) else found
     if isinstance(found, np.ndarray) and found.ndim == 1:
@@ -124,10 +127,18 @@ def _hit(text: str, about: Sequence[Any], score: Any) -> Hit:
             continue
         for name in _SOURCES:
             given = said.get(name)
-            sources += given if isinstance(given, list | tuple) else [given]
+            if name == "source" and not is_handle(given):
+                continue  # of a framework a file, or a page's number
+            if isinstance(given, Iterable) and not isinstance(given, str | bytes):
+                sources += list(given)
+            else:
+                sources.append(given)
         sources += [said.get(name) for name in ("id", "doc_id") if is_handle(said.get(name))]
-    known = dict.fromkeys(one for one in sources if isinstance(one, str | int))
-    return Hit(text, [*known], None if score is None else float(score))
+    kinds = (str, int, np.integer)
+    known: list[Any] = [
+        one for one in sources if isinstance(one, kinds) and not isinstance(one, bool)
+    ]
+    return Hit(text, [*dict.fromkeys(known)], None if score is None else float(score))
 
 
 def _kind(found: object) -> str:
@@ -137,15 +148,19 @@ def _kind(found: object) -> str:
 def documents_of(hits: Sequence[Hit]) -> tuple[list[str | int], list[float] | None]:
     """The documents that hits were made from, in their order, and the score of the hit of each.
 
-    Without scores where a hit has none. Raises NotAnAnswerError for a hit without sources.
+    Without scores where a hit has none. Names of a memory's own are passed over, as in a run.
+    Raises NotAnAnswerError for a hit without any document.
     """
-    for hit in hits:
-        if not len(hit.sources):
+    named = [
+        (hit, [s for s in hit.sources if not isinstance(s, str) or is_handle(s)]) for hit in hits
+    ]
+    for hit, documents in named:
+        if not documents:
             raise NotAnAnswerError(
                 f"a hit names no document that it was made from: {hit.text[:60]!r}; inside another "
                 "retriever only documents can be ranked: return Hit(text, sources=[handle, ...])"
             )
-    sources = [(source, hit.score) for hit in hits for source in hit.sources]
+    sources = [(source, hit.score) for hit, documents in named for source in documents]
     scores = [score for _, score in sources if score is not None]
     return [source for source, _ in sources], scores if len(scores) == len(sources) else None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -61,10 +62,13 @@ def wait_until_ready(retriever: Retriever) -> None:
 
 
 def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Sequence[Found]:
-    """Its answers, one a question. Raises what `as_answers` raises, and whatever it raises."""
+    """Its answers, one a question. Raises what `as_answers` raises, and whatever it raises.
+
+    Of several awaitables one that failed is its error in their place, which `as_result` raises.
+    """
     found = as_answers(awaited(retriever.search(questions, k)), len(questions))
     if any(inspect.isawaitable(one) for one in found):
-        answers: list[Found] = awaited(_all(found))
+        answers: list[Any] = awaited(_all(found))
         return answers
     return found
 
@@ -85,12 +89,23 @@ def give_way(retriever: Retriever) -> bool:
 
 
 def awaited(value: Any) -> Any:
-    """The value, or what comes of it where it is awaitable. Raises what it raises."""
+    """The value, or what comes of it where it is awaitable. Raises what it raises.
+
+    Raises RuntimeError where it is called by what it would wait for.
+    """
     if not inspect.isawaitable(value):
         return value
-    coming = asyncio.run_coroutine_threadsafe(_result(value), _loop())
+    loop, thread = _loop(os.getpid())  # a fork has the loop, and not the thread that runs it
+    if threading.current_thread() is thread:
+        if inspect.iscoroutine(value):
+            value.close()
+        raise RuntimeError("called within an asynchronous method: await what it calls there")
+    coming = asyncio.run_coroutine_threadsafe(_result(value), loop)
     try:
-        return coming.result()
+        given = coming.result()
+        if isinstance(given, _Exit):
+            raise given.error
+        return given
     except CancelledError:
         raise RuntimeError("the retriever cancelled its own task") from None
     except BaseException:  # Ctrl-C comes to this thread: what it waits for is not to go on
@@ -98,17 +113,31 @@ def awaited(value: Any) -> Any:
         raise
 
 
+class _Exit:
+    """`sys.exit()` in a coroutine, which would end the loop and be seen by nobody."""
+
+    def __init__(self, error: SystemExit) -> None:
+        self.error = error
+
+
 async def _result(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
+    try:
+        return await value if inspect.isawaitable(value) else value
+    except SystemExit as error:
+        return _Exit(error)
 
 
 async def _all(values: Sequence[Any]) -> list[Any]:
-    return await asyncio.gather(*map(_result, values))
+    given = await asyncio.gather(*map(_result, values), return_exceptions=True)
+    return [
+        RuntimeError(f"it called {one.error!r}") if isinstance(one, _Exit) else one for one in given
+    ]
 
 
 @cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """The loop of this process."""
+def _loop(process: int) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+    """The loop of a process, and the thread that runs it."""
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="harness-awaits", daemon=True).start()
-    return loop
+    thread = threading.Thread(target=loop.run_forever, name="harness-awaits", daemon=True)
+    thread.start()
+    return loop, thread

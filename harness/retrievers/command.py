@@ -67,7 +67,8 @@ class Command:
 
     def index(self, corpus: Corpus) -> None:
         """Reset, unless that is done, then send the documents in their order."""
-        if self._begun is not corpus and self.kept("", corpus):
+        own = wire.own_key(corpus, *self._command, self.revision or "")
+        if self._begun is not corpus and self.kept(own, corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents):
@@ -146,6 +147,9 @@ class Command:
             line = process.stdout.readline()
         except BrokenPipeError:
             pass  # said below, with what it wrote before it ended
+        except BaseException:  # Ctrl-C: its reply would be taken for that to the next message
+            self._end()
+            raise
         finally:
             alarm.cancel()
         if not line.endswith(b"\n"):

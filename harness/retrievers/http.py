@@ -78,7 +78,8 @@ class Http:
         self.ready_timeout = ready_timeout
         self.revision = revision or None
         self._messages = wire.Messages()
-        self._turns = Turns(self._url)
+        self.address = self._url.replace("://localhost", "://127.0.0.1", 1)
+        self._turns = Turns(self.address)
         self._several = self._indexed = self._is_ready = False
         self._begun: Corpus | None = None
         self._usage = wire.Usage()
@@ -120,7 +121,8 @@ class Http:
 
     def index(self, corpus: Corpus) -> None:
         """Reset, unless that is done, then send the documents in their order."""
-        if self._begun is not corpus and self.kept("", corpus):
+        own = wire.own_key(corpus, self.revision or "")
+        if self._begun is not corpus and self.kept(own, corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents):
@@ -158,7 +160,9 @@ class Http:
 
     def give_way(self) -> bool:
         """Let others use a service that holds one haystack; whether it is to be indexed again."""
-        held, self._indexed = self._indexed and not self._several, False
+        if self._several:
+            return False
+        held, self._indexed = self._indexed, False
         self._turns.give()
         return held
 

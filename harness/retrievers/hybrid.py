@@ -60,8 +60,9 @@ class Hybrid:
         self._method, self._k0, self._depth = method, k0, depth
 
     def index(self, corpus: Corpus) -> None:
-        """Index the corpus in each."""
-        for stage in self._stages:
+        """Index the corpus in each; services that are one's at a time in one order for all."""
+        self.give_way()
+        for stage in sorted(self._stages, key=lambda stage: stage.address):
             stage.index(corpus)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:

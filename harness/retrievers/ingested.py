@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.dataset.prepare import home
 from harness.errors import RunError
 from harness.retrievers import calls
 from harness.retrievers.calls import awaited
@@ -23,24 +24,49 @@ from harness.retrievers.kept import INGESTED, index_of
 
 
 def take_in(
-    retriever: Retriever, corpus: Corpus, system: Mapping[str, Any], *, only_kept: bool = False
+    retriever: Retriever,
+    corpus: Corpus,
+    system: Mapping[str, Any] | None,
+    *,
+    only_kept: bool = False,
 ) -> bool:
     """Let a retriever take in a corpus, unless it has done so before; whether it did so now.
 
-    `system` is what tells it from others: name, params, version, digests of files (values of JSON).
+    `system` is what tells it from others: name, params, version, digests of files (values of JSON);
+    None where that is not known, and nothing is kept.
     Raises RunError where it is `only_kept` that counts and nothing is, and what the retriever
     raises.
     """
-    if callable(getattr(retriever, "kept", None)):
-        if _asked(retriever, key(retriever, corpus, system), corpus):
-            calls.wait_until_ready(retriever)
-            return False
-    elif _saves(retriever) and corpus.fingerprint() is not None:
+    keeps = callable(getattr(retriever, "kept", None))
+    if system is not None and keeps:
+        return _kept(retriever, corpus, key(retriever, corpus, system), only_kept)
+    if system is not None and _saves(retriever) and corpus.fingerprint() is not None:
         return _saved(retriever, corpus, system, only_kept)
     if only_kept:
-        raise RunError(_not_kept(corpus))
+        raise RunError(
+            "--search-only: nothing of this system is kept: it offers neither save(folder) and "
+            "load(folder) nor kept(key), or is an object without `params`, by which it would be "
+            "known again"
+        )
     calls.index(retriever, corpus)
     return True
+
+
+def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> bool:
+    """Ask its own store, else index; whether it indexed. One process after the other."""
+    from filelock import FileLock
+
+    calls.give_way(retriever)  # or one who waits here has what the other waits for
+    folder = home() / "indexes"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f".ingesting-{name}.lock"):
+        if _asked(retriever, name, corpus):
+            calls.wait_until_ready(retriever)
+            return False
+        if only_kept:
+            raise RunError(_not_kept(corpus))
+        calls.index(retriever, corpus)
+        return True
 
 
 def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, Any]) -> str:
@@ -83,7 +109,9 @@ def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept:
 
     def opened(folder: Path) -> None:
         if not now:
-            awaited(retriever.load(folder))
+            loaded = awaited(retriever.load(folder))
+            if loaded is not None and loaded is not retriever:
+                raise TypeError("load(folder) must load into the object that it is called on")
 
     about = {"key": key(retriever, corpus, system), "system": system.get("name", "")}
     name = INGESTED + "".join(c if c.isalnum() else "-" for c in str(about["system"]))[-40:]

@@ -61,6 +61,11 @@ class Stage:
         said = getattr(self._retriever, "revision", None)
         return said if isinstance(said, str) else None
 
+    @property
+    def address(self) -> str:
+        """Where its service is; empty where it has none."""
+        return str(getattr(self._retriever, "address", ""))
+
     def index(self, corpus: Corpus) -> None:
         """Index the corpus."""
         calls.index(self._retriever, corpus)

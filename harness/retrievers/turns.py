@@ -35,7 +35,10 @@ _held: dict[str, _Held] = {}
 
 
 class Turns:
-    """The turns of one retriever at the service with an address; `waited` are seconds, summed."""
+    """The turns of one retriever at the service with an address; `waited` are seconds, summed.
+
+    Who takes several does so in the order of their addresses.
+    """
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -43,7 +46,10 @@ class Turns:
         weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
 
     def take(self) -> None:
-        """Wait until it is this one's turn."""
+        """Wait until it is this one's turn.
+
+        Raises RuntimeError where it would have to wait while it holds one of a later address.
+        """
         if self._address in _held:
             _held[self._address].by = weakref.ref(self)
             return
@@ -51,9 +57,15 @@ class Turns:
 
         start = monotonic()
         lock = FileLock(_file(self._address))
+        before = max(_held, default="") > self._address
         try:
-            lock.acquire(timeout=_SILENT)
+            lock.acquire(timeout=0 if before else _SILENT)
         except Timeout:
+            if before:  # two that each have what the other waits for would wait for ever
+                raise RuntimeError(
+                    f"{self._address} is in use, and holds one haystack at a time; this process "
+                    f"holds {max(_held)} meanwhile: let both hold several, or take one worker"
+                ) from None
             print(
                 f"note: waiting for {self._address}: it holds one haystack at a time, and another "
                 "run or worker is using it",

@@ -12,6 +12,7 @@ it.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,12 +35,12 @@ class Messages:
     def __init__(self) -> None:
         self._about = {"run": uuid.uuid4().hex, "haystack": ""}
 
-    def reset(self, corpus: Corpus, key: str = "") -> dict[str, Any]:
+    def reset(self, corpus: Corpus, key: str) -> dict[str, Any]:
         """A new haystack begins; `key`: of what was taken in, by which it may be kept."""
         haystack = corpus.key.hex()
         self._about = {**self._about, "haystack": haystack}
         version, n = WIRE_VERSION, len(corpus)
-        return self._message("reset", key=key or haystack, version=version, documents=n)
+        return self._message("reset", key=key, version=version, documents=n)
 
     def batches(self, corpus: Corpus, size: int) -> Iterator[dict[str, Any]]:
         """The documents, `size` a message; an empty corpus is one message without any."""
@@ -63,6 +64,13 @@ class Messages:
 
     def _message(self, type_: str, **content: Any) -> dict[str, Any]:
         return {"type": type_, **self._about, **content}
+
+
+def own_key(corpus: Corpus, *system: str) -> str:
+    """The key of a haystack where nobody gives one: of the corpus, and of what the system is."""
+    return hashlib.blake2b(
+        "\0".join([corpus.key.hex(), *system]).encode(), digest_size=16
+    ).hexdigest()
 
 
 def is_ready(reply: dict[str, Any]) -> bool:

@@ -25,6 +25,7 @@ from harness.runs.folder.run_folder import JOURNAL
 from harness.runs.worker import Answer, Outcome
 
 _SYNC_SECONDS = 1.0
+_RETRIES = "retries"
 
 
 class Journal:
@@ -101,6 +102,7 @@ def refuse_to_lose(partial: Path) -> None:
 def fresh(partial: Path, identity: dict[str, Any]) -> list[Outcome]:
     """Begin anew: nothing is done yet."""
     (partial / JOURNAL).unlink(missing_ok=True)
+    (partial / _RETRIES).unlink(missing_ok=True)
     write_json(partial / "plan.json", identity)
     return []
 
@@ -121,9 +123,15 @@ def resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcom
 
 def begin_at_failures(folder: Path, partial: Path, identity: dict[str, Any]) -> None:
     """Make of a finished run one that was stopped, of which what failed is to be done."""
+    (partial / _RETRIES).touch()
     shutil.copyfile(folder / JOURNAL, partial / JOURNAL)
     fsync_path(partial / JOURNAL)
     write_json(partial / "plan.json", identity)
+
+
+def is_of_failures(partial: Path) -> bool:
+    """Whether what is begun there is to take the place of a finished run with failures."""
+    return (partial / _RETRIES).is_file()
 
 
 def last_answers(outcomes: Sequence[Outcome]) -> tuple[list[Answer], list[Answer]]:

@@ -103,6 +103,26 @@ def isolated_record(spec: RetrieverSpec, about: dict[str, Any]) -> dict[str, Any
     }
 
 
+def code_of(kind: type) -> dict[str, str]:
+    """The sha256 of the class's own file and of what is imported from the folder of that file.
+
+    Nothing for what is installed, which has a version. What is imported later, or from elsewhere,
+    is not in it.
+    """
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    if file is None or _installed(Path(file)):
+        return {}
+    folder = Path(file).absolute().parent
+    loaded = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
+    own = {Path(path).absolute() for path in [file, *loaded] if path and path.endswith(".py")}
+    mine = sorted(path for path in own if path.is_relative_to(folder) and not _installed(path))
+    return {path.relative_to(folder).as_posix(): digest(path) for path in mine}
+
+
+def _installed(path: Path) -> bool:
+    return "site-packages" in path.parts or path.is_relative_to(Path(__file__).parents[1])
+
+
 def named_files(spec: RetrieverSpec) -> list[str]:
     """Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
     return [*spec.plugins, *_files([spec.name, spec.params])]

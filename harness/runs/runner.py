@@ -6,7 +6,7 @@ import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -16,7 +16,7 @@ from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.dataset.shared import Place
 from harness.errors import RunError, UsageError
-from harness.files import digest, disk_errors, write_json
+from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
@@ -36,19 +36,21 @@ from harness.runs.journal import (
     begin_at_failures,
     begun,
     fresh,
+    is_of_failures,
     last_answers,
     refuse_to_lose,
     resumed,
 )
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
+    code_of,
     isolated_record,
     named_files,
     repeat_command,
     retriever_record,
 )
 from harness.runs.record import write_errors, write_run
-from harness.runs.reports import closed
+from harness.runs.reports import FAILURES, closed
 from harness.runs.shards import can_be_cut
 from harness.runs.worker import TO_BUILD, Outcome, Unit, Worker
 
@@ -187,8 +189,8 @@ def run(
             if named:
                 closed(built)
             else:  # what a program brought, it may use again
-                give_way(built)
-        done.sort(key=lambda outcome: outcome.unit)
+                with suppress(*FAILURES):  # whoever wants it next will say so
+                    give_way(built)
         _stop_without_answer(done, dataset, partial)
         write_run(
             folder,
@@ -217,7 +219,7 @@ def run(
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
             matching=settings.matching,
-            keep=keep and not at_failures,
+            keep=keep and not is_of_failures(partial),
             journal=partial / JOURNAL,
         )
         shutil.rmtree(partial)
@@ -282,11 +284,14 @@ def _crew(
     yield Crew(executor, builds if n > 1 else built, place, n)
 
 
-def _system(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any]:
-    """What tells a system from others; of an object that a program built, its code too."""
-    if named or not (file := getattr(sys.modules.get(type(built).__module__), "__file__", None)):
-        return dict(about)
-    return {**about, "code": digest(Path(file))}
+def _system(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any] | None:
+    """What tells a system from others, by which what it took in is known again: its code too.
+
+    None for an object that a program built and that has no `params`: nobody knows its settings.
+    """
+    if not named and not hasattr(built, "params"):
+        return None
+    return {**about, "code": code_of(type(built))}
 
 
 def _answered(done: Sequence[Outcome]) -> set[int]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, perf_counter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -78,7 +79,7 @@ class Outcome:
     answers: list[Answer]
     index_seconds: float | None = None
     documents: int = 0
-    process: int = 0  # which process it was, for `reported`
+    process: int = 0  # which retriever it was, for `reported`
     reported: dict[str, Any] | None = None
     ingested: dict[str, float] | None = None  # by how much its counts rose while it indexed
     kept: bool = False  # the haystack was taken in by an earlier run
@@ -113,7 +114,7 @@ class Worker:
         """`system` is what tells the retriever from others; see `take_in`. `concurrency`: how many
         calls of `search` at once."""
         self._place = place
-        self._system, self._search_only = system or {}, search_only
+        self._system, self._search_only = system, search_only
         self._concurrency = concurrency
         self.builds = retriever
         self._k = k
@@ -131,7 +132,7 @@ class Worker:
 
         What is answered is given as soon as that is worth it; `begun` is what is not given yet.
         """
-        outcome = self.begun = Outcome(unit.number, unit.haystack, [], process=os.getpid())
+        outcome = self.begun = Outcome(unit.number, unit.haystack, [])
         bench = self._bench
         if bench is None:
             spec = self.builds
@@ -139,8 +140,7 @@ class Worker:
             bench = self._bench = _Bench(self._place.open(), retriever)
         if bench.haystack != unit.haystack:
             self._index(bench, unit.haystack, outcome)
-        if isinstance(bench.retriever, Isolated):
-            outcome.process = bench.retriever.process
+        outcome.process = _number(bench.retriever)
         if bench.index_error is not None:
             outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
             yield outcome
@@ -152,15 +152,16 @@ class Worker:
             outcome.answers += answers
             now = monotonic()
             if now - given > _SECONDS_A_PART:
-                outcome.last, self.begun = False, None
+                outcome.last = False
                 if now - told > _SECONDS_A_REPORT:
                     outcome.reported, told = _report(bench), now
+                self.begun = None
                 yield outcome
                 outcome = self.begun = Outcome(
                     unit.number, unit.haystack, [], process=outcome.process
                 )
                 given = now
-        self.begun, outcome.reported = None, _report(bench)
+        outcome.reported, self.begun = _report(bench), None
         yield outcome
 
     def whole(self, unit: Unit) -> Outcome:
@@ -299,6 +300,19 @@ class _Bench:
     haystack: int | None = None
     index_error: str | None = None
     view: View = field(init=False)
+
+
+_numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+def _number(retriever: Retriever) -> int:
+    """A number that no other retriever has, of another process or of an earlier run neither."""
+    try:
+        number = _numbers.setdefault(retriever, int.from_bytes(os.urandom(5)))
+    except TypeError:  # it cannot be referred to weakly, or is not hashable
+        number = os.getpid()
+    # An isolated one begins anew in each process.
+    return (retriever.process << 40) + number if isinstance(retriever, Isolated) else number
 
 
 def _report(bench: _Bench) -> dict[str, Any] | None:

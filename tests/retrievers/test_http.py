@@ -28,6 +28,7 @@ from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import SCHEMA
 from harness.runs.folder.run_folder import RunFolder
+from harness.runs.plan import Settings
 from harness.runs.runner import run
 
 
@@ -331,3 +332,19 @@ def test_titles_are_sent_and_the_examples_read_them(example: str) -> None:
         (found,) = retriever.search([Question("a boat")], 2)  # type: ignore[union-attr]
         assert found.ids in (["d0", "d1"], [1, 0])  # type: ignore[union-attr]
         assert list(found.scores) == [2, 0]  # type: ignore[union-attr]
+
+
+def test_workers_of_a_hybrid_of_two_services_for_one_do_not_wait_for_each_other_for_ever(
+    home: Path, tmp_path: Path
+) -> None:
+    expected = None
+    with serving(Memory(several=False)) as (one, _), serving(Memory(several=False)) as (two, _):
+        for urls, workers in (((one, two), 1), ((one, two), 2), ((two, one), 2)):
+            inside = [{"name": "http", "params": {"url": url}} for url in urls]
+            spec = RetrieverSpec("hybrid", {"retrievers": inside})
+            out = tmp_path / f"{workers}{urls[0][-4:]}"
+            folder = run(open_dataset("sample"), spec, Settings(workers=workers), out=out)
+            assert RunFolder(folder).record["queries"]["failed"] == 0
+            found = read_rankings(RunFolder(folder).rankings)
+            assert expected is None or found.document.equals(expected.document)
+            expected = found

@@ -77,6 +77,28 @@ class LateAsync(Late):
     def search(self, queries, k):
         return BM25.search(self, queries, k) if Late.ready(self) else [[] for _ in queries]
 
+class Exits(Async):
+    async def search(self, queries, k):
+        if queries[0].text.startswith("When"):
+            raise SystemExit(3)
+        return await super().search(queries, k)
+
+class Within(Async):
+    "Uses a retriever of the harness inside, in an asynchronous method."
+    async def search(self, queries, k):
+        from harness.retrievers.calls import awaited
+        return awaited(Async.search(self, queries, k))
+
+class SomeFail(AQuestionEach):
+    asked = 0
+    async def one(self, query, k):
+        SomeFail.asked += 1
+        if query.text.startswith("When"):
+            raise ConnectionError("busy")
+        return await super().one(query, k)
+    async def report(self):
+        return {"calls": SomeFail.asked}
+
 class Slow(BM25):
     "A service that takes its time, and counts how many ask at once."
     concurrent = True
@@ -209,6 +231,25 @@ def test_a_task_that_cancels_itself_is_a_failure_of_that_query(
 ) -> None:
     with pytest.raises(RunError, match="the retriever cancelled its own task"):
         ran(f"{systems}:Cancels", tmp_path)
+
+
+def test_one_of_several_awaitables_that_fails_costs_its_own_query_and_is_asked_once(
+    systems: str, tmp_path: Path
+) -> None:
+    about = record(ran(f"{systems}:SomeFail", tmp_path, batch_size=8))
+    asked = about["queries"]["asked"]
+    assert 0 < about["queries"]["failed"] < asked
+    assert about["reported_by_the_system"] == [{"calls": asked}]
+
+
+def test_to_exit_in_an_asynchronous_method_is_a_failure_too(systems: str, tmp_path: Path) -> None:
+    about = record(ran(f"{systems}:Exits", tmp_path, batch_size=1))
+    assert 0 < about["queries"]["failed"] < about["queries"]["asked"]
+
+
+def test_what_would_wait_for_itself_is_told_so(systems: str, tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="called within an asynchronous method: await"):
+        ran(f"{systems}:Within", tmp_path)
 
 
 def test_what_is_never_ready_fails_with_its_limit(systems: str, tmp_path: Path) -> None:

@@ -75,6 +75,11 @@ class Keeps(Base):
         super().index(corpus)
         self.file.write_text(json.dumps(self.texts))
 
+class LoadsAnother(Saves):
+    @classmethod
+    def load(cls, folder):
+        return cls()
+
 class CannotSave(Saves):
     def save(self, folder):
         raise OSError("no room")
@@ -162,7 +167,8 @@ def test_search_only_ends_where_something_is_not_kept(
     run(notes, paid(tmp_path, "Saves"), Settings(limit=1), out=tmp_path)  # one haystack
     before = len(bill)
     for name in ("Saves", "Keeps", "Base"):
-        with pytest.raises(RunError, match="--search-only: a haystack of 5 documents is not kept"):
+        said = "nothing of this system is kept" if name == "Base" else "a haystack of 5 documents"
+        with pytest.raises(RunError, match=f"--search-only: {said}"):
             run(notes, paid(tmp_path, name), Settings(search_only=True), out=tmp_path / name)
     assert len(bill) == before
 
@@ -175,6 +181,49 @@ def test_another_way_to_show_the_texts_is_another_haystack(
         run(dataset, paid(tmp_path, "Saves"), Settings(k=3, limit=20), out=tmp_path / text)
     both = bill.path.read_text().splitlines()
     assert len(set(both)) == len(both)
+
+
+def test_a_load_that_makes_another_object_is_an_error(
+    notes: Dataset, bill: Bill, tmp_path: Path
+) -> None:
+    run(notes, paid(tmp_path, "LoadsAnother"), Settings(k=3), out=tmp_path)
+    with pytest.raises(RunError, match="must load into the object that it is called on"):
+        run(notes, paid(tmp_path, "LoadsAnother"), Settings(k=2), out=tmp_path)
+
+
+def test_what_an_edited_helper_or_an_unknown_setting_took_in_is_another_ingestion(
+    notes: Dataset, bill: Bill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    helper = tmp_path / f"helper_of_{tmp_path.name}.py"
+    (tmp_path / "uses.py").write_text(f"import {helper.stem}\n{PAID}")
+    for n, text in enumerate(("x = 1", "x = 1", "x = 2"), 1):
+        helper.write_text(text)
+        command = [sys.executable, "-m", "harness", "run", "--dataset", "labelled", "--quiet"]
+        command += ["--source", str(tmp_path / "files"), "--out", str(tmp_path / str(n))]
+        command += ["--retriever", f"{tmp_path}/uses.py:Saves"]
+        there = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+        assert subprocess.run(command, env=there, check=False).returncode == 0
+    assert len(bill) == 60
+    # Of an object without `params` nobody knows how it was made.
+    made = paid(tmp_path, "Saves").build()
+    for k in (1, 2):
+        run(notes, made, Settings(k=k), out=tmp_path / "object")
+    assert len(bill) == 120
+
+
+def test_units_of_one_haystack_in_two_processes_take_it_in_once(
+    home: Path, bill: Bill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.runs.plan.QUERIES_A_UNIT", 5)
+    documents = [{"id": f"n{i}", "text": f"note {i} of {tmp_path.name}"} for i in range(40)]
+    queries = [{"id": f"q{i}", "text": f"note {i}"} for i in range(40)]
+    gold = {f"q{i}": [f"n{i}"] for i in range(40)}
+    dataset = labelled(tmp_path / "one", documents, queries, gold)
+    for name in ("Saves", "Keeps"):
+        before = len(bill)
+        run(dataset, paid(tmp_path, name), Settings(workers=2), out=tmp_path / name)
+        assert len(bill) - before == 40
 
 
 def test_what_cannot_be_saved_is_noted_and_answers(

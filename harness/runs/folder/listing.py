@@ -84,7 +84,7 @@ class Journal:
     """
 
     offset: int = 0
-    units: dict[int, list[bool]] = field(default_factory=dict)
+    queries: dict[int, bool] = field(default_factory=dict)
 
     def read(self, path: Path) -> list[bool]:
         """Of each query that was answered whether it failed; a half line is left for later."""
@@ -92,7 +92,7 @@ class Journal:
 
         size = path.stat().st_size if path.is_file() else 0
         if size < self.offset:  # it was begun again
-            self.offset, self.units = 0, {}
+            self.offset, self.queries = 0, {}
         if size > self.offset:
             with open(path, "rb") as file:
                 file.seek(self.offset)
@@ -103,10 +103,10 @@ class Journal:
                     unit = orjson.loads(line)
                 except orjson.JSONDecodeError:
                     break
-                failed = [answer["error"] is not None for answer in unit["answers"]]
-                self.units[unit["unit"]] = failed
+                for answer in unit["answers"]:
+                    self.queries[answer["query"]] = answer["error"] is not None
             self.offset += len(whole)
-        return [failed for unit in self.units.values() for failed in unit]
+        return [*self.queries.values()]
 
 
 def unfinished(results: Path, journals: dict[Path, Journal] | None = None) -> list[ListedRun]:
