@@ -56,7 +56,10 @@ def unfinished(results: Path, name: str, queries: int, *units: list[str | None])
     plan = {"queries": queries, "retriever": {"name": name}}
     (folder / "plan.json").write_bytes(orjson.dumps(plan))
     lines = [
-        orjson.dumps({"unit": at, "answers": [{"error": e} for e in unit]}) + b"\n"
+        orjson.dumps(
+            {"unit": at, "answers": [{"query": 9 * at + i, "error": e} for i, e in enumerate(unit)]}
+        )
+        + b"\n"
         for at, unit in enumerate(units)
     ]
     (folder / "journal.jsonl").write_bytes(b"".join(lines))
@@ -108,12 +111,14 @@ def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Pat
     (run,) = state(port)["unfinished"]
     assert (run["name"], run["queries"], run["done"], run["failed"]) == ("mine", 10, 2, 1)
     with open(folder / "journal.jsonl", "ab") as journal:
-        journal.write(b'{"unit": 1, "answers": [{"error": null}]}\n{"unit": 2, "answers": [{"err')
+        journal.write(b'{"unit": 1, "answers": [{"query": 9, "error": null}]}\n')
+        journal.write(b'{"unit": 2, "answers": [{"query": 18, "err')
     assert state(port)["unfinished"][0]["done"] == 3
     with open(folder / "journal.jsonl", "ab") as journal:
         journal.write(b'or": null}]}\n')
     assert state(port)["unfinished"][0]["done"] == 4
-    (folder / "journal.jsonl").write_bytes(b'{"unit": 0, "answers": [{"error": null}]}\n')  # anew
+    begun_anew = b'{"unit": 0, "answers": [{"query": 0, "error": null}]}\n'
+    (folder / "journal.jsonl").write_bytes(begun_anew)
     assert state(port)["unfinished"][0]["done"] == 1
     shutil.rmtree(folder)
     assert state(port)["unfinished"] == []
