@@ -9,7 +9,8 @@ from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from harness.errors import HarnessError, RunError, UsageError
-from harness.runs.worker import Outcome, Unit, Worker
+from harness.runs.outcome import Outcome, Unit
+from harness.runs.worker import Worker
 
 _AHEAD = 2
 """Units that a process has been handed: one to work at, one to go on with at once."""

@@ -22,7 +22,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import fsync_path, read_json, write_json
 from harness.runs.folder.run_folder import JOURNAL
-from harness.runs.worker import Answer, Outcome
+from harness.runs.outcome import Answer, Outcome
 
 _SYNC_SECONDS = 1.0
 _RETRIES = "retries"

@@ -23,7 +23,8 @@ from harness.errors import HarnessError, UsageError
 from harness.retrievers.extras import need
 from harness.runs.elsewhere import Told
 from harness.runs.execute import LostError
-from harness.runs.worker import Outcome, Unit, Worker
+from harness.runs.outcome import Outcome, Unit
+from harness.runs.worker import Worker
 
 _NOT_OURS = {
     *("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "name", "namespace"),

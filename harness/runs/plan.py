@@ -12,7 +12,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.folder.run_folder import run_name
-from harness.runs.worker import Unit
+from harness.runs.outcome import Unit
 
 if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching

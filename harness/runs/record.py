@@ -24,9 +24,9 @@ from harness.runs.folder.run_folder import (
     write_rankings,
 )
 from harness.runs.journal import last_answers
+from harness.runs.outcome import Answer, Outcome
 from harness.runs.provenance import git_state, machine, peak_memory, versions
 from harness.runs.reports import COUNTS
-from harness.runs.worker import Answer, Outcome
 from harness.scoring.matching.hits import Hit
 
 if TYPE_CHECKING:

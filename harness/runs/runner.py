@@ -5,23 +5,23 @@ from __future__ import annotations
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.dataset.shared import Place
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
-from harness.runs.execute import Executor, InProcess, LostError, Processes
+from harness.runs.crew import crew_of
+from harness.runs.execute import Executor, LostError
 from harness.runs.folder.run_folder import (
     JOURNAL,
     RunFolder,
@@ -41,6 +41,7 @@ from harness.runs.journal import (
     refuse_to_lose,
     resumed,
 )
+from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
     code_of,
@@ -51,8 +52,7 @@ from harness.runs.provenance import (
 )
 from harness.runs.record import write_errors, write_run
 from harness.runs.reports import FAILURES, closed
-from harness.runs.shards import can_be_cut
-from harness.runs.worker import TO_BUILD, Outcome, Unit, Worker
+from harness.runs.worker import TO_BUILD, Worker
 
 
 def run(
@@ -159,7 +159,7 @@ def run(
         rest = _left(planned, _answered(done))
         haystacks = {unit.haystack for unit in planned}
         try:
-            with _crew(settings, builds, built, dataset, haystacks, batch_size, executor) as crew:
+            with crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew:
                 worker = Worker(
                     crew.place,
                     crew.retriever,
@@ -230,58 +230,6 @@ def run(
 def _warn_of_empty(folder: Path, settings: Settings) -> None:
     if not settings.allow_empty and (said := empty_haystacks(RunFolder(folder).record)):
         warnings.warn(said, stacklevel=3)
-
-
-@dataclass(frozen=True)
-class Crew:
-    """What runs the units: where, and with which retriever; `about` is for the run's record.
-
-    `batch_size`: how many questions the retriever is asked at once, whatever was chosen.
-    """
-
-    executor: Executor
-    retriever: RetrieverSpec | Isolation | Retriever
-    place: Place
-    workers: int
-    about: Mapping[str, Any] = field(default_factory=dict)
-    batch_size: int | None = None
-
-
-@contextmanager
-def _crew(
-    settings: Settings,
-    builds: RetrieverSpec | Isolation | Retriever,
-    built: Retriever,
-    dataset: Dataset,
-    haystacks: set[int],
-    batch_size: int,
-    executor: Executor | None,
-) -> Iterator[Crew]:
-    """What runs units on this machine, or on a cluster for as long as the block takes."""
-    place, n = Place.of(dataset), settings.workers or 1
-    if executor is None and settings.on == "ray" and not isinstance(builds, Isolation):
-        from harness.runs.on_ray import TASK, Haystacks, cluster
-        from harness.runs.shards_on_ray import SHARD, Shards
-
-        in_shards = len(haystacks) == 1 and can_be_cut(built)
-        with cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
-            place.put()
-            n = settings.workers or ray.processors
-            if not in_shards:
-                yield Crew(Haystacks(ray, n), builds, place, n, {"cluster": ray.about()})
-                return
-            n = max(1, min(n, *map(dataset.haystack_size, haystacks)))
-            shards = Shards(ray, n, builds, settings.seed, batch_size, place)
-            about = {"cluster": {**ray.about(), "shards": n}}
-            try:
-                yield Crew(InProcess(), shards, place, n, about, shards.batch_size)
-            finally:
-                shards.close()
-        return
-    if executor is None:
-        executor = Processes(n) if n > 1 else InProcess()
-    # In this process the retriever that was built already serves; others build their own.
-    yield Crew(executor, builds if n > 1 else built, place, n)
 
 
 def _system(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any] | None:

@@ -26,9 +26,10 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs import sandbox
 from harness.runs.execute import InProcess
 from harness.runs.folder.run_folder import RunFolder
+from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries
 from harness.runs.runner import run
-from harness.runs.worker import Outcome, Unit, Worker
+from harness.runs.worker import Worker
 
 RANKINGS = ("rankings.parquet", "rankings.trec")
 KINDS = [

@@ -1,0 +1,69 @@
+"""What runs the units of a run: which executor, where, and with which retriever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.dataset.reader import Dataset
+from harness.dataset.shared import Place
+from harness.retrievers.contract import Retriever
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.execute import Executor, InProcess, Processes
+from harness.runs.isolated import Isolation
+from harness.runs.plan import Settings
+from harness.runs.shards import can_be_cut
+
+
+@dataclass(frozen=True)
+class Crew:
+    """What runs the units: where, and with which retriever; `about` is for the run's record.
+
+    `batch_size`: how many questions the retriever is asked at once, whatever was chosen.
+    """
+
+    executor: Executor
+    retriever: RetrieverSpec | Isolation | Retriever
+    place: Place
+    workers: int
+    about: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int | None = None
+
+
+@contextmanager
+def crew_of(
+    settings: Settings,
+    builds: RetrieverSpec | Isolation | Retriever,
+    built: Retriever,
+    dataset: Dataset,
+    haystacks: set[int],
+    batch_size: int,
+    executor: Executor | None,
+) -> Iterator[Crew]:
+    """What runs units on this machine, or on a cluster for as long as the block takes."""
+    place, n = Place.of(dataset), settings.workers or 1
+    if executor is None and settings.on == "ray" and not isinstance(builds, Isolation):
+        from harness.runs.on_ray import TASK, Haystacks, cluster
+        from harness.runs.shards_on_ray import SHARD, Shards
+
+        in_shards = len(haystacks) == 1 and can_be_cut(built)
+        with cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
+            place.put()
+            n = settings.workers or ray.processors
+            if not in_shards:
+                yield Crew(Haystacks(ray, n), builds, place, n, {"cluster": ray.about()})
+                return
+            n = max(1, min(n, *map(dataset.haystack_size, haystacks)))
+            shards = Shards(ray, n, builds, settings.seed, batch_size, place)
+            about = {"cluster": {**ray.about(), "shards": n}}
+            try:
+                yield Crew(InProcess(), shards, place, n, about, shards.batch_size)
+            finally:
+                shards.close()
+        return
+    if executor is None:
+        executor = Processes(n) if n > 1 else InProcess()
+    # In this process the retriever that was built already serves; others build their own.
+    yield Crew(executor, builds if n > 1 else built, place, n)
