@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import IO, Any
 
@@ -184,7 +185,7 @@ class Corpus(Sequence[Document]):
         rows = np.arange(len(table), dtype=np.int32)
         return cls(Documents(table.drop_columns(_NUMBERS)), rows, numbers, timestamps, sessions)
 
-    @property
+    @cached_property
     def key(self) -> bytes:
         """The same for the same documents shown in the same way, and else another; 16 bytes.
 

@@ -15,12 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.prepare import home
 from harness.errors import RunError
 from harness.retrievers import calls
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Retriever
-from harness.retrievers.kept import INGESTED, index_of
+from harness.retrievers.kept import INGESTED, folder, index_of
 
 
 def take_in(
@@ -57,9 +56,8 @@ def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> b
     from filelock import FileLock
 
     calls.give_way(retriever)  # or one who waits here has what the other waits for
-    folder = home() / "indexes"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / f".ingesting-{name}.lock"):
+    folder().mkdir(parents=True, exist_ok=True)
+    with FileLock(folder() / f".ingesting-{name}.lock"):
         if _asked(retriever, name, corpus):
             calls.wait_until_ready(retriever)
             return False
@@ -99,17 +97,17 @@ def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept:
     """Load what is in the cache folder, else index and save; whether it indexed."""
     now = False
 
-    def build(folder: Path) -> None:
+    def build(aside: Path) -> None:
         nonlocal now
         if only_kept:
             raise RunError(_not_kept(corpus))
         calls.index(retriever, corpus)
         now = True
-        awaited(retriever.save(folder))
+        awaited(retriever.save(aside))
 
-    def opened(folder: Path) -> None:
+    def opened(whole: Path) -> None:
         if not now:
-            loaded = awaited(retriever.load(folder))
+            loaded = awaited(retriever.load(whole))
             if loaded is not None and loaded is not retriever:
                 raise TypeError("load(folder) must load into the object that it is called on")
 

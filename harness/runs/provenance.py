@@ -8,7 +8,7 @@ import platform
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,14 @@ def isolated_record(spec: RetrieverSpec, about: dict[str, Any]) -> dict[str, Any
         "version": about["version"],
         **_digests(spec),
     }
+
+
+def known_by(about: Mapping[str, Any], built: Retriever) -> dict[str, Any]:
+    """What tells a system from others, by which what it took in is known again: its record, its
+    revision and its code."""
+    revision = getattr(built, "revision", None)
+    said = {"revision": revision} if isinstance(revision, str) else {}
+    return {**about, **said, "code": code_of(type(built))}
 
 
 def code_of(kind: type) -> dict[str, str]:

@@ -44,8 +44,8 @@ from harness.runs.journal import (
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
-    code_of,
     isolated_record,
+    known_by,
     named_files,
     repeat_command,
     retriever_record,
@@ -233,13 +233,9 @@ def _warn_of_empty(folder: Path, settings: Settings) -> None:
 
 
 def _system(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any] | None:
-    """What tells a system from others, by which what it took in is known again: its code too.
-
-    None for an object that a program built and that has no `params`: nobody knows its settings.
-    """
-    if not named and not hasattr(built, "params"):
-        return None
-    return {**about, "code": code_of(type(built))}
+    """See `known_by`; None for an object that a program built and that has no `params`: nobody
+    knows its settings."""
+    return known_by(about, built) if named or hasattr(built, "params") else None
 
 
 def _answered(done: Sequence[Outcome]) -> set[int]:

@@ -12,7 +12,7 @@ from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.ingested import take_in
 from harness.retrievers.registry import RetrieverSpec, find
-from harness.runs.provenance import code_of, retriever_record
+from harness.runs.provenance import known_by, retriever_record
 
 Setting = dict[str, Any]
 """Parameters of the retriever, and `k`, the cut-off, if it is swept over."""
@@ -112,10 +112,7 @@ class Keeping:
             spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
             self._indexed[key] = spec.build(self._seed)
             one = self._indexed[key]
-            about = {**retriever_record(spec), "code": code_of(type(one))}
-            if isinstance(revision := getattr(one, "revision", None), str):
-                about["revision"] = revision
-            take_in(one, corpus, about)
+            take_in(one, corpus, known_by(retriever_record(spec), one))
             self.indexed += 1
         self._current = self._indexed[key]
         self._current.retune(**self._tuned)
