@@ -10,7 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 Message = dict[str, Any]
-Reply = tuple[int, Message]
+Reply = tuple[int, Message] | tuple[int, Message, dict[str, str]]
+"""Status, content, and further headers."""
 
 
 @contextmanager
@@ -25,13 +26,15 @@ def serving(answer: Callable[[Message], Reply]) -> Iterator[tuple[str, list[Mess
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             told.append({"path": self.path, "token": self.headers["Authorization"], **message})
-            status, reply = answer(message)
+            status, reply, *headers = answer(message)
             if status == 0:  # the line goes dead
                 self.close_connection = True
                 return
             body = json.dumps(reply).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
+            for name, value in headers[0].items() if headers else ():
+                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
 

@@ -10,9 +10,10 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.files import read_toml
 
-_NUMBERS = {"k", "limit", "seed", "workers", "batch_size", "concurrency"}
+_NUMBERS = {"k", "limit", "seed", "workers", "batch_size", "concurrency", "retries"}
 _FRACTIONS = {"match_f1", "match_semantic"}
 _FLAGS = {"allow_empty", "answers", "isolate", "rebuild", "search_only", "strict", "quiet"}
+_TIMES = {"timeout", "query_timeout", "index_timeout"}
 _LISTS = {"protocol", "plugin", "ray_options"}
 _SEVERAL = {"ks", "metrics"}
 _CHOICES = {"missing": ("zero", "skip")}
@@ -80,7 +81,7 @@ def _value(file: Path, name: str, value: Any) -> Any:
         parts = value if isinstance(value, list) else [value]
         check(all(isinstance(part, str) for part in parts), "a text or a list of texts")
         return [_path(file, part) for part in parts] if name == "plugin" else parts
-    if name == "timeout":
+    if name in _TIMES:
         check(isinstance(value, int | float | str) and not isinstance(value, bool), "seconds")
         return str(value)
     check(isinstance(value, str), "a text")

@@ -31,9 +31,13 @@ def check(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} is missing; see `harness {name}s`")
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
-    if options.timeout is not None:
-        seconds(options.timeout)
+    for name in ("timeout", "query_timeout", "index_timeout"):
+        _seconds(getattr(options, name), name.replace("_", "-"))
     _where(options)
+
+
+def _seconds(given: str | None, option: str = "") -> float | None:
+    return None if given is None else seconds(given, option)
 
 
 def _where(options: argparse.Namespace) -> dict[str, Any]:
@@ -110,6 +114,9 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         matching=matching(options),
         search_only=options.search_only,
         concurrency=1 if options.concurrency is None else options.concurrency,
+        query_timeout=_seconds(options.query_timeout),
+        index_timeout=_seconds(options.index_timeout),
+        retries=options.retries or 0,
         allow_empty=True,  # the command says it, and ends with status 1
         **_where(options),
     )

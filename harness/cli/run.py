@@ -82,6 +82,18 @@ def add(verbs: Verbs) -> None:
         metavar="N",
         help="search calls at once in each process, where the retriever says concurrent = True (1)",
     )
+    parser.add_argument(
+        "--query-timeout", metavar="TIME", help="a question that takes longer failed: 30 (seconds)"
+    )
+    parser.add_argument(
+        "--index-timeout", metavar="TIME", help="a haystack whose indexing takes longer failed: 20m"
+    )
+    parser.add_argument(
+        "--retries",
+        type=int,
+        metavar="N",
+        help="ask again, after pauses, where search fails (0); rate limits are always waited for",
+    )
     parser.add_argument("--batch-size", type=int, metavar="N", help="queries to a search call")
     add_matching(parser)
     add_scoring(parser)

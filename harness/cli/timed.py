@@ -35,13 +35,13 @@ _MOST = 20 * 24 * 3600  # poll counts milliseconds in 32 bits
 _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, option: str = "timeout") -> float:
     """`90`, `90s`, `30m` or `1.5h` in seconds. Raises UsageError for anything else."""
     found = _TEXT.fullmatch(text.strip())
     value = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 0 < value <= _MOST:
         raise UsageError(
-            f"timeout {text!r}: give seconds, or as 90s, 30m, 1.5h; above 0, at most 480h"
+            f"{option} {text!r}: give seconds, or as 90s, 30m, 1.5h; above 0, at most 480h"
         )
     return value
 

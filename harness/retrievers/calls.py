@@ -19,6 +19,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from harness.retrievers.answers import as_answers
+from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Found, Question, Retriever
 
 READY_TIMEOUT = 600.0
@@ -101,6 +102,7 @@ def awaited(value: Any) -> Any:
             value.close()
         raise RuntimeError("called within an asynchronous method: await what it calls there")
     coming = asyncio.run_coroutine_threadsafe(_result(value), loop)
+    current().pending = coming
     try:
         given = coming.result()
         if isinstance(given, _Exit):

@@ -12,7 +12,7 @@ import re
 import shutil
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from harness.retrievers import sqlite_file
 from harness.retrievers.blocks import Block, Keys, Rows
 from harness.retrievers.blocks import Vectors as Vectors  # for who embeds
 from harness.retrievers.key_table import KeyTable
+from harness.retrievers.locks import in_turn
 
 DTYPES = ("float32", "float16")
 
@@ -141,16 +142,12 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Embed alone, so that no two processes embed one text; the others wait."""
-        from filelock import FileLock
-
-        with _writable(self.path):
-            lock = FileLock(_lock(self.path))
-            lock.acquire()
-        try:
+        """Embed alone, so that no two processes embed one text; the others wait for their turn."""
+        with ExitStack() as turn:
+            with _writable(self.path):
+                model = self._about["model"]
+                turn.enter_context(in_turn(_lock(self.path), f"embeds with {model} too"))
             yield
-        finally:
-            lock.release()
 
     def bytes(self) -> int:
         """Size of the files."""

@@ -10,15 +10,19 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
-from harness.retrievers import wire
+from harness.retrievers import clock, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.patience import patiently
 from harness.retrievers.turns import Turns
 
 TOKEN = "HARNESS_HTTP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
 
+
+_TRY_AGAIN = (429, 502, 503, 504)
+"""Statuses of a service that is there and does not answer now."""
 
 _CONNECTIONS = 16
 """Kept open for calls of several threads; more are opened, and closed again."""
@@ -29,17 +33,21 @@ class Http:
 
     Documents come in time order, `documents` a message, one message after the other; questions
     `questions` a message, at most `concurrency` messages at once. Lost connections and statuses
-    429, 502, 503 and 504 are tried again `retries` times, after 0.5, 1, 2, ... s or what
-    Retry-After says. `timeout` is seconds a message, `ready_timeout` those from the final document
-    to the answer that all can be found. A service that does not say that it holds several
-    haystacks is used by one process of this machine after the other. `revision` names the version
-    of the service: what it kept of another is not asked for.
+    502, 503 and 504 are tried again `retries` times, after 0.5, 1, 2, ... s; a refusal for the rate
+    (429, or any of these with Retry-After) is waited for, and charged to nobody. `timeout` is
+    seconds a search, `index_timeout` those of any other message, `ready_timeout` those from the
+    final document to the answer that all can be found. A search that took too long is tried again
+    too, documents that took too long are not: the service may be at them still, and charge for
+    them. A service that does not say that it holds several haystacks is used by one process of this
+    machine after the other. `revision` names the version of the service: what it kept of another is
+    not asked for.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("urllib3",)
     # What it takes in depends on the service, which says by `kept` whether it has it.
     search_params: ClassVar[tuple[str, ...]] = (
-        *("url", "timeout", "retries", "documents", "questions", "concurrency", "ready_timeout"),
+        *("url", "timeout", "index_timeout", "retries", "documents", "questions", "concurrency"),
+        "ready_timeout",
     )
     concurrent = True
 
@@ -52,6 +60,7 @@ class Http:
         questions: int = 1,
         concurrency: int = 1,
         ready_timeout: float = READY_TIMEOUT,
+        index_timeout: float = 600.0,
         revision: str = "",
     ) -> None:
         need("retriever 'http'", *self.modules)
@@ -66,7 +75,7 @@ class Http:
         for name, number in (("documents", documents), ("questions", questions)):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
-        if concurrency < 1 or retries < 0 or min(timeout, ready_timeout) <= 0:
+        if concurrency < 1 or retries < 0 or min(timeout, index_timeout, ready_timeout) <= 0:
             raise ValueError(
                 "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
             )
@@ -84,19 +93,12 @@ class Http:
         self._begun: Corpus | None = None
         self._usage = wire.Usage()
         self._reached = self._gone = False
-        again = urllib3.Retry(
-            retries,
-            status_forcelist=(429, 502, 503, 504),
-            allowed_methods=None,  # POST too: messages may come twice
-            backoff_factor=0.5,
-            raise_on_status=False,
-            redirect=False,
-        )
+        self._retries, self._timeout, self._index_timeout = retries, timeout, index_timeout
         headers = {"Content-Type": "application/json"}
         if os.environ.get(TOKEN):
             headers["Authorization"] = f"Bearer {os.environ[TOKEN]}"
         self._pool = urllib3.PoolManager(
-            maxsize=max(concurrency, _CONNECTIONS), timeout=timeout, retries=again, headers=headers
+            maxsize=max(concurrency, _CONNECTIONS), retries=False, headers=headers
         )
 
     def kept(self, key: str, corpus: Corpus) -> bool:
@@ -150,8 +152,17 @@ class Http:
 
         if len(parts) == 1:
             return ask(parts[0])
-        with ThreadPoolExecutor(self._concurrency) as threads:
-            return [result for found in threads.map(ask, parts) for result in found]
+        measured = clock.current()
+
+        def ask_beside_others(part: Sequence[Question]) -> list[Result]:
+            with measured.in_parallel():
+                return ask(part)
+
+        try:
+            with ThreadPoolExecutor(self._concurrency) as threads:
+                return [one for found in threads.map(ask_beside_others, parts) for one in found]
+        finally:
+            measured.join()
 
     def report(self) -> dict[str, Any]:
         """What the service says that its replies have cost, summed; seconds waited for others."""
@@ -188,10 +199,25 @@ class Http:
         import urllib3
 
         place = f"{self._url}/{message['type']}"
-        if self._gone:
-            raise ConnectionError(f"{place}: the service was gone before, see there")
+        body = orjson.dumps(message)
+        limit = self._timeout if message["type"] == "search" else self._index_timeout
+
+        def attempt() -> urllib3.BaseHTTPResponse:
+            if self._gone:
+                raise ConnectionError(f"{place}: the service was gone before, see there")
+            reply = self._pool.request("POST", place, body=body, timeout=limit)
+            if reply.status in _TRY_AGAIN:
+                raise _RefusedError(reply)
+            return reply
+
+        def may_repeat(error: Exception) -> bool:
+            late = isinstance(error, urllib3.exceptions.ReadTimeoutError)
+            return not late or message["type"] == "search"
+
         try:
-            reply = self._pool.request("POST", place, body=orjson.dumps(message))
+            reply = patiently(attempt, self._retries, may_repeat)
+        except _RefusedError as error:
+            reply = error.reply
         except urllib3.exceptions.HTTPError as error:
             if not self._reached:
                 raise RunError(
@@ -199,8 +225,7 @@ class Http:
                     "start the service, or mend the url"
                 ) from None
             # What is gone is not asked again, with all retries, for every question of a haystack.
-            reason = getattr(error, "reason", None)
-            self._gone = isinstance(reason, urllib3.exceptions.NewConnectionError)
+            self._gone = isinstance(error, urllib3.exceptions.NewConnectionError)
             raise
         self._reached = True
         try:
@@ -215,6 +240,16 @@ class Http:
         checked = wire.checked(content)
         self._usage.add(checked)
         return checked
+
+
+class _RefusedError(Exception):
+    """A reply by which the service asks to be asked again later."""
+
+    def __init__(self, reply: Any) -> None:
+        super().__init__(f"status {reply.status}")
+        self.reply, self.headers = reply, reply.headers
+        # Who says when to come again is not failing.
+        self.status = 429 if "Retry-After" in reply.headers else reply.status
 
 
 def _reason(error: Exception) -> str:

@@ -20,6 +20,7 @@ from harness.retrievers import calls
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.kept import INGESTED, folder, index_of
+from harness.retrievers.locks import locked
 
 
 def take_in(
@@ -53,11 +54,11 @@ def take_in(
 
 def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> bool:
     """Ask its own store, else index; whether it indexed. One process after the other."""
-    from filelock import FileLock
-
     calls.give_way(retriever)  # or one who waits here has what the other waits for
     folder().mkdir(parents=True, exist_ok=True)
-    with FileLock(folder() / f".ingesting-{name}.lock"):
+    lock = folder() / f".ingesting-{name}.lock"
+    note = "another process has a haystack taken in that this one needs too; waiting for it"
+    with locked(lock, lambda: note):
         if _asked(retriever, name, corpus):
             calls.wait_until_ready(retriever)
             return False

@@ -28,6 +28,7 @@ from harness.dataset.shared import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, read_json, remove_leftovers, write_json
 from harness.retrievers.contract import Corpus
+from harness.retrievers.locks import locked
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -82,21 +83,14 @@ def index_of(
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
         return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
-    from filelock import FileLock, Timeout
-
     bound = _bound()  # a wrong one is said before a long build
     made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
     digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
     target = folder() / f"{retriever}-{digest}"
     with disk_errors(folder(), "set HARNESS_HOME to a folder that can be written"):
         target.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(target.with_name(f".{target.name}.lock"))
-        try:
-            held = lock.acquire(timeout=0.1)
-        except Timeout:
-            print(f"note: another process is at {target}; waiting for it", file=sys.stderr)
-            held = lock.acquire()
-        with held:
+        lock = target.with_name(f".{target.name}.lock")
+        with locked(lock, lambda: f"another process is at {target}; waiting for it", 0.1):
             remove_leftovers(target.parent, target.name)
             if wrong := _wrong(target):
                 print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)

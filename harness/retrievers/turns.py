@@ -16,6 +16,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
+from harness.retrievers.clock import waiting
+
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
@@ -56,10 +58,11 @@ class Turns:
         from filelock import FileLock, Timeout
 
         start = monotonic()
-        lock = FileLock(_file(self._address))
+        lock = FileLock(_file(self._address), thread_local=False)  # given by whichever thread
         before = max(_held, default="") > self._address
         try:
-            lock.acquire(timeout=0 if before else _SILENT)
+            with waiting():
+                lock.acquire(timeout=0 if before else _SILENT)
         except Timeout:
             if before:  # two that each have what the other waits for would wait for ever
                 raise RuntimeError(
@@ -71,7 +74,8 @@ class Turns:
                 "run or worker is using it",
                 file=sys.stderr,
             )
-            lock.acquire()
+            with waiting():
+                lock.acquire()
         self.waited += monotonic() - start
         _held[self._address] = _Held(lock, weakref.ref(self))
 

@@ -65,5 +65,6 @@ def crew_of(
         return
     if executor is None:
         executor = Processes(n) if n > 1 else InProcess()
-    # In this process the retriever that was built already serves; others build their own.
-    yield Crew(executor, builds if n > 1 else built, place, n)
+    # In this process the retriever that was built already serves; others build their own, and so
+    # does a thread in which all its calls are made.
+    yield Crew(executor, builds if n > 1 or settings.limits.in_time else built, place, n)

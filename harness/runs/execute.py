@@ -33,14 +33,16 @@ class InProcess:
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
         """Outcomes in the order of the units; at Ctrl-C, what is answered of one too."""
-        for unit in units:
-            try:
+        try:
+            for unit in units:
                 yield from worker(unit)
-            except KeyboardInterrupt:
-                if worker.begun is not None and worker.begun.answers:
-                    worker.begun.last = False
-                    yield worker.begun
-                raise
+        except KeyboardInterrupt:
+            if worker.begun is not None and worker.begun.answers:
+                worker.begun.last = False
+                yield worker.begun
+            raise
+        finally:
+            worker.close()
 
 
 class Processes:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import os
 from operator import index
-from time import perf_counter
 from typing import IO, Any
 
 from harness.errors import HarnessError, UsageError
 from harness.retrievers import calls
 from harness.retrievers.answers import as_result
 from harness.retrievers.baselines import is_oracle
+from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import retriever_record
@@ -62,14 +62,14 @@ class _Bench:
             return {"value": _about(spec, self.retriever)}
         if kind == "index":
             corpus = Corpus.received(self._asked)
-            start = perf_counter()
-            calls.index(self.retriever, corpus)
-            return {"value": None, "seconds": perf_counter() - start}
+            with running(Clock()) as clock:
+                calls.index(self.retriever, corpus)
+            return {"value": None, "seconds": clock.seconds}
         if kind == "search":
             questions = [Question(text, when) for text, when in message["questions"]]
-            start = perf_counter()
-            found = calls.search(self.retriever, questions, message["k"])
-            seconds = perf_counter() - start
+            with running(Clock()) as clock:
+                found = calls.search(self.retriever, questions, message["k"])
+            seconds = clock.seconds
             return {"value": [_item(one) for one in found], "seconds": seconds}
         return {"value": reported(self.retriever.report)}  # type: ignore[attr-defined]
 

@@ -115,7 +115,7 @@ class Isolated:
         self._isolation, self._seed = isolation, seed
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting = False
-        self.process = 0
+        self.process, self.name = 0, isolation.spec.name
         self.seconds: float | None = None
         about = isolation.about
         self.batch_size = about.get("batch_size", 1)

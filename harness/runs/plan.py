@@ -12,6 +12,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.folder.run_folder import run_name
+from harness.runs.limits import Limits
 from harness.runs.outcome import Unit
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class Settings:
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
     be that a haystack's queries are all answered with nothing. `search_only`: nothing is taken in;
     what is not kept of an earlier run is an error. `concurrency`: calls of `search` at once in each
-    process, of a retriever that says `concurrent`.
+    process, of a retriever that says `concurrent`. `query_timeout` and `index_timeout`: seconds
+    that a question, and a haystack's `index`, may take. `retries`: how often a search that failed
+    is made again, after a pause.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
@@ -56,6 +59,14 @@ class Settings:
     allow_empty: bool = False
     search_only: bool = False
     concurrency: int = 1
+    query_timeout: float | None = None
+    index_timeout: float | None = None
+    retries: int = 0
+
+    @property
+    def limits(self) -> Limits:
+        """What calls may take, and how often they are made again."""
+        return Limits(self.query_timeout, self.index_timeout, self.retries)
 
     def __post_init__(self) -> None:
         if self.name:
@@ -73,11 +84,17 @@ class Settings:
             ("workers", 1),
             ("batch_size", 1),
             ("concurrency", 1),
+            ("retries", 0),
         ):
             value = getattr(self, name)
             if value is not None and value < least:
                 option = name.replace("_", "-")
                 raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
+        for limit in ("query_timeout", "index_timeout"):
+            seconds = getattr(self, limit)
+            if seconds is not None and not 0 < seconds < float("inf"):
+                option = limit.replace("_", "-")
+                raise UsageError(f"--{option} must be seconds above 0, not {seconds}")
 
 
 def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:

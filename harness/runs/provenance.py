@@ -184,6 +184,8 @@ def repeat_command(
         words += ["--seed", str(settings.seed)]
     if settings.isolate:
         words += ["--isolate"]
+    for name, value in settings.limits.record().items():
+        words += [f"--{name.replace('_', '-')}", f"{value:g}"]
     if settings.matching is not None:
         words += ["--match-f1", f"{settings.matching.f1:g}"]
         if settings.matching.semantic is not None:

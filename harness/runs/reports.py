@@ -51,8 +51,7 @@ def counts(retriever: Retriever) -> dict[str, float]:
     """The counts in a system's report; empty where it has none or fails to give it."""
     report = getattr(retriever, "report", None)
     said = reported(report) if callable(report) else {}
-    names = (*COUNTS, "waited_seconds")
-    return {name: said[name] for name in names if isinstance(said.get(name), int | float)}
+    return {name: said[name] for name in COUNTS if isinstance(said.get(name), int | float)}
 
 
 def reported(report: Callable[[], Any]) -> dict[str, Any]:

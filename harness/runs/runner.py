@@ -170,6 +170,7 @@ def run(
                     _system(about, built, named=named),
                     settings.search_only,
                     settings.concurrency if crew.batch_size is None else 1,
+                    settings.limits,
                 )
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
                 with Journal(partial / JOURNAL) as journal, going as bar:
@@ -210,6 +211,7 @@ def run(
                     **crew.about,
                     "batch_size": batch_size,
                     **({"concurrency": n} if (n := settings.concurrency) > 1 else {}),
+                    **settings.limits.record(),
                     "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
                 "by": settings.by or None,

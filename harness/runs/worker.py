@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from time import monotonic, perf_counter
+from time import monotonic
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,16 +20,20 @@ from harness.errors import HarnessError
 from harness.retrievers import calls
 from harness.retrievers.answers import (
     NotAnAnswerError,
+    WrongNumberError,
     as_result,
     in_order,
     padding,
     scores_of,
 )
 from harness.retrievers.baselines import Oracle
+from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Hit, Result, Retriever
 from harness.retrievers.ingested import take_in
+from harness.retrievers.patience import patiently
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.isolated import Isolated, Isolation, Reply
+from harness.runs.limits import Here, InThread, LateError, Limits
 from harness.runs.outcome import Answer, Outcome, Unit
 from harness.runs.reports import FAILURES, closed, counts, reported, trace, well_formed
 from harness.runs.view import View
@@ -58,10 +62,12 @@ class Worker:
         system: Mapping[str, Any] | None = None,
         search_only: bool = False,
         concurrency: int = 1,
+        limits: Limits | None = None,
     ) -> None:
         """`system` is what tells the retriever from others; see `take_in`. `concurrency`: how many
         calls of `search` at once."""
         self._place = place
+        self._limits = limits or Limits()
         self._system, self._search_only = system, search_only
         self._concurrency = concurrency
         self.builds = retriever
@@ -82,10 +88,8 @@ class Worker:
         """
         outcome = self.begun = Outcome(unit.number, unit.haystack, [])
         bench = self._bench
-        if bench is None:
-            spec = self.builds
-            retriever = spec.build(self._seed) if isinstance(spec, TO_BUILD) else spec
-            bench = self._bench = _Bench(self._place.open(), retriever)
+        if bench is None or (bench.haystack != unit.haystack and self._is_lost(bench)):
+            bench = self._bench = self._built()
         if bench.haystack != unit.haystack:
             self._index(bench, unit.haystack, outcome)
         outcome.process = _number(bench.retriever)
@@ -129,6 +133,17 @@ class Worker:
         with ThreadPoolExecutor(self._concurrency) as threads:
             yield from threads.map(partial(self._search, bench), parts)
 
+    def _built(self) -> _Bench:
+        """What units are run with, built where its calls will be made."""
+        caller, spec = InThread() if self._limits.in_time else Here(), self.builds
+        if not isinstance(spec, TO_BUILD):
+            return _Bench(self._place.open(), spec, caller)
+        return _Bench(self._place.open(), caller(partial(spec.build, self._seed)), caller)
+
+    def _is_lost(self, bench: _Bench) -> bool:
+        """Whether a call has not come back, and another retriever can be built for what follows."""
+        return bench.call.stuck and isinstance(self.builds, TO_BUILD)
+
     def give_way(self) -> None:
         """Let other processes use what the retriever shares with them."""
         if self._bench is not None and calls.give_way(self._bench.retriever):
@@ -136,34 +151,35 @@ class Worker:
 
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
-        if self._bench is not None and isinstance(self.builds, TO_BUILD):
-            closed(self._bench.retriever)
+        bench, self._bench = self._bench, None
+        if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.call.stuck:
+            bench.call(partial(closed, bench.retriever))
 
     def _index(self, bench: _Bench, haystack: int, outcome: Outcome) -> None:
         bench.haystack, bench.index_error = haystack, None
         bench.view = View(bench.dataset, haystack, self._seed)
         outcome.documents = len(bench.view.rows)
         isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
-        before = {} if isolated else counts(bench.retriever)
-        start = perf_counter()
+        before = {} if isolated or bench.call.stuck else bench.call(_counts(bench))
+        take = partial(take_in, bench.retriever, bench.view.corpus, self._system)
+        clock = Clock()
         try:
-            outcome.kept = not take_in(
-                bench.retriever, bench.view.corpus, self._system, only_kept=self._search_only
-            )
+            with running(clock):
+                work = partial(take, only_kept=self._search_only)
+                outcome.kept = not bench.call(work, self._limits.index)
         except HarnessError:
             raise
+        except LateError as error:
+            bench.index_error = self._late(bench, "index", error)
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + trace()
         if outcome.kept:  # who paid for it has its time and cost
             return
-        outcome.index_seconds = _seconds(bench.retriever, start)
-        after = counts(bench.retriever)
+        outcome.index_seconds = _seconds(bench.retriever, clock.stop())
+        after = {} if bench.call.stuck else bench.call(_counts(bench))
         if after:
-            rose = {name: n - before.get(name, 0) for name, n in after.items()}
-            # To wait for another process is no work of this system.
-            outcome.index_seconds -= rose.pop("waited_seconds", 0)
-            outcome.ingested = rose
+            outcome.ingested = {name: n - before.get(name, 0) for name, n in after.items()}
 
     def _search(self, bench: _Bench, queries: list[int]) -> list[Answer]:
         retriever = bench.retriever
@@ -171,26 +187,44 @@ class Worker:
         k = self._k + 1 if self._exclude_self else self._k
         if type(retriever) is Oracle:
             retriever.reveal([_gold(bench, query) for query in queries])
-        start = perf_counter()
+        limit = self._limits.query and self._limits.query * len(queries)
+        # Calls of one that bears several at once do not wait for each other.
+        apart = limit is not None and getattr(retriever, "concurrent", False)
+        clock = Clock()
+
+        def ask() -> Sequence[Any]:
+            call = InThread() if apart else bench.call
+            return call(partial(calls.search, retriever, questions, k), limit)
+
         try:
-            found: Sequence[Any] = calls.search(retriever, questions, k)
+            with running(clock):
+                found = patiently(ask, self._limits.retries, _may_help)
         except HarnessError:
             raise
         except NotAnAnswerError as error:
-            said = f"{type(retriever).__qualname__}: {error}"  # no trace: ours would be in it alone
+            said = f"{_name(retriever)}: {error}"  # no trace: ours would be in it alone
             return [Answer(query, error=said) for query in queries]
-        except FAILURES:
+        except FAILURES as error:
             if len(queries) > 1:
                 # One bad question must not cost the others: ask one by one.
                 return [answer for query in queries for answer in self._search(bench, [query])]
-            return [Answer(queries[0], error=trace())]
+            late = isinstance(error, LateError)
+            said = self._late(bench, "search", error) if late else trace()
+            return [Answer(queries[0], error=said)]
         # In a batch each question is charged its share.
-        seconds = _seconds(retriever, start) / len(queries)
+        seconds = _seconds(retriever, clock.stop()) / len(queries)
         own_ids = bool(getattr(retriever, "own_ids", False))
         return [
             self._answer(bench, query, result, own_ids, seconds)
             for query, result in zip(queries, found, strict=True)
         ]
+
+    def _late(self, bench: _Bench, called: str, error: BaseException) -> str:
+        """What is said of a call that took too long; an isolated process is ended for it."""
+        if isinstance(bench.retriever, Isolated):
+            bench.retriever.close()
+        option = "--index-timeout" if called == "index" else "--query-timeout"
+        return f"{_name(bench.retriever)}: {called}: {error} ({option})"
 
     def _answer(
         self, bench: _Bench, query: int, found: Any, own_ids: bool, seconds: float
@@ -205,7 +239,7 @@ class Worker:
             answer.confidence = _confidence(result)
             answer.padded = 0 if isinstance(found, Reply) else padding(found)
         except NotAnAnswerError as error:
-            said = f"{type(bench.retriever).__qualname__}: {error}"
+            said = f"{_name(bench.retriever)}: {error}"
             return Answer(query, error=said, seconds=seconds)
         except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
             return Answer(query, error=trace(), seconds=seconds)
@@ -245,6 +279,7 @@ class _Bench:
 
     dataset: Dataset
     retriever: Retriever
+    call: Here | InThread
     haystack: int | None = None
     index_error: str | None = None
     view: View = field(init=False)
@@ -263,10 +298,28 @@ def _number(retriever: Retriever) -> int:
     return (retriever.process << 40) + number if isinstance(retriever, Isolated) else number
 
 
+def _name(retriever: Retriever) -> str:
+    """What errors call it."""
+    if isinstance(retriever, Isolated):
+        return retriever.name.rpartition(":")[2]
+    return type(retriever).__qualname__
+
+
 def _report(bench: _Bench) -> dict[str, Any] | None:
     """What the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
-    return (reported(report) or None) if callable(report) else None
+    if not callable(report) or bench.call.stuck:
+        return None
+    return bench.call(partial(reported, report)) or None
+
+
+def _counts(bench: _Bench) -> Callable[[], dict[str, float]]:
+    return partial(counts, bench.retriever)
+
+
+def _may_help(error: Exception) -> bool:
+    """Whether to ask again may help: not where the answer or the request is wrong, nor late."""
+    return not isinstance(error, HarnessError | NotAnAnswerError | WrongNumberError | LateError)
 
 
 def _gold(bench: _Bench, query: int) -> npt.NDArray[np.int64]:
@@ -290,11 +343,11 @@ def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]
     return {"text": well_formed(hit.text), "rows": rows, "unknown": unknown, "score": score}
 
 
-def _seconds(retriever: Retriever, start: float) -> float:
-    """What a call took since `start`; of an isolated one without starting and sending."""
+def _seconds(retriever: Retriever, clock: Clock) -> float:
+    """What a call took; of an isolated one without starting and sending."""
     if isinstance(retriever, Isolated) and retriever.seconds is not None:
         return retriever.seconds
-    return perf_counter() - start
+    return clock.seconds
 
 
 def _confidence(result: Result) -> float | None:

@@ -21,6 +21,7 @@ from counting import TEXTS, WIDE, Counting, embed, embedded, vector, write_forev
 
 from harness.errors import UsageError
 from harness.retrievers import blocks
+from harness.retrievers.clock import Clock, running
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.embeddings import Store, digests, kept
 
@@ -56,6 +57,41 @@ def test_processes_that_embed_the_same_texts_at_once_embed_each_once(tmp_path: P
         process.join(60)
         assert process.exitcode == 0
     assert sorted(embedded(log)) == sorted(TEXTS)
+
+
+def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    process = spawn.Process(target=embed, args=(log, 0.3, 0))
+    process.start()
+    deadline = time.monotonic() + 30
+    while len(embedded(log)) < 8 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    before = len(embedded(log))
+    with running(Clock()) as clock:
+        Embedder(Counting(log))(["mine"])
+    clock.stop()
+    lines = embedded(log)
+    process.join()
+    # The turn that the other had, and one more where it came first: of half a second each.
+    assert lines.index("mine") - before <= 2 * 16
+    assert len(embedded(log)) == len(TEXTS) + 1
+    assert clock.waited > clock.seconds  # which is not its own time
+
+
+def test_who_is_waited_for_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "log"
+    process = spawn.Process(target=embed, args=(log, 7.0, 56))
+    process.start()
+    deadline = time.monotonic() + 30
+    while not embedded(log) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    Embedder(Counting(log))(["mine"])
+    process.kill()
+    process.join()
+    said = f"note: waiting for process {process.pid}, which embeds with counting too\n"
+    assert said in capfd.readouterr().err
 
 
 def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,96 @@
+"""What of a call's time is the system's own: not what it waits for others, or for leave to ask.
+
+A call is measured by a clock. Whatever is called within it may say that it waits: for another
+process that uses what they share, or for a rate limit to pass.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+from typing import Any
+
+
+class Clock:
+    """Measures one call, from now until it is stopped."""
+
+    def __init__(self) -> None:
+        self._began = perf_counter()
+        self._ended: float | None = None
+        self._waited = 0.0
+        self._since: float | None = None
+        self._branches: dict[int, Clock] = {}
+        self.pending: Future[Any] | None = None
+        """What the call awaits, for who does not want to wait for it any longer."""
+
+    @property
+    def seconds(self) -> float:
+        """So far, or until it was stopped, without what was waited."""
+        end = perf_counter() if self._ended is None else self._ended
+        return max(0.0, end - self._began - self.waited)
+
+    @property
+    def waited(self) -> float:
+        """Seconds; of threads that work at the same time those of the one that waited longest."""
+        since = self._since
+        now = 0.0 if since is None else perf_counter() - since
+        return self._waited + now + max((b.waited for b in [*self._branches.values()]), default=0.0)
+
+    def spare(self, seconds: float) -> None:
+        """So much of the time until now is not the system's."""
+        self._waited += seconds
+
+    def stop(self) -> Clock:
+        """The call is over."""
+        self._ended = perf_counter()
+        return self
+
+    @contextmanager
+    def wait(self) -> Iterator[None]:
+        """What is done within is waiting. It does not nest."""
+        self._since = began = perf_counter()
+        try:
+            yield
+        finally:
+            self._since = None
+            self._waited += perf_counter() - began
+
+    @contextmanager
+    def in_parallel(self) -> Iterator[None]:
+        """What this thread does within is done in others at the same time."""
+        with running(self._branches.setdefault(threading.get_ident(), Clock())):
+            yield
+
+    def join(self) -> None:
+        """What was done in parallel is done."""
+        branches, self._branches = self._branches, {}
+        self._waited += max((branch.waited for branch in branches.values()), default=0.0)
+
+
+_current: ContextVar[Clock | None] = ContextVar("clock", default=None)
+
+
+@contextmanager
+def running(clock: Clock) -> Iterator[Clock]:
+    """Let what is called within say to `clock` what it waits for."""
+    token = _current.set(clock)
+    try:
+        yield clock
+    finally:
+        _current.reset(token)
+
+
+def current() -> Clock:
+    """The clock that measures this; where none does, one that nobody looks at."""
+    return _current.get() or Clock()
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """What is done within is waiting, and not the system's time."""
+    with current().wait():
+        yield

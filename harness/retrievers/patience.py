@@ -1,0 +1,112 @@
+"""Asking again: what failed after a pause, and what was refused for its rate when it is allowed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import monotonic, sleep
+from typing import Any, TypeVar
+
+from harness.retrievers import clock
+
+T = TypeVar("T")
+
+PATIENCE = 900.0
+"""Seconds that a rate limit is waited for in a row, with ever longer pauses where it says none."""
+
+_FIRST, _LONGEST = 0.5, 60.0
+"""Seconds of the first pause, doubled up to the longest."""
+
+_SILENT = 5.0
+"""A pause that is longer is told."""
+
+
+def patiently(
+    attempt: Callable[[], T], retries: int, may_repeat: Callable[[Exception], bool] = lambda _: True
+) -> T:
+    """What `attempt` returns, made again after a failure `retries` times at most.
+
+    Refusals for a rate limit are no failures: they are waited for, for PATIENCE at most. Neither
+    they nor pauses are charged to the system, failed attempts are. Raises the last error.
+    """
+    failed, refused, since = 0, 0, 0.0
+    measured = clock.current()
+    while True:
+        before = measured.seconds
+        try:
+            return attempt()
+        except Exception as error:
+            asked = rate_limit(error)
+            if asked is None:
+                if failed == retries or not may_repeat(error):
+                    raise
+                pause = min(_LONGEST, _FIRST * 2**failed)
+                failed, refused = failed + 1, 0
+            else:
+                since = since if refused else monotonic()
+                pause = asked or min(_LONGEST, _FIRST * 2**refused)
+                refused += 1
+                if monotonic() - since + pause > PATIENCE:
+                    raise
+                measured.spare(measured.seconds - before)
+                if pause > _SILENT:
+                    print(f"note: refused for its rate; waiting {pause:.0f} s", file=sys.stderr)
+        with clock.waiting():
+            sleep(pause)
+
+
+def rate_limit(error: BaseException) -> float | None:
+    """Seconds to wait, where too much was asked, 0 where it does not say; None for other errors.
+
+    It is told by the status 429 that the clients of HTTP and of language models give their errors,
+    of the error or of what it came of. A quota that is used up has that status too, and is none.
+    """
+    for one in _causes(error):
+        response = getattr(one, "response", None)
+        if getattr(one, "code", None) == "insufficient_quota":
+            return None
+        if 429 in (*_statuses(one), *_statuses(response)):
+            headers = getattr(one, "headers", None) or getattr(response, "headers", None)
+            return retry_after(headers) or 0.0
+    return None
+
+
+def retry_after(headers: Any) -> float | None:
+    """What Retry-After asks for, in seconds from now; None where it is not there or unreadable."""
+    if not isinstance(headers, Mapping) and not hasattr(headers, "get"):
+        return None
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    said = headers.get("Retry-After") or headers.get("retry-after")
+    seconds = _number(said)
+    if seconds is not None or said is None:
+        return seconds
+    try:
+        moment = parsedate_to_datetime(str(said))
+    except ValueError:
+        return None
+    return max(0.0, (moment - datetime.now(moment.tzinfo or UTC)).total_seconds())
+
+
+def _number(said: Any) -> float | None:
+    try:
+        value = float(said)
+    except (TypeError, ValueError):
+        return None
+    return max(0.0, value) if value == value else None
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """The error, what it was raised from, and so on."""
+    seen = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def _statuses(one: Any) -> list[Any]:
+    return [getattr(one, name, None) for name in ("status_code", "status", "code")]

@@ -1,0 +1,123 @@
+"""Calls that may take so long and no longer, made in a thread that can be left.
+
+What hangs in a thread cannot be ended. So a retriever with limits has a thread of its own, in which
+it is built and every call of it is made; a call that takes too long is a failure, and until it has
+come back no other is made. What never comes back is left behind with its retriever.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from harness.retrievers.clock import current
+
+T = TypeVar("T")
+
+_SECONDS_TO_CANCEL = 1.0
+"""In which what is awaited may end after it was cancelled."""
+
+
+class LateError(Exception):
+    """A call took longer than it may."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that a call of `search`, and of `index`, may take (None: any); `retries` of a search
+    that failed."""
+
+    query: float | None = None
+    index: float | None = None
+    retries: int = 0
+
+    @property
+    def in_time(self) -> bool:
+        """Whether any call has to be in time."""
+        return self.query is not None or self.index is not None
+
+    def record(self) -> dict[str, float]:
+        """What is chosen of it, as settings are called."""
+        return {
+            name: value
+            for name, value in (
+                ("query_timeout", self.query),
+                ("index_timeout", self.index),
+                ("retries", self.retries),
+            )
+            if value
+        }
+
+
+class Here:
+    """Makes calls in the thread that asks for them."""
+
+    stuck = False
+
+    def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """What it returns. Raises what it raises."""
+        return work()
+
+
+class InThread:
+    """Makes calls in a thread of its own, one after the other."""
+
+    def __init__(self) -> None:
+        self._last: Future[Any] | None = None
+        self._given_up: Future[Any] | None = None
+        work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._work = work
+        threading.Thread(target=_serve, args=(work,), name="harness-calls", daemon=True).start()
+        weakref.finalize(self, work.put, None)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the last call has not come back."""
+        return self._last is not None and not self._last.done()
+
+    def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """What it returns. Raises LateError after `limit` seconds by the clock, and what it raises.
+
+        Where the call before is late too, that is waited for first: so long again, and once.
+        """
+        clock = current()
+        if self._last is not None and self.stuck:
+            if self._last is not self._given_up:
+                with clock.wait():
+                    wait([self._last], limit)
+            self._given_up = self._last
+            if self.stuck:
+                raise LateError("a call before it took too long, and has not come back")
+        context, coming = copy_context(), Future[T]()
+        self._last = coming
+        self._work.put(partial(context.run, _fulfil, coming, work))
+        if limit is None:
+            return coming.result()
+        until = clock.seconds + limit
+        while not coming.done() and (left := until - clock.seconds) > 0:
+            wait([coming], left)  # again, where it waited meanwhile, which does not count
+        if coming.done():
+            return coming.result()
+        if clock.pending is not None:
+            clock.pending.cancel()
+            wait([coming], _SECONDS_TO_CANCEL)
+        raise LateError(f"it took longer than {limit:g} s")
+
+
+def _fulfil(coming: Future[T], work: Callable[[], T]) -> None:
+    try:
+        coming.set_result(work())
+    except BaseException as error:
+        coming.set_exception(error)
+
+
+def _serve(todo: SimpleQueue[Callable[[], None] | None]) -> None:
+    while (work := todo.get()) is not None:
+        work()

@@ -1,0 +1,303 @@
+"""Systems that hang, fail now and then, or are refused for their rate."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpora import labelled, ranked
+from serving import Message, Reply, serving
+
+from harness.dataset.prepare import open_dataset
+from harness.retrievers.clock import Clock, current
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.plan import Settings
+from harness.runs.runner import run
+
+SYSTEMS = """
+import asyncio, sqlite3, threading, time, urllib.request
+from harness.retrievers.bm25 import BM25
+
+class Plain(BM25):
+    batch_size = 1
+
+class Counts(Plain):
+    "Counts what it takes in, over all of its kind."
+    taken = []
+    def index(self, corpus):
+        Counts.taken.append(corpus.key.hex())
+        super().index(corpus)
+    def report(self):
+        return {"taken": len(self.taken), "twice": len(self.taken) - len({*self.taken})}
+
+class Hangs(Counts):
+    "Never answers one of its questions."
+    def search(self, queries, k):
+        if "boat" in queries[0].text:
+            threading.Event().wait()
+        return super().search(queries, k)
+
+class HangsAsync(Counts):
+    async def search(self, queries, k):
+        if "boat" in queries[0].text:
+            await asyncio.Event().wait()
+        return super().search(queries, k)
+
+class HangsBesideOthers(Hangs):
+    concurrent = True
+
+class Slow(Counts):
+    "Answers a question late, and is in no state to be asked another before."
+    busy = False
+    def search(self, queries, k):
+        assert not self.busy, "asked while it was busy"
+        self.busy = True
+        if "boat" in queries[0].text:
+            time.sleep(0.6)
+        self.busy = False
+        return super().search(queries, k)
+
+class HangsAtIndex(Counts):
+    n = 0
+    def index(self, corpus):
+        super().index(corpus)
+        HangsAtIndex.n += 1
+        if HangsAtIndex.n == 2:
+            threading.Event().wait()
+
+class OfOneThread(Counts):
+    "What SQLite opens in a thread serves in that thread alone."
+    def __init__(self):
+        super().__init__()
+        self.db = sqlite3.connect(":memory:")
+    def index(self, corpus):
+        self.db.execute("select 1")
+        super().index(corpus)
+    def search(self, queries, k):
+        self.db.execute("select 1")
+        return super().search(queries, k)
+    def report(self):
+        self.db.execute("select 1")
+        return super().report()
+    def close(self):
+        self.db.close()
+
+class Fails(Plain):
+    "Fails twice at every question."
+    def __init__(self, times=2):
+        super().__init__()
+        self.times, self.asked = times, {}
+    def search(self, queries, k):
+        n = self.asked[queries[0].text] = self.asked.get(queries[0].text, 0) + 1
+        if n <= self.times:
+            raise ConnectionError("lost")
+        return super().search(queries, k)
+
+class Refused(Plain):
+    "Asks an endpoint that has a rate limit, by the standard library."
+    def __init__(self, url):
+        super().__init__()
+        self.url = url
+    def search(self, queries, k):
+        try:
+            urllib.request.urlopen(self.url, data=b'{"type": "search"}').read()
+        except OSError as error:
+            raise RuntimeError("the model did not answer") from error
+        return super().search(queries, k)
+"""
+
+
+@pytest.fixture
+def systems(tmp_path: Path) -> str:
+    path = tmp_path / "systems.py"
+    path.write_text(SYSTEMS)
+    return str(path)
+
+
+def ran(spec: str | RetrieverSpec, out: Path, **settings: Any) -> Path:
+    retriever = RetrieverSpec(spec) if isinstance(spec, str) else spec
+    return run(open_dataset("sample"), retriever, Settings(k=10, **settings), out=out)
+
+
+def errors(folder: Path) -> list[str]:
+    import orjson
+
+    lines = (folder / "errors.jsonl").read_bytes().splitlines()
+    return [orjson.loads(line)["error"] for line in lines]
+
+
+def texts(folder: Path, failed: bool) -> list[str]:
+    """Texts of the questions that failed, or of the others."""
+    import pyarrow.parquet as pq
+
+    table = open_dataset("sample").query_table
+    asked = dict(zip(table["id"].to_pylist(), table["text"].to_pylist(), strict=True))
+    rows = pq.read_table(folder / "queries.parquet").to_pylist()
+    return [asked[row["query"]] for row in rows if row["failed"] == failed]
+
+
+def test_a_call_that_never_comes_back_costs_its_haystack_at_most_and_no_other(
+    systems: str, tmp_path: Path
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
+    folder = ran(f"{systems}:Hangs", tmp_path / "hangs", query_timeout=0.2)
+    dataset, found = open_dataset("sample"), ranked(folder)
+    hung = {dataset.query_haystack[i] for i, t in enumerate(text_of(dataset)) if "boat" in t}
+    lost = {q for i, q in enumerate(dataset.query_ids) if dataset.query_haystack[i] in hung}
+    assert 0 < len(hung) < 12
+    assert {q: ids for q, ids in found.items() if q not in lost} == {
+        q: ids for q, ids in plain.items() if q not in lost
+    }
+    assert all(plain[q] == ids for q, ids in found.items())
+    said = errors(folder)
+    assert "Hangs: search: it took longer than 0.2 s (--query-timeout)" in said
+    assert all("has not come back" in one or "longer than" in one for one in said)
+    about = RunFolder(folder).record
+    assert about["reported_by_the_system"][-1]["twice"] == 0
+    assert "--query-timeout 0.2" in about["repeat"]
+
+
+def text_of(dataset: Any) -> list[str]:
+    return list(dataset.query_table["text"].to_pylist())
+
+
+@pytest.mark.parametrize("name", ["Slow", "HangsAsync", "HangsBesideOthers"])
+def test_what_comes_back_or_can_be_cancelled_costs_its_own_question_alone(
+    systems: str, tmp_path: Path, name: str
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
+    folder = ran(f"{systems}:{name}", tmp_path / name, query_timeout=0.4)
+    assert all("boat" in text for text in texts(folder, failed=True))
+    assert not any("boat" in text for text in texts(folder, failed=False))
+    found = ranked(folder)
+    assert found == {query: plain[query] for query in found}
+    (reported,) = RunFolder(folder).record["reported_by_the_system"]
+    assert reported == {"taken": 12, "twice": 0}
+
+
+def test_an_index_that_takes_too_long_costs_its_haystack_and_is_not_called_again_for_it(
+    systems: str, tmp_path: Path
+) -> None:
+    folder = ran(f"{systems}:HangsAtIndex", tmp_path, index_timeout=0.5)
+    about = RunFolder(folder).record
+    assert 0 < about["queries"]["failed"] < about["queries"]["asked"] / 2
+    assert {*errors(folder)} == {"HangsAtIndex: index: it took longer than 0.5 s (--index-timeout)"}
+    assert about["reported_by_the_system"][-1] == {"taken": 12, "twice": 0}
+
+
+@pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"isolate": True}, {"batch_size": 7}])
+def test_limits_that_are_met_change_nothing(
+    systems: str, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
+    limits = {"query_timeout": 60.0, "index_timeout": 60.0}
+    folder = ran(f"{systems}:OfOneThread", tmp_path / "limits", **limits, **settings)
+    assert ranked(folder) == plain
+
+
+def test_an_isolated_process_that_hangs_is_ended(systems: str, tmp_path: Path) -> None:
+    texts = ["the red boat", "the blue house"]
+    documents = [{"id": t, "text": t, "haystack": t} for t in texts]
+    queries = [{"id": f"q {t}", "text": t, "haystack": t} for t in texts]
+    dataset = labelled(tmp_path / "data", documents, queries, {f"q {t}": [t] for t in texts})
+    settings = Settings(k=1, query_timeout=1.0, isolate=True)
+    folder = run(dataset, RetrieverSpec(f"{systems}:Hangs"), settings, out=tmp_path / "out")
+    assert errors(folder) == ["Hangs: search: it took longer than 1 s (--query-timeout)"]
+    assert ranked(folder) == {"q the blue house": ["the blue house"]}
+
+
+def test_a_search_that_fails_is_made_again_as_often_as_was_asked_for(
+    systems: str, tmp_path: Path
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain", limit=4))
+    spec = RetrieverSpec(f"{systems}:Fails", {"times": 1})
+    assert ranked(ran(spec, tmp_path / "once", limit=4, retries=1)) == plain
+    mixed = ran(RetrieverSpec(f"{systems}:Fails", {"times": 0}), tmp_path / "never", limit=4)
+    assert "retries" not in RunFolder(mixed).record["settings"]
+
+
+def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
+    systems: str, tmp_path: Path
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain", limit=5))
+    refusals = iter([True, False, False, True, True])
+
+    def limited(_: Message) -> Reply:
+        return (429, {}, {"Retry-After": "1"}) if next(refusals, False) else (200, {})
+
+    with serving(limited) as (url, told):
+        spec = RetrieverSpec(f"{systems}:Refused", {"url": url})
+        began = time.monotonic()
+        folder = ran(spec, tmp_path / "limited", limit=5)
+        took = time.monotonic() - began
+    assert ranked(folder) == plain
+    assert len(told) == 8
+    assert took >= 3
+    about = RunFolder(folder).record
+    assert about["queries"]["failed"] == 0
+    assert about["measured"]["search_ms"]["mean"] * 5 <= (took - 3) * 1000
+
+
+def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_path: Path) -> None:
+    refusals = iter([False] * 3 + [True] * 3)
+
+    def limited(message: Message) -> Reply:
+        if message["type"] != "search":
+            return 200, {"several": True}
+        if next(refusals, False):
+            return 503, {}, {"Retry-After": "1"}
+        return 200, {"results": [{"hits": []} for _ in message["queries"]]}
+
+    with serving(limited) as (url, _):
+        for params in ({}, {"concurrency": 3}):
+            spec = RetrieverSpec("http", {"url": url, **params})
+            began = time.monotonic()
+            # Longer than the wait is: what is waited is no part of what the service may take.
+            folder = ran(spec, tmp_path, limit=9, query_timeout=0.5, allow_empty=True)
+            took = time.monotonic() - began
+            about = RunFolder(folder).record
+            assert about["queries"]["failed"] == 0
+            if not params:
+                assert about["measured"]["search_ms"]["mean"] * 9 <= (took - 3) * 1000
+                refusals = iter([True] * 3)
+
+
+def test_documents_that_a_service_is_slow_to_take_in_are_not_sent_again(tmp_path: Path) -> None:
+    taken: list[str] = []
+
+    def slow(message: Message) -> Reply:
+        if message["type"] == "index":
+            taken.append(message["haystack"])
+            if len(taken) % 2 == 0:
+                time.sleep(1.0)
+        results = [{"hits": []} for _ in message.get("queries", ())]
+        return 200, {"results": results, "several": True}
+
+    with serving(slow) as (url, _):
+        params = {"url": url, "index_timeout": 0.4, "documents": 10_000}
+        folder = ran(RetrieverSpec("http", params), tmp_path, allow_empty=True, limit=24)
+    assert len(taken) == len({*taken})
+    assert any("Read timed out" in one for one in errors(folder))
+
+
+def test_of_threads_that_wait_at_once_the_one_counts_that_waits_longest() -> None:
+    clock, both = Clock(), threading.Barrier(2)
+
+    def work(seconds: float) -> None:
+        with clock.in_parallel():
+            current().spare(seconds)
+        both.wait()
+
+    for together in ([3.0, 5.0], [2.0, 1.0]):
+        threads = [threading.Thread(target=work, args=(s,)) for s in together]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        clock.join()
+    clock.spare(1.5)
+    assert clock.waited == 5.0 + 2.0 + 1.5
