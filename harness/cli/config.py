@@ -11,7 +11,7 @@ from harness.errors import UsageError, near
 from harness.files import read_toml
 
 _NUMBERS = {"k", "limit", "seed", "workers", "batch_size", "concurrency", "retries"}
-_FRACTIONS = {"match_f1", "match_semantic"}
+_FRACTIONS = {"match_f1", "match_semantic", "max_usd"}
 _FLAGS = {"allow_empty", "answers", "isolate", "rebuild", "search_only", "strict", "quiet"}
 _TIMES = {"timeout", "query_timeout", "index_timeout"}
 _LISTS = {"protocol", "plugin", "ray_options"}
@@ -84,10 +84,12 @@ def _value(file: Path, name: str, value: Any) -> Any:
     if name in _TIMES:
         check(isinstance(value, int | float | str) and not isinstance(value, bool), "seconds")
         return str(value)
+    if name == "prices" and isinstance(value, dict):
+        return value
     check(isinstance(value, str), "a text")
     if name in _CHOICES:
         check(value in _CHOICES[name], " or ".join(_CHOICES[name]))
-    if name == "source" or (name == "retriever" and ".py:" in value):
+    if name in ("source", "prices") or (name == "retriever" and ".py:" in value):
         return _path(file, value)
     return value
 

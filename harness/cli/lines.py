@@ -11,7 +11,7 @@ Line = tuple[str, str]
 def below(summary: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     """Titles and texts of all that there is something to say of."""
     of_scores = (hits, _updates, _abstention, _tokens)
-    of_run = (_times, _ingestion, _embeddings)
+    of_run = (_times, _used, _embeddings)
     found = [*(line(summary) for line in of_scores), *(line(record) for line in of_run)]
     return [line for line in found if line is not None]
 
@@ -163,13 +163,27 @@ def hits(summary: dict[str, Any]) -> Line | None:
     return "hits", text
 
 
-def _ingestion(record: dict[str, Any]) -> Line | None:
-    """What taking the haystacks in has cost, as the system counts it."""
-    cost = record.get("measured", {}).get("ingestion")
-    if not cost:
-        return None
-    said = ", ".join(f"{value:,.0f} {name.replace('_', ' ')}" for name, value in cost.items())
-    return "ingestion", f"{said}, as the system counts them"
+def _used(record: dict[str, Any]) -> Line | None:
+    """What taking the haystacks in, and searching them, has used, as the system counts it."""
+    measured = record.get("measured", {})
+    parts = []
+    for name in ("ingestion", "searching"):
+        if used := measured.get(name):
+            counts = {what: n for what, n in used.items() if isinstance(n, int | float)}
+            dollars = counts.pop("usd", None)
+            a_thousand = counts.pop("usd_a_thousand_questions", None)
+            said = [f"{n:,.0f} {what.replace('_', ' ')}" for what, n in counts.items() if n]
+            if dollars is not None:
+                said.append(f"{money(dollars)} USD")
+            if a_thousand is not None:
+                said.append(f"{money(a_thousand)} USD a thousand questions")
+            parts.append(f"{name} {', '.join(said) or 'nothing'}")
+    return ("cost", f"{'; '.join(parts)}; as the system counts") if parts else None
+
+
+def money(dollars: float) -> str:
+    """US dollars: cents, or of small sums four digits."""
+    return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
 
 
 def _plain(value: float | None) -> str:

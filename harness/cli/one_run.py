@@ -22,6 +22,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.retrievers.registry import RetrieverSpec
+    from harness.runs.money import Prices
 
 
 def check(options: argparse.Namespace) -> None:
@@ -33,7 +34,19 @@ def check(options: argparse.Namespace) -> None:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     for name in ("timeout", "query_timeout", "index_timeout"):
         _seconds(getattr(options, name), name.replace("_", "-"))
+    prices(options.prices)
     _where(options)
+
+
+def prices(given: str | dict[str, Any] | None) -> Prices:
+    """Prices of a file that an option names, or as they stand in a config."""
+    from harness.files import read_toml
+    from harness.runs.money import checked_prices
+
+    if not isinstance(given, str):
+        return checked_prices(given or {}, "[prices]")
+    table = read_toml(Path(given), "--prices")
+    return checked_prices(table.get("prices", table), f"--prices {given}")
 
 
 def _seconds(given: str | None, option: str = "") -> float | None:
@@ -117,6 +130,8 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         query_timeout=_seconds(options.query_timeout),
         index_timeout=_seconds(options.index_timeout),
         retries=options.retries or 0,
+        prices=prices(options.prices),
+        max_usd=options.max_usd,
         allow_empty=True,  # the command says it, and ends with status 1
         **_where(options),
     )

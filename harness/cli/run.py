@@ -94,6 +94,14 @@ def add(verbs: Verbs) -> None:
         metavar="N",
         help="ask again, after pauses, where search fails (0); rate limits are always waited for",
     )
+    parser.add_argument(
+        "--prices",
+        metavar="FILE.toml",
+        help="US dollars a million tokens, by model; see the reference of --config",
+    )
+    parser.add_argument(
+        "--max-usd", type=float, metavar="USD", help="stop before more than this is spent"
+    )
     parser.add_argument("--batch-size", type=int, metavar="N", help="queries to a search call")
     add_matching(parser)
     add_scoring(parser)

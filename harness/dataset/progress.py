@@ -39,7 +39,7 @@ class _Log:
         self._total, self._unit, self._what, self._hidden = total, unit, what, hidden
         self._done = self._given = 0
         self._began = self._counted_from = monotonic()
-        self._first = 0
+        self._first, self._beside = 0, ""
         self._next = self._began + _FIRST
 
     def __enter__(self) -> _Log:
@@ -49,10 +49,17 @@ class _Log:
         if kind is None and self._given:
             self._say(f"{self._done:,} {self._unit} in {duration(monotonic() - self._began)}")
 
+    def set_postfix_str(self, said: str, refresh: bool = True) -> None:
+        """What is said beside how far it is; to `refresh` it is to give a line, if one is due."""
+        self._beside = said
+        if refresh and said and monotonic() >= self._next:
+            self.update(0)
+
     def update(self, n: int = 1) -> None:
         """n more are done."""
         now = monotonic()
-        if not self._done:  # what came before the first, such as an index, is no part of the rate
+        if n and not self._done:
+            # What came before the first, such as an index, is no part of the rate.
             self._counted_from, self._first = now, n
         self._done += n
         if now < self._next or self._done == self._total:
@@ -65,6 +72,8 @@ class _Log:
             line += f", {rate:,.{0 if rate >= 10 else 1}f}/s"
             if self._total:
                 line += f", {duration((self._total - self._done) / rate)} left"
+        if self._beside:
+            line += f"; {self._beside}"
         self._say(line)
 
     def _say(self, line: str) -> None:

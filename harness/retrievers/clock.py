@@ -7,18 +7,23 @@ process that uses what they share, or for a rate limit to pass.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+Many = TypeVar("Many", bound=Sized)
 
 
 class Clock:
     """Measures one call, from now until it is stopped."""
 
-    def __init__(self) -> None:
+    def __init__(self, told: Callable[[int], None] | None = None) -> None:
+        """`told` is called with how many more documents were taken in; it may raise."""
+        self._told = told
         self._began = perf_counter()
         self._ended: float | None = None
         self._waited = 0.0
@@ -39,6 +44,11 @@ class Clock:
         since = self._since
         now = 0.0 if since is None else perf_counter() - since
         return self._waited + now + max((b.waited for b in [*self._branches.values()]), default=0.0)
+
+    def taken_in(self, documents: int) -> None:
+        """So many more documents are taken in."""
+        if self._told is not None:
+            self._told(documents)
 
     def spare(self, seconds: float) -> None:
         """So much of the time until now is not the system's."""
@@ -94,3 +104,21 @@ def waiting() -> Iterator[None]:
     """What is done within is waiting, and not the system's time."""
     with current().wait():
         yield
+
+
+def one_by_one(documents: Iterable[T]) -> Iterator[T]:
+    """The documents; each is taken in when the next is asked for."""
+    clock = current()
+    for document in documents:
+        yield document
+        clock.taken_in(1)
+
+
+class Sessions(list[Many]):
+    """Lists of documents; each list is taken in when the next is asked for."""
+
+    def __iter__(self) -> Iterator[Many]:
+        clock = current()
+        for documents in super().__iter__():
+            yield documents
+            clock.taken_in(len(documents))

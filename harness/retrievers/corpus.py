@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from harness.dataset.reader import Documents
 from harness.rankings.arrow import take
+from harness.retrievers.clock import Sessions, one_by_one
 from harness.schema import Document
 
 _SENT = 1 << 16
@@ -83,14 +84,14 @@ class Corpus(Sequence[Document]):
         return f"s{self._sessions[position]}"
 
     def __iter__(self) -> Iterator[Document]:
-        return (self[i] for i in range(len(self)))
+        return one_by_one(map(self.__getitem__, range(len(self))))
 
     def sessions(self) -> list[list[Document]]:
         """The documents by session, in time order; one without a session is its own."""
         sessions: dict[str, list[Document]] = {}
-        for document in self:
+        for document in map(self.__getitem__, range(len(self))):
             sessions.setdefault(document.session or document.id, []).append(document)
-        return [*sessions.values()]
+        return Sessions(sessions.values())
 
     def blocks(self, size: int = 1 << 16) -> Iterator[Corpus]:
         """The same documents in the same order, in corpora of at most `size` each.

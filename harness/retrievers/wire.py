@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.schema import Document, as_datetime
 
@@ -48,6 +49,7 @@ class Messages:
             end = min(start + size, len(corpus))
             documents = [_document(corpus[i]) for i in range(start, end)]
             yield self._message("index", documents=documents, last=end == len(corpus))
+            current().taken_in(len(documents))
 
     def search(self, queries: Sequence[Question], k: int) -> dict[str, Any]:
         """Questions, each with when it is asked where that is known."""
@@ -99,13 +101,20 @@ class Usage:
     """What a system says that its replies have cost, summed: `calls`, `prompt_tokens`, ..."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, float] = {}
+        self.counts: dict[str, Any] = {}
 
     def add(self, reply: dict[str, Any]) -> None:
         """Add a reply's `usage`."""
-        for name, value in (reply.get("usage") or {}).items():
-            if isinstance(value, int | float):
-                self.counts[name] = self.counts.get(name, 0) + value
+        _add(reply.get("usage") or {}, self.counts)
+
+
+def _add(usage: dict[str, Any], into: dict[str, Any]) -> None:
+    """Numbers by name; those of each model stand in a table of its own below `models`."""
+    for name, value in usage.items():
+        if isinstance(value, int | float):
+            into[name] = into.get(name, 0) + value
+        elif isinstance(value, dict):
+            _add(value, into.setdefault(name, {}))
 
 
 def _result(one: Any) -> Result:

@@ -144,6 +144,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
             return
         try:
             try:
+                worker.tell = channel.send
                 for outcome in worker(unit):
                     channel.send(outcome)
             except HarnessError as error:

@@ -13,6 +13,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.folder.run_folder import run_name
 from harness.runs.limits import Limits
+from harness.runs.money import Prices, checked_prices
 from harness.runs.outcome import Unit
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ class Settings:
     what is not kept of an earlier run is an error. `concurrency`: calls of `search` at once in each
     process, of a retriever that says `concurrent`. `query_timeout` and `index_timeout`: seconds
     that a question, and a haystack's `index`, may take. `retries`: how often a search that failed
-    is made again, after a pause.
+    is made again, after a pause. `prices`: US dollars a million tokens, by model (see money.py);
+    `max_usd`: how many may be spent.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
@@ -62,6 +64,8 @@ class Settings:
     query_timeout: float | None = None
     index_timeout: float | None = None
     retries: int = 0
+    prices: Prices = field(default_factory=dict, hash=False)
+    max_usd: float | None = None
 
     @property
     def limits(self) -> Limits:
@@ -90,11 +94,16 @@ class Settings:
             if value is not None and value < least:
                 option = name.replace("_", "-")
                 raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
-        for limit in ("query_timeout", "index_timeout"):
-            seconds = getattr(self, limit)
-            if seconds is not None and not 0 < seconds < float("inf"):
-                option = limit.replace("_", "-")
-                raise UsageError(f"--{option} must be seconds above 0, not {seconds}")
+        for name, unit in (
+            ("query_timeout", "seconds"),
+            ("index_timeout", "seconds"),
+            ("max_usd", "US dollars"),
+        ):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < float("inf"):
+                option = name.replace("_", "-")
+                raise UsageError(f"--{option} must be {unit} above 0, not {value}")
+        checked_prices(self.prices, "prices")
 
 
 def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:

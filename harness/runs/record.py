@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.files import folder_aside, write_json
+from harness.runs import money
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
 from harness.runs.folder.run_folder import (
     JOURNAL,
@@ -26,7 +27,6 @@ from harness.runs.folder.run_folder import (
 from harness.runs.journal import last_answers
 from harness.runs.outcome import Answer, Outcome
 from harness.runs.provenance import git_state, machine, peak_memory, versions
-from harness.runs.reports import COUNTS
 from harness.scoring.matching.hits import Hit
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _run_json(
     measured = {
         "seconds": {name: value for name, value in seconds.items() if value is not None},
         "index": _index_times([o for o in outcomes if o.index_seconds is not None]),
-        "ingestion": _ingested([o.ingested for o in outcomes if o.ingested]),
+        **_used(outcomes, len(answers), record["settings"].get("prices", {})),
         "search_ms": _percentiles(searches * 1000),
         "peak_memory_bytes": peak_memory(
             # Those of a cluster are no children of this process.
@@ -235,10 +235,18 @@ def _index_times(indexed: Sequence[Outcome]) -> dict[str, Any] | None:
     }
 
 
-def _ingested(counts: Sequence[dict[str, float]]) -> dict[str, float] | None:
-    """What the system says that taking in the haystacks cost: calls and tokens, summed."""
-    named = [name for name in COUNTS if any(name in one for one in counts)]
-    return {name: sum(one.get(name, 0) for one in counts) for name in named} or None
+def _used(outcomes: Sequence[Outcome], questions: int, prices: money.Prices) -> dict[str, Any]:
+    """What the system says that taking in the haystacks, and searching them, has used and cost."""
+    # What was told in the midst of a haystack is part of what is told at its end.
+    last = {(o.process, o.unit): o.ingested for o in outcomes if o.ingested}
+    ingestion = money.total(last.values())
+    by_process = {o.process: o.used for o in outcomes if o.used is not None}
+    used = money.total(by_process.values())
+    searching = {name: n for name, n in money.rose(used, ingestion).items() if n > 0}
+    found = money.in_record(searching, prices)
+    if found and "usd" in found and questions:
+        found["usd_a_thousand_questions"] = found["usd"] / questions * 1000
+    return {"ingestion": money.in_record(ingestion, prices), "searching": found}
 
 
 def _percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float] | None:

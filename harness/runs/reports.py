@@ -11,13 +11,11 @@ from typing import Any, cast
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import raised_at
+from harness.runs.money import Counts, counted
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 FAILURES = (Exception, SystemExit)
 """What somebody else's code may raise without ending the run; Ctrl-C still does."""
-
-COUNTS = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
-"""What a system's `report()` may count since its start; see Retriever."""
 
 
 def well_formed(text: str) -> str:
@@ -47,11 +45,10 @@ def closed(retriever: Retriever) -> None:
         print(f"note: the retriever's close() failed: {raised_at(error)}", file=sys.stderr)
 
 
-def counts(retriever: Retriever) -> dict[str, float]:
+def counts(retriever: Retriever) -> Counts:
     """The counts in a system's report; empty where it has none or fails to give it."""
     report = getattr(retriever, "report", None)
-    said = reported(report) if callable(report) else {}
-    return {name: said[name] for name in COUNTS if isinstance(said.get(name), int | float)}
+    return counted(reported(report)) if callable(report) else {}
 
 
 def reported(report: Callable[[], Any]) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from harness.runs.journal import (
     refuse_to_lose,
     resumed,
 )
+from harness.runs.ledger import Ledger, SpentError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
@@ -99,6 +100,10 @@ def run(
     built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
     batch_size = _batch_size(settings, built)
+    if settings.max_usd is not None and not callable(getattr(built, "report", None)):
+        raise UsageError(
+            "--max-usd cannot be kept: the system has no report() that says what it has used"
+        )
     if settings.concurrency > 1 and not getattr(built, "concurrent", False):
         raise UsageError(
             f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
@@ -175,16 +180,25 @@ def run(
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
                 with Journal(partial / JOURNAL) as journal, going as bar:
                     bar.update(n_resumed)
-                    for outcome in crew.executor.map(worker, rest):
+                    ledger = Ledger(settings, done, rest, crew.workers)
+
+                    def take(outcome: Outcome) -> None:
                         journal.add(outcome)
                         done.append(outcome)
                         bar.update(len(outcome.answers))
+                        said = ledger.add(outcome)
+                        bar.set_postfix_str(said, refresh=outcome.taken_in is not None)
                         if settings.strict:
                             _stop_at_error(outcome, dataset)
-        except LostError as error:
-            raise LostError(
+
+                    worker.tell = take
+                    for outcome in crew.executor.map(worker, rest):
+                        take(outcome)
+        except (LostError, SpentError) as error:
+            how = "" if isinstance(error, LostError) else ", with a higher --max-usd"
+            raise type(error)(
                 f"{error}; {len(_answered(done))} of {len(queries)} queries are answered and kept: "
-                "--resume goes on from there"
+                f"--resume goes on from there{how}"
             ) from None
         finally:
             if named:
@@ -212,6 +226,7 @@ def run(
                     "batch_size": batch_size,
                     **({"concurrency": n} if (n := settings.concurrency) > 1 else {}),
                     **settings.limits.record(),
+                    **({"prices": settings.prices} if settings.prices else {}),
                     "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
                 "by": settings.by or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -34,6 +34,7 @@ from harness.retrievers.patience import patiently
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.isolated import Isolated, Isolation, Reply
 from harness.runs.limits import Here, InThread, LateError, Limits
+from harness.runs.money import Counts, counted, rose
 from harness.runs.outcome import Answer, Outcome, Unit
 from harness.runs.reports import FAILURES, closed, counts, reported, trace, well_formed
 from harness.runs.view import View
@@ -77,9 +78,11 @@ class Worker:
         self._batch_size = batch_size
         self._bench: _Bench | None = None
         self.begun: Outcome | None = None
+        self.tell: Callable[[Outcome], None] | None = None
+        """Who is told how far a haystack is taken in, now and then; it may raise a HarnessError."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bench": None, "begun": None}
+        return {**self.__dict__, "_bench": None, "begun": None, "tell": None}
 
     def __call__(self, unit: Unit) -> Iterator[Outcome]:
         """Index the unit's haystack unless it is indexed already, then search.
@@ -106,14 +109,16 @@ class Worker:
             if now - given > _SECONDS_A_PART:
                 outcome.last = False
                 if now - told > _SECONDS_A_REPORT:
-                    outcome.reported, told = _report(bench), now
+                    _report(bench, outcome)
+                    told = now
                 self.begun = None
                 yield outcome
                 outcome = self.begun = Outcome(
                     unit.number, unit.haystack, [], process=outcome.process
                 )
                 given = now
-        outcome.reported, self.begun = _report(bench), None
+        _report(bench, outcome)
+        self.begun = None
         yield outcome
 
     def whole(self, unit: Unit) -> Outcome:
@@ -121,7 +126,7 @@ class Worker:
         first, *more = self(unit)
         for part in more:
             first.answers += part.answers
-            first.reported = part.reported
+            first.reported, first.used = part.reported, part.used
         first.last = True
         return first
 
@@ -136,9 +141,11 @@ class Worker:
     def _built(self) -> _Bench:
         """What units are run with, built where its calls will be made."""
         caller, spec = InThread() if self._limits.in_time else Here(), self.builds
-        if not isinstance(spec, TO_BUILD):
-            return _Bench(self._place.open(), spec, caller)
-        return _Bench(self._place.open(), caller(partial(spec.build, self._seed)), caller)
+        built = caller(partial(spec.build, self._seed)) if isinstance(spec, TO_BUILD) else spec
+        bench = _Bench(self._place.open(), built, caller)
+        if not isinstance(built, Isolated):  # which counts anew for each haystack
+            bench.counted = caller(partial(counts, built))
+        return bench
 
     def _is_lost(self, bench: _Bench) -> bool:
         """Whether a call has not come back, and another retriever can be built for what follows."""
@@ -160,9 +167,13 @@ class Worker:
         bench.view = View(bench.dataset, haystack, self._seed)
         outcome.documents = len(bench.view.rows)
         isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
-        before = {} if isolated or bench.call.stuck else bench.call(_counts(bench))
+        before: Counts = {}
+        if not isolated and not bench.call.stuck:
+            before = bench.call(partial(counts, bench.retriever))
         take = partial(take_in, bench.retriever, bench.view.corpus, self._system)
-        clock = Clock()
+        outcome.process = _number(bench.retriever)
+        watch = _Watch(bench, outcome, before, self.tell)
+        clock = Clock(watch.taken_in)
         try:
             with running(clock):
                 work = partial(take, only_kept=self._search_only)
@@ -174,12 +185,14 @@ class Worker:
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + trace()
+        if watch.stopped is not None:  # and somebody went on nevertheless
+            raise watch.stopped
         if outcome.kept:  # who paid for it has its time and cost
             return
         outcome.index_seconds = _seconds(bench.retriever, clock.stop())
-        after = {} if bench.call.stuck else bench.call(_counts(bench))
+        after = {} if bench.call.stuck else bench.call(partial(counts, bench.retriever))
         if after:
-            outcome.ingested = {name: n - before.get(name, 0) for name, n in after.items()}
+            outcome.ingested = rose(after, before)
 
     def _search(self, bench: _Bench, queries: list[int]) -> list[Answer]:
         retriever = bench.retriever
@@ -282,7 +295,45 @@ class _Bench:
     call: Here | InThread
     haystack: int | None = None
     index_error: str | None = None
+    counted: Counts = field(default_factory=dict)  # before this run
     view: View = field(init=False)
+
+
+class _Watch:
+    """Says now and then how much of a haystack is taken in, and what that has cost so far."""
+
+    def __init__(
+        self,
+        bench: _Bench,
+        outcome: Outcome,
+        before: Counts,
+        tell: Callable[[Outcome], None] | None,
+    ) -> None:
+        self._bench, self._outcome, self._before, self._tell = bench, outcome, before, tell
+        self._n, self._told = 0, monotonic()
+        self.stopped: HarnessError | None = None
+
+    def taken_in(self, documents: int) -> None:
+        """So many more documents. Raises what who is told raises."""
+        self._n += documents
+        now = monotonic()
+        if self._tell is None or now - self._told < _SECONDS_A_REPORT:
+            return
+        self._told = now
+        so_far = replace(
+            self._outcome, answers=[], taken_in=min(self._n, self._outcome.documents), last=False
+        )
+        report = getattr(self._bench.retriever, "report", None)
+        # Of an isolated one the process is at its documents, and hears nothing.
+        if callable(report) and not isinstance(self._bench.retriever, Isolated):
+            said = reported(report)
+            _put(said, self._bench, so_far)
+            so_far.ingested = rose(counted(said), self._before)
+        try:
+            self._tell(so_far)
+        except HarnessError as error:
+            self.stopped = error
+            raise
 
 
 _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -305,16 +356,16 @@ def _name(retriever: Retriever) -> str:
     return type(retriever).__qualname__
 
 
-def _report(bench: _Bench) -> dict[str, Any] | None:
-    """What the retriever says of itself so far, where it says anything."""
+def _report(bench: _Bench, outcome: Outcome) -> None:
+    """Put into the outcome what the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
-    if not callable(report) or bench.call.stuck:
-        return None
-    return bench.call(partial(reported, report)) or None
+    if callable(report) and not bench.call.stuck:
+        _put(bench.call(partial(reported, report)), bench, outcome)
 
 
-def _counts(bench: _Bench) -> Callable[[], dict[str, float]]:
-    return partial(counts, bench.retriever)
+def _put(said: dict[str, Any], bench: _Bench, outcome: Outcome) -> None:
+    outcome.reported = said or None
+    outcome.used = rose(counted(said), bench.counted)
 
 
 def _may_help(error: Exception) -> bool:

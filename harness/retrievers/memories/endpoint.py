@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, local
+from time import perf_counter
 from typing import Any
 from urllib.parse import urlsplit
 
 from harness.errors import UsageError
+from harness.retrievers.clock import current
 from harness.retrievers.stores.server import check_address
 
 OPENAI = "https://api.openai.com/v1"
@@ -24,25 +27,39 @@ class Meter:
     embedding_calls: int = 0
     embedded_tokens: int = 0
     without_usage: int = 0  # answers that do not say what they cost
+    models: dict[str, dict[str, int]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
+    _refused: local = field(default_factory=local, repr=False)
 
-    def report(self) -> dict[str, int]:
-        """The counts; `calls_without_usage` only where the tokens are known to be too few."""
-        counts = {
+    def report(self) -> dict[str, Any]:
+        """The counts, and those of each model; `calls_without_usage` only where the tokens are
+        known to be too few."""
+        counts: dict[str, Any] = {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
             "embedding_calls": self.embedding_calls,
             "embedded_tokens": self.embedded_tokens,
         }
-        return (
-            {**counts, "calls_without_usage": self.without_usage} if self.without_usage else counts
-        )
+        if self.models:
+            counts["models"] = {model: {**used} for model, used in self.models.items()}
+        if self.without_usage:
+            counts["calls_without_usage"] = self.without_usage
+        return counts
 
     def seen(self, response: Any) -> None:
         """An event hook of an HTTP client, called with each response."""
         response.read()
         self._count(response)
+
+    def sent(self, request: Any) -> None:
+        """An event hook of an HTTP client, called with each request.
+
+        What passed since a refusal for its rate was not the system's time.
+        """
+        refused, self._refused.at = getattr(self._refused, "at", None), None
+        if refused is not None:
+            current().spare(perf_counter() - refused)
 
     async def seen_async(self, response: Any) -> None:
         """The same for an asynchronous client."""
@@ -50,6 +67,8 @@ class Meter:
         self._count(response)
 
     def _count(self, response: Any) -> None:
+        if response.status_code == 429:
+            self._refused.at = perf_counter()
         if not response.is_success:
             return  # retried by the client, or raised by it
         try:
@@ -57,20 +76,36 @@ class Meter:
         except (ValueError, AttributeError):
             used = None  # not JSON, or no object: whoever asked raises
         used = used if isinstance(used, dict) else None
-        self.add(used, embedding=response.request.url.path.endswith("/embeddings"))
+        embedding = response.request.url.path.endswith("/embeddings")
+        self.add(used, embedding=embedding, model=_model(response.request))
 
-    def add(self, used: dict[str, Any] | None, *, embedding: bool = False) -> None:
+    def add(self, used: dict[str, Any] | None, *, embedding: bool = False, model: str = "") -> None:
         """Count one answer by its `usage`, None where it does not say."""
+        prompt = int((used or {}).get("prompt_tokens") or 0)
+        completion = int((used or {}).get("completion_tokens") or 0)
         with self._lock:
             self.without_usage += used is None
-            prompt = int((used or {}).get("prompt_tokens") or 0)
             if embedding:
                 self.embedding_calls += 1
                 self.embedded_tokens += prompt
             else:
                 self.calls += 1
                 self.prompt_tokens += prompt
-                self.completion_tokens += int((used or {}).get("completion_tokens") or 0)
+                self.completion_tokens += completion
+            if not model:
+                return
+            rises = {"prompt_tokens": prompt, "completion_tokens": completion}
+            mine = self.models.setdefault(model, {})
+            for name, n in ({"embedded_tokens": prompt} if embedding else rises).items():
+                mine[name] = mine.get(name, 0) + n
+
+
+def _model(request: Any) -> str:
+    """Which model was asked, by the name that whoever asked has for it; empty if unknown."""
+    try:
+        return str(json.loads(request.content)["model"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
 
 
 class Endpoint:
@@ -114,7 +149,9 @@ class Endpoint:
         """An `openai.OpenAI` whose use is counted."""
         from openai import DefaultHttpxClient, OpenAI
 
-        http = DefaultHttpxClient(event_hooks={"response": [self.meter.seen]})
+        http = DefaultHttpxClient(
+            event_hooks={"request": [self.meter.sent], "response": [self.meter.seen]}
+        )
         return OpenAI(http_client=http, **self._settings())
 
     def async_client(self) -> Any:

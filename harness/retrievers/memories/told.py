@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus
 from harness.schema import Document, as_datetime
 
@@ -46,11 +47,16 @@ def batches(corpus: Corpus, by: str, name: str) -> Iterator[Batch]:
     from tqdm import tqdm
 
     told = (
-        [Batch([document]) for documents in corpus.sessions() for document in documents]
+        [Batch([document]) for documents in corpus.sessions()[:] for document in documents]
         if check_batch(by) == "turn"
-        else [Batch(documents) for documents in corpus.sessions()]
+        else [Batch(documents) for documents in corpus.sessions()[:]]
     )
-    yield from tqdm(told, f"{name} is told", unit=by, leave=False, disable=not sys.stderr.isatty())
+    clock = current()
+    for batch in tqdm(
+        told, f"{name} is told", unit=by, leave=False, disable=not sys.stderr.isatty()
+    ):
+        yield batch
+        clock.taken_in(len(batch.documents))
 
 
 def check_batch(by: str) -> str:

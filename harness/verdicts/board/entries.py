@@ -120,6 +120,7 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
         "cost": {
             "index": measured.get("index"),
             "ingestion": measured.get("ingestion"),
+            "searching": measured.get("searching"),
             "search_ms": measured.get("search_ms"),
             "peak_memory_bytes": measured.get("peak_memory_bytes"),
             "embeddings": _embeddings(record.get("reported_by_the_system", [])),

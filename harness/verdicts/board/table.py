@@ -55,6 +55,11 @@ def _board(board: dict[str, Any], style: str) -> str:
         headers.append("documents came")
         for line, (entry, *_) in zip(lines, cells, strict=True):
             line.append(_came(entry.get("came")))
+    costs = [_usd(entry["cost"]) for entry, *_ in cells]
+    if any(cost != ("-", "-") for cost in costs):
+        headers += ["USD ingestion", "USD/1000 questions"]
+        for line, cost in zip(lines, costs, strict=True):
+            line += cost
     leading = [(label, found.get(first, {})) for _, label, found in cells]
     beyonds = [
         f"{label}: {said}"
@@ -86,6 +91,14 @@ def _whole(board: dict[str, Any]) -> bool:
     """Whether all rankings are known to hold what was asked for, or the whole haystack."""
     came = [entry.get("came") for entry in board["entries"]]
     return all(one and not one["shorter"] for one in came)
+
+
+def _usd(cost: dict[str, Any]) -> tuple[str, str]:
+    """US dollars for taking the haystacks in, and for a thousand questions."""
+    ingestion, searching = (cost.get(name) or {} for name in ("ingestion", "searching"))
+    values = (ingestion.get("usd"), searching.get("usd_a_thousand_questions"))
+    first, second = ("-" if value is None else f"{value:.4g}" for value in values)
+    return first, second
 
 
 def _came(came: dict[str, Any] | None) -> str:

@@ -1,7 +1,7 @@
 // The columns of the board, and what stands in a cell of each.
 
 import { meaning } from "../shared/glossary.js";
-import { count, duration, NONE, parameters, plain, short, span } from "../shared/numbers.js";
+import { count, dollars, duration, NONE, parameters, plain, short, span } from "../shared/numbers.js";
 import { distinct, el, live } from "../shared/page.js";
 import { chosen } from "./data.js";
 import { intervalDrawing, scaleEnd } from "./interval.js";
@@ -73,6 +73,7 @@ export function columnsOf(now, rows) {
     ...(now.columns === "abilities" ? ofAbilities(now, rows) : ofMetrics(now)),
     ...(anyLost(rows) ? [lostColumn] : []),
     timeColumn,
+    ...(rows.some((row) => usdOf(row).some((value) => value !== undefined)) ? [usdColumn] : []),
     tokensColumn,
   ];
 }
@@ -136,6 +137,27 @@ const timeColumn = {
     return [duration(p50), p99 !== undefined && el("span", { class: "small" }, duration(p99))];
   },
   by: ({ entry }) => entry.cost.search_ms?.p50,
+};
+
+/** What taking the haystacks in cost, and what a thousand questions cost. */
+const usdOf = ({ entry: { cost } }) => [
+  cost.ingestion?.usd,
+  cost.searching?.usd_a_thousand_questions,
+];
+
+const usdColumn = {
+  head: ["USD", el("span", { class: "small" }, "taking in, 1,000 questions")],
+  title: "what taking the haystacks in cost in US dollars, and, below it, a thousand questions",
+  id: "usd",
+  label: "USD: taking in, 1,000 questions",
+  first: 1,
+  number: true,
+  kind: "part",
+  cell(row) {
+    const [once, questions] = usdOf(row);
+    return [dollars(once), el("span", { class: "small" }, dollars(questions))];
+  },
+  by: (row) => usdOf(row)[0],
 };
 
 const tokensOf = ({ entry }) => entry.tokens?.retrieved_a_query_top_10?.mean;

@@ -3,6 +3,7 @@
 import {
   besideChance,
   count,
+  dollars,
   duration,
   moment,
   NONE,
@@ -118,6 +119,15 @@ function abilityTable(cells, metric) {
   );
 }
 
+/** What was used, a row each, and what it cost; of models, which are objects, nothing. */
+const used = (of, counts) =>
+  Object.entries(counts ?? {})
+    .filter(([, value]) => typeof value === "number")
+    .map(([name, value]) => [
+      `${of}: ${name.replace("usd", "USD").replaceAll("_", " ")}`,
+      name.startsWith("usd") ? dollars(value) : count(value),
+    ]);
+
 function costs({ cost, tokens }) {
   const search = cost.search_ms,
     memory = cost.peak_memory_bytes;
@@ -131,10 +141,8 @@ function costs({ cost, tokens }) {
         ? `${duration(1000 * cost.index.seconds)} for ${count(cost.index.documents)} documents`
         : null,
     ],
-    ...Object.entries(cost.ingestion ?? {}).map(([name, value]) => [
-      `Taking in: ${name.replaceAll("_", " ")}`,
-      count(value),
-    ]),
+    ...used("Taking in", cost.ingestion),
+    ...used("Searching", cost.searching),
     [
       "Texts embedded",
       cost.embeddings

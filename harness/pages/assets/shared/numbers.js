@@ -42,6 +42,9 @@ export const short = (value) => (none(value) ? NONE : String(Number(value.toPrec
 export const percent = (share, digits = 0) =>
   none(share) ? NONE : `${(100 * share).toFixed(digits)}%`;
 export const count = (value) => (none(value) ? NONE : value.toLocaleString("en"));
+/** US dollars, small sums with more digits. */
+export const dollars = (value) =>
+  none(value) ? NONE : value >= 10 ? value.toFixed(2) : String(Number(value.toPrecision(3)));
 export const besideChance = (value, chance) =>
   none(chance) ? plain(value) : `${plain(value)} (chance ${plain(chance)})`;
 /** 1 night, 2 nights. */

@@ -1,0 +1,89 @@
+"""What a run has taken in and spent so far: said beside its progress, and held against a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.errors import RunError
+from harness.runs.money import Counts, total, totals, usd, without_price
+from harness.runs.outcome import Outcome, Unit
+from harness.runs.plan import Settings
+
+
+class SpentError(RunError):
+    """As much is spent as may be."""
+
+
+class Ledger:
+    """Counts what comes of a run's units, of its earlier attempts too."""
+
+    def __init__(
+        self, settings: Settings, done: Sequence[Outcome], rest: Sequence[Unit], workers: int
+    ) -> None:
+        """`done`: what came in earlier attempts; `rest`: what is left to do, by so many workers."""
+        self._most, self._prices, self._workers = settings.max_usd, settings.prices, workers
+        self._by_process: dict[int, Counts] = {}
+        self._dearest = self._step = 0.0
+        self._to_come = [unit.haystack for unit in rest]
+        for outcome in done:
+            self._count(outcome)
+        self._check(more=bool(rest))
+
+    def add(self, outcome: Outcome) -> str:
+        """Count what came; what is to be said of it. Raises SpentError where it is enough.
+
+        It is enough where the dearest step so far, made again, would spend more than may be: a
+        haystack that is taken in whole, or what passes between two reports of a second.
+        Of the first step nobody knows the price before. And where nobody can tell what is spent.
+        """
+        self._count(outcome)
+        if outcome.haystack in self._to_come:
+            self._to_come = [one for one in self._to_come if one != outcome.haystack]
+        self._check(more=outcome.last and bool(self._to_come))
+        return self._said(outcome)
+
+    def _count(self, outcome: Outcome) -> None:
+        if outcome.used is not None:
+            before = self._spent()
+            self._by_process[outcome.process] = outcome.used
+            if outcome.index_seconds is None:
+                self._step = max(self._step, self._spent() - before)
+        if outcome.ingested:
+            self._dearest = max(self._dearest, usd(outcome.ingested, self._prices) or 0.0)
+
+    def _spent(self) -> float:
+        """US dollars so far, of all processes and attempts."""
+        return usd(total(self._by_process.values()), self._prices) or 0.0
+
+    def _check(self, more: bool) -> None:
+        if self._most is None or not self._by_process:
+            return
+        counts = total(self._by_process.values())
+        if lacking := without_price(counts, self._prices):
+            raise SpentError(f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices")
+        if not counts or (any(counts.values()) and usd(counts, self._prices) is None):
+            raise SpentError(
+                "--max-usd cannot be kept: the system reports neither usd nor tokens; see report()"
+            )
+        following = max(self._step, self._dearest * self._workers) if more else self._step
+        if self._spent() + following > self._most:
+            raise SpentError(
+                f"--max-usd {self._most:g}: {self._spent():.4f} USD are spent, and what comes next "
+                f"may cost {following:.4f}"
+            )
+
+    def _said(self, outcome: Outcome) -> str:
+        """Documents of the haystack that is being taken in, calls, tokens and dollars so far."""
+        said = []
+        if outcome.taken_in is not None:
+            said.append(f"{outcome.taken_in:,} of {outcome.documents:,} documents handed over")
+        counts = total(self._by_process.values())
+        dollars = usd(counts, self._prices)
+        said += [
+            f"{n:,.0f} {name.replace('_', ' ')}"
+            for name, n in totals(counts).items()
+            if n and name != "usd"
+        ]
+        if dollars is not None:
+            said.append(f"{dollars:.2f} USD" if dollars >= 1 else f"{dollars:.4f} USD")
+        return ", ".join(said)

@@ -1,0 +1,199 @@
+"""What systems have used, what it costs, and runs that may cost so much and no more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import Message, Reply, serving
+
+from harness.dataset.prepare import open_dataset
+from harness.errors import RunError, UsageError
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.scored import score_run
+from harness.runs.money import counted, in_record, usd
+from harness.runs.plan import Settings
+from harness.runs.runner import run
+
+PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
+
+SYSTEMS = """
+import threading, time
+from harness.retrievers.bm25 import BM25
+
+class Paid(BM25):
+    "Pays a cent for each document, and a hundredth of one for each question."
+    batch_size = 1
+    spent = 0.0
+    seconds = 0.0
+    def index(self, corpus):
+        for document in corpus:
+            Paid.spent += 0.01
+            time.sleep(self.seconds)
+        super().index(corpus)
+    def search(self, queries, k):
+        Paid.spent += 0.0001 * len(queries)
+        return super().search(queries, k)
+    def report(self):
+        return {"usd": Paid.spent}
+
+class PaidSlowly(Paid):
+    "Takes long for its haystack, and is told to stop in the midst of it."
+    seconds = 0.05
+
+class Deaf(PaidSlowly):
+    "Goes on whatever is raised."
+    def index(self, corpus):
+        try:
+            super().index(corpus)
+        except Exception:
+            BM25.index(self, corpus)
+
+class Silent(BM25):
+    pass
+
+class SaysNothing(BM25):
+    def report(self):
+        return {"texts": 3}
+"""
+
+
+@pytest.fixture
+def systems(tmp_path: Path) -> str:
+    path = tmp_path / "systems.py"
+    path.write_text(SYSTEMS)
+    return str(path)
+
+
+def ran(name: str, out: Path, resume: bool = False, **settings: Any) -> dict[str, Any]:
+    dataset = open_dataset("sample")
+    folder = run(dataset, RetrieverSpec(name), Settings(k=10, **settings), out=out, resume=resume)
+    return RunFolder(folder).record
+
+
+def test_tokens_cost_what_their_model_does_and_dollars_of_the_system_are_not_counted_twice() -> (
+    None
+):
+    report = {
+        "retrievers": [
+            {"calls": 3, "prompt_tokens": 3e6, "models": {"big": {"prompt_tokens": 1e6}}},
+            {"usd": 0.5, "prompt_tokens": 9e9},
+            {"retriever": {"embedded_tokens": 5e6, "seconds": 3.0}},
+        ]
+    }
+    counts = counted(report)
+    assert usd(counts, PRICES) is None  # two million tokens of who knows which model
+    prices = {**PRICES, "*": {"prompt_tokens": 1.0, "embedded_tokens": 0.02}}
+    assert usd(counts, prices) == pytest.approx(2.0 + 2.0 + 0.5 + 0.1, abs=1e-12)
+    found = in_record(counts, prices)
+    assert found is not None
+    assert found["prompt_tokens"] == 3e6 + 9e9
+    assert found["models"] == {"big": {"prompt_tokens": 1e6}}
+    assert usd(counted({"calls": 7}), PRICES) is None
+    assert usd(counted({"usd": 0}), {}) == 0
+
+
+def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_board(
+    tmp_path: Path,
+) -> None:
+    def asked(message: Message) -> Reply:
+        kind = {"index": "documents", "search": "queries"}.get(message["type"], "")
+        n = len(message.get(kind, ()))
+        what = "prompt_tokens" if message["type"] == "index" else "completion_tokens"
+        usage = {"calls": n, what: 1000 * n, "models": {"big": {what: 1000 * n}}} if n else {}
+        results = [{"hits": []} for _ in message.get("queries", ())]
+        return 200, {"several": True, "results": results, "usage": usage}
+
+    with serving(asked) as (url, _):
+        settings = Settings(k=10, prices=PRICES, max_usd=1000.0, allow_empty=True)
+        spec = RetrieverSpec("http", {"url": url})
+        dataset = open_dataset("sample")
+        folder = run(dataset, spec, settings, out=tmp_path)
+    record = RunFolder(folder).record
+    documents = record["measured"]["index"]["documents"]
+    queries = record["queries"]["asked"]
+    assert record["measured"]["ingestion"] == {
+        "calls": documents,
+        "prompt_tokens": 1000 * documents,
+        "completion_tokens": 0,
+        "usd": pytest.approx(documents * 0.002),
+        "models": {"big": {"prompt_tokens": 1000 * documents}},
+    }
+    searching = record["measured"]["searching"]
+    assert searching["usd"] == pytest.approx(queries * 0.008)
+    assert searching["usd_a_thousand_questions"] == pytest.approx(8.0)
+    assert record["settings"]["prices"] == PRICES
+    score_run(folder, dataset)
+    from harness.verdicts.board.leaderboard import leaderboard
+    from harness.verdicts.board.table import table
+
+    shown = table(leaderboard(tmp_path))
+    assert "USD ingestion" in shown
+    assert f"{documents * 0.002:.4g}" in shown
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
+    systems: str, tmp_path: Path, workers: int
+) -> None:
+    whole = ran(f"{systems}:Paid", tmp_path / "whole", max_usd=1e6)
+    cost = whole["measured"]["ingestion"]["usd"] + whole["measured"]["searching"]["usd"]
+    assert cost == pytest.approx(1211 * 0.01 + 321 * 0.0001)
+    out = tmp_path / "parts"
+    # A process counts what it spends itself, and so has its own sum.
+    with pytest.raises(RunError, match=r"--max-usd 5: .* may cost .*--resume goes on") as stopped:
+        ran(f"{systems}:Paid", out, workers=workers, max_usd=5.0)
+    assert 2.0 < float(str(stopped.value).split(": ")[1].split()[0]) <= 5.0
+    if workers == 2:  # whose spending ends with its processes, so that the next attempt's is new
+        after = ran(f"{systems}:Paid", out, resume=True, workers=2, max_usd=100.0)
+        assert after["queries"]["failed"] == 0
+        paid = after["measured"]["ingestion"]["usd"] + after["measured"]["searching"]["usd"]
+        # Taken in twice is at most what was begun when it was stopped.
+        assert cost <= paid + 1e-9 <= cost + 4 * 1.2
+
+
+@pytest.mark.parametrize("name", ["PaidSlowly", "Deaf"])
+def test_it_is_stopped_in_the_midst_of_a_haystack_whatever_the_system_makes_of_it(
+    systems: str, tmp_path: Path, name: str
+) -> None:
+    with pytest.raises(RunError, match=r"--max-usd 0\.5"):
+        ran(f"{systems}:{name}", tmp_path, max_usd=0.5)
+    (journal,) = tmp_path.glob(".*.partial/journal.jsonl")
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    assert not any(line["answers"] for line in lines)
+    handed, said = lines[-1]["taken_in"], lines[-1]["reported"]["usd"]
+    assert 0 < handed < lines[-1]["documents"]
+    assert said <= 0.75  # a second's worth of twenty cents was seen too late at worst
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("Silent", r"has no report\(\)"), ("SaysNothing", "neither usd nor tokens")],
+)
+def test_a_limit_that_nobody_can_keep_is_refused(
+    systems: str, tmp_path: Path, name: str, said: str
+) -> None:
+    with pytest.raises((UsageError, RunError), match=said):
+        ran(f"{systems}:{name}", tmp_path, max_usd=5.0)
+
+
+def test_prices_of_a_file_or_a_config_are_checked_and_named(
+    tmp_path: Path, harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_it = ("run", "--dataset", "sample", "--retriever", "bm25", "--limit", "3", "--quiet")
+    Path("good.toml").write_text('[prices."a b"]\nprompt_tokens = 2\n')
+    assert harness(*run_it, "--prices", "good.toml").status == 0
+    Path("bad.toml").write_text("[m]\nprompt_token = 2\n")
+    refused = harness(*run_it, "--prices", "bad.toml")
+    assert refused.status == 2
+    assert "m has no 'prompt_token'; did you mean prompt_tokens" in refused.err
+    Path("c.toml").write_text(
+        'dataset = "sample"\nretriever = "bm25"\nlimit = 3\nmax_usd = 2\n[prices.m]\ncalls = -1\n'
+    )
+    refused = harness("run", "--config", "c.toml", "--quiet")
+    assert refused.status == 2
+    assert "calls of m must be US dollars a million, not -1" in refused.err
