@@ -181,6 +181,13 @@ def _used(record: dict[str, Any]) -> Line | None:
     return ("cost", f"{'; '.join(parts)}; as the system counts") if parts else None
 
 
+def cost(record: dict[str, Any]) -> Line | None:
+    """`_used`, where it is known in money."""
+    measured = record.get("measured", {})
+    known = any("usd" in (measured.get(name) or {}) for name in ("ingestion", "searching"))
+    return _used(record) if known else None
+
+
 def money(dollars: float) -> str:
     """US dollars: cents, or of small sums four digits."""
     return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"

@@ -39,7 +39,7 @@ class Memory:
         return [harness.Result(hits=hits, confidence=0.5) for _ in queries]
 
     def report(self):
-        return {"calls": self.asked}
+        return {"calls": self.asked, "models": {"m": {"prompt_tokens": self.asked}}}
 
 
 class Kept(Memory):
@@ -88,10 +88,14 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     sample = ("run", "--dataset", "sample", "--limit", "8", "--k", "5")
     command(*sample, "--retriever", "memory.py:Memory", "--by", "me", "--name", "mine", status=1)
     again = (*sample, "--retriever", "memory.py:Memory", "--seed", "1")
+    (work / "prices.toml").write_text('["*"]\nprompt_tokens = 1\n')
+    limits = ("--query-timeout", "60", "--index-timeout", "60")
+    again = (*again, *limits, "--prices", "prices.toml")
     command(*again, status=1)
     command(*again, "--resume")  # asks the question that failed once more
     command(*sample, "--retriever", "memory.py:Kept", status=1)  # nothing was found
-    command(*sample, "--retriever", "memory.py:Kept", "--batch-size", "3", "--again", status=1)
+    again_kept = (*sample, "--retriever", "memory.py:Kept", "--batch-size", "3", "--retries", "1")
+    command(*again_kept, "--again", status=1)
     # Few documents, as each of them is embedded.
     (work / "own").mkdir()
     for name, lines in _OWN.items():

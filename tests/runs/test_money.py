@@ -127,10 +127,10 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
     assert searching["usd_a_thousand_questions"] == pytest.approx(8.0)
     assert record["settings"]["prices"] == PRICES
     score_run(folder, dataset)
-    from harness.verdicts.board.leaderboard import leaderboard
+    from harness.verdicts.board.leaderboard import build
     from harness.verdicts.board.table import table
 
-    shown = table(leaderboard(tmp_path))
+    shown = table(build(tmp_path))
     assert "USD ingestion" in shown
     assert f"{documents * 0.002:.4g}" in shown
 
