@@ -106,9 +106,9 @@ def print_short(
         print(f"\n{semantic_table(summary['semantic'])}")
     for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
         print(" ".join(_line(answers).split()))
-    for line in (lines.hits(summary), lines.cost(record)):
-        if line is not None:
-            print(": ".join(line))
+    for said in (lines.hits(summary), lines.cost(record)):
+        if said is not None:
+            print(": ".join(said))
     for note in [*summary["warnings"], *lines.notes(record)]:
         print(f"note: {note}")
     print("\nnext:")

@@ -32,7 +32,7 @@ class Answer:
     repeated: int = 0  # documents that stood in the answer before
     padded: int = 0  # places in which -1 stood for nothing
     reordered: bool = False  # scores rose, so the answer was sorted by them
-    hits: list[dict[str, Any]] | None = None  # texts of the system's own: see _hit
+    hits: list[dict[str, Any]] | None = None  # texts of the system's own: see as_answer
     error: str | None = None
 
 

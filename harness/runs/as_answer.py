@@ -1,0 +1,106 @@
+"""What a retriever gave for a question, read as an answer: rows of documents, or an error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.retrievers.answers import (
+    NotAnAnswerError,
+    as_result,
+    in_order,
+    padding,
+    scores_of,
+)
+from harness.retrievers.contract import Hit, Result
+from harness.runs.bench import Bench, name_of
+from harness.runs.isolated import Reply
+from harness.runs.outcome import Answer
+from harness.runs.reports import FAILURES, trace, well_formed
+from harness.runs.view import View
+
+
+def as_answer(
+    bench: Bench, query: int, found: Any, seconds: float, k: int, exclude_self: bool
+) -> Answer:
+    """What a retriever gave for a query, as at most k rows of the documents, or as its error.
+
+    `exclude_self`: the document that is the query itself is left out.
+    """
+    own_ids = bool(getattr(bench.retriever, "own_ids", False))
+    try:
+        result = found.result() if isinstance(found, Reply) else as_result(found)
+        if result.hits is not None:
+            return _with_hits(bench, query, result, seconds, k, exclude_self)
+        positions = bench.view.positions(result.ids, own_ids=own_ids)
+        scores = scores_of(result.scores, len(positions))
+        answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+        answer.confidence = _confidence(result)
+        answer.padded = 0 if isinstance(found, Reply) else padding(found)
+    except NotAnAnswerError as error:
+        said = f"{name_of(bench.retriever)}: {error}"
+        return Answer(query, error=said, seconds=seconds)
+    except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
+        return Answer(query, error=trace(), seconds=seconds)
+    positions, scores, answer.reordered, answer.repeated = in_order(positions, scores)
+    asked = k + 1 if exclude_self else k
+    answer.cut = max(0, len(positions) - asked)
+    rows = bench.view.rows[positions]
+    if exclude_self:
+        other = rows != bench.dataset.rows_with_query_id[query]
+        rows, scores = rows[other], None if scores is None else scores[other]
+    answer.rows = np.ascontiguousarray(rows[:k])
+    answer.scores = None if scores is None else np.ascontiguousarray(scores[:k])
+    return answer
+
+
+def _with_hits(
+    bench: Bench, query: int, result: Result, seconds: float, k: int, exclude_self: bool
+) -> Answer:
+    """The answer of a system that returns texts; documents are looked for after the run."""
+    hits = list(result.hits or ())
+    own_ids = bool(getattr(bench.retriever, "own_ids", False))
+    answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+    answer.confidence = _confidence(result)
+    given = [hit.score for hit in hits]
+    if all(score is not None for score in given):
+        scores = scores_of([float(score or 0.0) for score in given], len(hits))
+        if scores is not None and (scores[1:] > scores[:-1]).any():
+            order = np.argsort(-scores, kind="stable")
+            hits, answer.reordered = [hits[i] for i in order], True
+    answer.cut = max(0, len(hits) - k)
+    own = bench.dataset.rows_with_query_id[query] if exclude_self else None
+    answer.hits = [_hit(bench.view, hit, own_ids, own) for hit in hits[:k]]
+    return answer
+
+
+def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
+    """Positions of a query's gold documents: best grade first, and of those the newest."""
+    judged = bench.dataset.judgements()
+    mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
+    grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
+    positions = bench.view.gold_positions(list(grade))
+    grades = np.array([grade[row] for row in bench.view.rows[positions].tolist()], np.int64)
+    # Positions rise with time.
+    return positions[np.lexsort((-positions, -grades))]
+
+
+def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]:
+    """A hit for the journal: its sources as rows of the document table; the query's own is gone."""
+    positions, unknown = view.known(hit.sources, own_ids=own_ids)
+    rows = [row for row in view.rows[positions].tolist() if row != own]
+    if not isinstance(hit.text, str):
+        raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
+    score = None if hit.score is None else float(hit.score)
+    return {"text": well_formed(hit.text), "rows": rows, "unknown": unknown, "score": score}
+
+
+def _confidence(result: Result) -> float | None:
+    if result.confidence is None:
+        return None
+    confidence = float(result.confidence)
+    if not np.isfinite(confidence):
+        raise ValueError(f"the confidence is {confidence}")
+    return confidence

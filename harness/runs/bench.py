@@ -1,0 +1,114 @@
+"""What a worker holds: one retriever, the haystack that it was given, and what it has used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import monotonic
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from harness.dataset.reader import Dataset
+from harness.errors import HarnessError
+from harness.retrievers.clock import Clock
+from harness.retrievers.contract import Retriever
+from harness.runs.isolated import Isolated
+from harness.runs.limits import Here, InThread
+from harness.runs.money import Counts, counted, rose
+from harness.runs.outcome import Outcome
+from harness.runs.reports import reported
+from harness.runs.view import View
+
+SECONDS_A_REPORT = 1.0
+"""Between two reports of the system, beside the last."""
+
+
+@dataclass
+class Bench:
+    """What a worker builds once in its process, and the haystack that is indexed now."""
+
+    dataset: Dataset
+    retriever: Retriever
+    call: Here | InThread
+    haystack: int | None = None
+    index_error: str | None = None
+    counted: Counts = field(default_factory=dict)  # before this run
+    view: View = field(init=False)
+
+
+class Watch:
+    """Says now and then how much of a haystack is taken in, and what that has cost so far."""
+
+    def __init__(
+        self,
+        bench: Bench,
+        outcome: Outcome,
+        before: Counts,
+        tell: Callable[[Outcome], None] | None,
+    ) -> None:
+        self._bench, self._outcome, self._before, self._tell = bench, outcome, before, tell
+        self._n, self._told = 0, monotonic()
+        self.stopped: HarnessError | None = None
+
+    def taken_in(self, documents: int) -> None:
+        """So many more documents. Raises what who is told raises."""
+        self._n += documents
+        now = monotonic()
+        if self._tell is None or now - self._told < SECONDS_A_REPORT:
+            return
+        self._told = now
+        so_far = replace(
+            self._outcome, answers=[], taken_in=min(self._n, self._outcome.documents), last=False
+        )
+        report = getattr(self._bench.retriever, "report", None)
+        # Of an isolated one the process is at its documents, and hears nothing.
+        if callable(report) and not isinstance(self._bench.retriever, Isolated):
+            said = reported(report)
+            _put(said, self._bench, so_far)
+            so_far.ingested = rose(counted(said), self._before)
+        try:
+            self._tell(so_far)
+        except HarnessError as error:
+            self.stopped = error
+            raise
+
+
+_numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+
+def number_of(retriever: Retriever) -> int:
+    """A number that no other retriever has, of another process or of an earlier run neither."""
+    try:
+        number = _numbers.setdefault(retriever, int.from_bytes(os.urandom(5)))
+    except TypeError:  # it cannot be referred to weakly, or is not hashable
+        number = os.getpid()
+    # An isolated one begins anew in each process.
+    return (retriever.process << 40) + number if isinstance(retriever, Isolated) else number
+
+
+def name_of(retriever: Retriever) -> str:
+    """What errors call it."""
+    if isinstance(retriever, Isolated):
+        return retriever.name.rpartition(":")[2]
+    return type(retriever).__qualname__
+
+
+def put_report(bench: Bench, outcome: Outcome) -> None:
+    """Put into the outcome what the retriever says of itself so far, where it says anything."""
+    report = getattr(bench.retriever, "report", None)
+    if callable(report) and not bench.call.stuck:
+        _put(bench.call(partial(reported, report)), bench, outcome)
+
+
+def _put(said: dict[str, Any], bench: Bench, outcome: Outcome) -> None:
+    outcome.reported = said or None
+    outcome.used = rose(counted(said), bench.counted)
+
+
+def seconds_of(retriever: Retriever, clock: Clock) -> float:
+    """What a call took; of an isolated one without starting and sending."""
+    if isinstance(retriever, Isolated) and retriever.seconds is not None:
+        return retriever.seconds
+    return clock.seconds
