@@ -26,6 +26,11 @@ def add_view(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--granularity", metavar="G", help="what a document is: turn, session, ...")
     parser.add_argument("--text", metavar="FORM", help="which text of it: official, dated")
     parser.add_argument("--split", help="which part of the dataset: test, dev, train, ...")
+    parser.add_argument(
+        "--as-of",
+        action="store_true",
+        help="put each question to what had been said when it is asked",
+    )
     parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
     parser.add_argument("--rebuild", action="store_true", help="prepare it again in any case")
 
@@ -156,10 +161,12 @@ def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """
     if not getattr(options, "isolate", False):
         load_plugins(options)
+    from harness.dataset.adapter import AS_OF
+
     return {
         "granularity": options.granularity or "",
         "text": options.text or "",
-        "split": options.split or "",
+        "split": (options.split or "") + (AS_OF if options.as_of else ""),
         "source": options.source,
         "rebuild": options.rebuild,
         "quiet": options.quiet,

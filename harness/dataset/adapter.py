@@ -8,7 +8,7 @@ knows no retriever and no metric. `adapters/README.md` shows one in 30 lines.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -63,6 +63,10 @@ class Variant:
         return sum(file.bytes for file in self.files)
 
 
+AS_OF = "-as-of"
+"""How a split's name ends whose questions are put to what had been said when they are asked."""
+
+
 @dataclass(frozen=True)
 class View:
     """The choices that make different documents of the same raw files."""
@@ -70,6 +74,16 @@ class View:
     granularity: str
     text: str
     split: str
+
+    @property
+    def as_of(self) -> bool:
+        """Whether each question is put to what had been said when it is asked."""
+        return self.split.endswith(AS_OF)
+
+    @property
+    def of_raw(self) -> View:
+        """What an adapter is asked for."""
+        return replace(self, split=self.split.removesuffix(AS_OF))
 
 
 @dataclass(frozen=True)

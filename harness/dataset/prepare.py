@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.dataset.adapter import Adapter, Raw, Variant, View
+from harness.dataset.adapter import AS_OF, Adapter, Raw, Variant, View
 from harness.dataset.catalogue import find
 from harness.dataset.columns import FILES
 from harness.dataset.manifest import NAME as MANIFEST
@@ -116,7 +116,10 @@ def _stands_for(name: str) -> Path | None:
 
 
 def choose_view(variant: Variant, granularity: str, text: str, split: str, name: str) -> View:
-    """The view that was asked for, with the variant's defaults. Raises UsageError."""
+    """The view that was asked for, with the variant's defaults. Raises UsageError.
+
+    A split whose name ends with `-as-of` is the one without, its questions asked as of their time.
+    """
 
     def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:
         if chosen and chosen not in known:
@@ -126,7 +129,8 @@ def choose_view(variant: Variant, granularity: str, text: str, split: str, name:
     return View(
         choose("granularity", granularity, variant.granularities),
         choose("text form", text, variant.texts),
-        choose("split", split, variant.splits),
+        choose("split", split.removesuffix(AS_OF), variant.splits)
+        + (AS_OF if split.endswith(AS_OF) else ""),
     )
 
 
@@ -201,7 +205,8 @@ def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
 def _same_files(manifest: Manifest, adapter: Adapter, view: View, path: Path) -> bool:
     """True when the raw files at `path` are the ones that the manifest was made from."""
     _, variant, _ = find(manifest.name)
-    located = {name: file.absolute() for name, file in adapter.locate(path, variant, view).items()}
+    files = adapter.locate(path, variant, view.of_raw)
+    located = {name: file.absolute() for name, file in files.items()}
     return {
         name: (str(f), f.stat().st_size, f.stat().st_mtime_ns) for name, f in located.items()
     } == {raw.name: (raw.path, raw.bytes, raw.modified_ns) for raw in manifest.raw}
@@ -237,10 +242,10 @@ def _prepare(
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
                 for file in variant.files:
-                    if not file.splits or view.split in file.splits:
+                    if not file.splits or view.of_raw.split in file.splits:
                         fetch(file, downloads, quiet=quiet)
             source = downloads
-        files = adapter.locate(source, variant, view) if source is not None else {}
+        files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
         return Dataset(_build(name, adapter, view, raw, path, source or downloads))
 
@@ -254,7 +259,7 @@ def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> 
             manifest = Manifest.read(folder)
             source = Path(manifest.source)
             if manifest.official and source.exists() and _unchanged(manifest):
-                adapter.locate(source, variant, view)
+                adapter.locate(source, variant, view.of_raw)
                 return source
         except UsageError:
             continue
@@ -274,17 +279,19 @@ def _build(
 ) -> Path:
     from concurrent.futures import ThreadPoolExecutor
 
+    from harness.dataset.as_of import AsOfWriter
     from harness.dataset.writer import DatasetWriter
 
+    writer = AsOfWriter if view.as_of else DatasetWriter
     building = view_folder(name, view, path)
     # Hashing lets go of the interpreter lock, so it runs beside the parsing.
     with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
         records = pool.submit(_raw_records, raw)
         with (
             progress(0, "documents", f"prepare {name}", quiet=raw.quiet) as bar,
-            DatasetWriter(folder, unknown_documents=raw.variant.unknown_documents, bar=bar) as out,
+            writer(folder, unknown_documents=raw.variant.unknown_documents, bar=bar) as out,
         ):
-            adapter.normalise(raw, view, out)
+            adapter.normalise(raw, view.of_raw, out)
             out.finish()
             manifest = Manifest(
                 name=name,

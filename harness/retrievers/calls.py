@@ -35,10 +35,43 @@ _SILENT = 10.0
 def index(retriever: Retriever, corpus: Corpus) -> None:
     """Let it take in a corpus, and wait until it says that it is ready.
 
+    One without `index` is told session by session.
     Raises TimeoutError where it is not in time, and whatever the retriever raises.
     """
+    if not callable(getattr(retriever, "index", None)):
+        tell(retriever, corpus)
+        return
     take_in: Callable[[Corpus], Any] = retriever.index
     awaited(take_in(corpus))
+    wait_until_ready(retriever)
+
+
+def is_told(retriever: Any) -> bool:
+    """Whether it can be told session by session."""
+    return all(callable(getattr(retriever, name, None)) for name in ("reset", "add"))
+
+
+def can_serve(thing: Any) -> bool:
+    """Whether it is a retriever: it can be searched, and takes a corpus in or is told of it."""
+    takes_in = callable(getattr(thing, "index", None)) or is_told(thing)
+    return takes_in and callable(getattr(thing, "search", None))
+
+
+def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
+    """Tell it the sessions of a corpus in time order, and wait until it says that it is ready.
+
+    `before`: what it has been told already, of which the corpus is what came to be; else it begins
+    anew. Raises as `index` does.
+    """
+    known = set() if before is None else {*before.handles}
+    if before is None:
+        awaited(retriever.reset())
+    clock = current()
+    for session in corpus.sessions()[:]:
+        new = [document for document in session if document.id not in known]
+        if new:
+            awaited(retriever.add(new))
+            clock.taken_in(len(new))
     wait_until_ready(retriever)
 
 

@@ -85,6 +85,9 @@ class Retriever(Protocol):
 
     Optional:
 
+    * `reset()` and `add(documents)`, in place of `index`, for a memory that is told as in life: a
+      new haystack begins; then one session after the other in time order, each a list of Documents.
+      With `--as-of`, questions are asked in between, when their time has come.
     * `batch_size`: how many questions `search` wants at once (1 if absent).
     * `report()`: a dict of what the system says of itself so far, in which `calls`,
       `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the start.

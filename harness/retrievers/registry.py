@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CodeError, HarnessError, RunError, UsageError, near
+from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
 from harness.retrievers.plugins import (
@@ -110,11 +111,10 @@ class RetrieverSpec:
             raise
         except Exception as error:
             raise RunError(f"retriever {self.name!r} was not built: {raised_at(error)}") from error
-        if not (
-            callable(getattr(built, "index", None)) and callable(getattr(built, "search", None))
-        ):
+        if not can_serve(built):
             raise UsageError(
-                f"retriever {self.name!r} lacks index(corpus) or search(queries, k); "
+                f"retriever {self.name!r} lacks index(corpus), or reset() and add(documents), or "
+                "search(queries, k); "
                 "see harness/retrievers/contract.py"
             )
         return built  # type: ignore[no-any-return]
@@ -162,11 +162,7 @@ def named(name: str) -> str:
         public
         for public, thing in own.items()
         if (public == "retrieve" and inspect.isfunction(thing))
-        or (
-            inspect.isclass(thing)
-            and not inspect.isabstract(thing)
-            and all(callable(getattr(thing, method, None)) for method in ("index", "search"))
-        )
+        or (inspect.isclass(thing) and not inspect.isabstract(thing) and can_serve(thing))
     ]
     if len(taken) == 1:
         return f"{file}:{taken[0]}"

@@ -35,6 +35,7 @@ class Bench:
     haystack: int | None = None
     index_error: str | None = None
     counted: Counts = field(default_factory=dict)  # before this run
+    chain: int | None = None  # of which haystack it was told, as of the time of this one
     view: View = field(init=False)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Protocol
@@ -62,12 +63,15 @@ class Processes:
 
         # spawn: a retriever may hold threads or a GPU, which a fork would break.
         context = get_context("spawn")
-        todo = iter(units)
+        todo = chains(units)
         crew: dict[Connection, BaseProcess] = {}
         handed: dict[Connection, int] = {}
+        begun: dict[Connection, list[Unit]] = {}
 
         def hand(channel: Connection) -> None:
-            unit = next(todo, None)
+            rest = begun.get(channel) or next(todo, [])
+            unit = rest.pop(0) if rest else None
+            begun[channel] = rest
             if unit is not None:
                 channel.send(unit)
                 handed[channel] = handed.get(channel, 0) + 1
@@ -108,6 +112,15 @@ class Processes:
         finally:
             for process in crew.values():
                 process.terminate()
+
+
+def chains(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+    """Units that one process is to run, one after the other: those of a chain, else one alone."""
+    for chain, some in groupby(units, key=lambda unit: unit.chain):
+        if chain is None:
+            yield from ([unit] for unit in some)
+        else:
+            yield list(some)
 
 
 def _start(process: BaseProcess) -> None:

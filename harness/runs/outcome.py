@@ -11,11 +11,16 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Unit:
-    """Some queries (rows) of one haystack; `number` is its place in the plan."""
+    """Some queries (rows) of one haystack; `number` is its place in the plan.
+
+    Units of one `chain` are of one haystack as of ever later times, and run one after the other by
+    who ran the first.
+    """
 
     number: int
     haystack: int
     queries: list[int]
+    chain: int | None = None
 
 
 @dataclass

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.dataset.adapter import AS_OF
+from harness.dataset.as_of import last_of_base
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.folder.run_folder import run_name
@@ -137,7 +139,8 @@ def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[U
     """The queries cut into units: one a haystack, or several where a haystack has many queries.
 
     Units, and the queries in each, come in a seeded random order: the files are grouped by type, so
-    that in their order a system could tell from the number of its calls what it is asked.
+    that in their order a system could tell from the number of its calls what it is asked. Those of
+    a haystack as of several times come in the order of time.
     """
     rng = np.random.default_rng(seed)
     queries = rng.permutation(queries)
@@ -145,9 +148,18 @@ def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[U
     order = np.argsort(haystack, kind="stable")
     cuts = np.flatnonzero(np.diff(haystack[order])) + 1
     groups = np.split(queries[order], cuts)
+    shuffled = [groups[i] for i in rng.permutation(len(groups))]
+    chain_of: dict[int, int] = {}
+    if dataset.manifest.split.endswith(AS_OF):
+        asked = [int(dataset.query_haystack[group[0]]) for group in shuffled]
+        chain_of = {one: last_of_base(dataset.haystack_ids, one) for one in asked}
+        place = {chain: i for i, chain in enumerate(dict.fromkeys(chain_of.values()))}
+        in_time = sorted(range(len(asked)), key=lambda i: (place[chain_of[asked[i]]], asked[i]))
+        shuffled = [shuffled[i] for i in in_time]
     planned: list[Unit] = []
-    for group in (groups[i] for i in rng.permutation(len(groups))):
+    for group in shuffled:
         for start in range(0, len(group), QUERIES_A_UNIT):
             part = group[start : start + QUERIES_A_UNIT].tolist()
-            planned.append(Unit(len(planned), int(dataset.query_haystack[part[0]]), part))
+            its = int(dataset.query_haystack[part[0]])
+            planned.append(Unit(len(planned), its, part, chain_of.get(its)))
     return planned

@@ -17,7 +17,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.calls import give_way
+from harness.retrievers.calls import can_serve, give_way
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.crew import crew_of
@@ -276,8 +276,8 @@ def _under_test(
 ) -> RetrieverSpec | Retriever:
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
-    if isinstance(retriever, RetrieverSpec | Retriever):
-        return retriever
+    if isinstance(retriever, RetrieverSpec | Retriever) or can_serve(retriever):
+        return retriever  # type: ignore[return-value]  # a memory that is told has no index
     if not callable(retriever):
         lacks = [name for name in ("index", "search") if not hasattr(retriever, name)]
         raise UsageError(

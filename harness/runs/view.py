@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.dataset.adapter import AS_OF
+from harness.dataset.as_of import base, last_of_base
 from harness.dataset.reader import Dataset
 from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
@@ -30,9 +32,15 @@ class View:
     """One haystack as it is shown."""
 
     def __init__(self, dataset: Dataset, haystack: int, seed: int) -> None:
+        """Of a haystack as of some time (see dataset/as_of.py) the documents have the handles and
+        the order that they have in those of later times."""
         self._dataset = dataset
         self._haystack = haystack
-        rng = np.random.default_rng([seed, zlib.crc32(dataset.haystack_ids[haystack].encode())])
+        shown = haystack
+        as_of = dataset.manifest.split.endswith(AS_OF)
+        if as_of:
+            haystack = last_of_base(dataset.haystack_ids, haystack)
+        rng = np.random.default_rng([seed, zlib.crc32(_seeded(dataset, haystack, as_of))])
         rows = dataset.haystack_rows(haystack)
         dated = dataset.haystack_timestamps(haystack)
         sessions = self._sessions(rows)
@@ -42,7 +50,9 @@ class View:
             order, stamps = shuffle, np.broadcast_to(np.float64("nan"), len(rows))
         else:
             stamps = dated.to_numpy(zero_copy_only=False).astype(float)
-            order = self._in_time(rows, stamps, sessions, shuffle, rng)
+            # What is not dated has been there before any question is asked.
+            when = np.where(np.isnan(stamps), -np.inf, stamps) if as_of else stamps
+            order = self._in_time(rows, when, sessions, shuffle, rng)
             stamps = stamps[order]
         self.rows = rows[order]
         # There are no more sessions than documents, so these numbers are theirs alone too.
@@ -52,6 +62,11 @@ class View:
         if sessions is not None:
             sessions = _renamed(sessions[order], rng)
             sessions[sessions >= 0] += self._start
+        self._handles = len(rows)
+        if shown != haystack:
+            said = np.isin(self.rows, dataset.haystack_rows(shown))
+            self.rows, self._numbers, stamps = self.rows[said], self._numbers[said], stamps[said]
+            sessions = None if sessions is None else sessions[said]
         self.corpus = Corpus(
             dataset.shown_documents,
             self.rows,
@@ -95,7 +110,7 @@ class View:
 
     @cached_property
     def _position_of_handle(self) -> npt.NDArray[np.int64]:
-        positions = np.empty(len(self._numbers), np.int64)
+        positions = np.full(self._handles, -1)
         positions[self._numbers - self._start] = np.arange(len(self._numbers))
         return positions
 
@@ -136,8 +151,9 @@ class View:
             return position
         if isinstance(id_, str):
             number = int(id_[1:]) - self._start if is_handle(id_) else -1
-            if 0 <= number < len(self._numbers):
-                return int(self._position_of_handle[number])
+            position = self._position_of_handle[number] if 0 <= number < self._handles else -1
+            if position >= 0:
+                return int(position)
             raise ValueError(f"{id_!r} is not a handle of this haystack")
         return index(id_)
 
@@ -145,6 +161,11 @@ class View:
         """Positions of document rows, in their order; for the oracle alone."""
         at = {row: position for position, row in enumerate(self.rows.tolist())}
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
+
+
+def _seeded(dataset: Dataset, haystack: int, as_of: bool) -> bytes:
+    name = dataset.haystack_ids[haystack]
+    return (base(name) if as_of else name).encode()
 
 
 def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:

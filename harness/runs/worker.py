@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from harness.dataset.shared import Place
-from harness.errors import HarnessError
+from harness.errors import HarnessError, RunError
 from harness.retrievers import calls
 from harness.retrievers.answers import (
     NotAnAnswerError,
@@ -17,7 +17,7 @@ from harness.retrievers.answers import (
 )
 from harness.retrievers.baselines import Oracle
 from harness.retrievers.clock import Clock, running
-from harness.retrievers.contract import Retriever
+from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.ingested import take_in
 from harness.retrievers.patience import patiently
 from harness.retrievers.registry import RetrieverSpec
@@ -90,7 +90,7 @@ class Worker:
         if bench is None or (bench.haystack != unit.haystack and self._is_lost(bench)):
             bench = self._bench = self._built()
         if bench.haystack != unit.haystack:
-            self._index(bench, unit.haystack, outcome)
+            self._index(bench, unit, outcome)
         outcome.process = number_of(bench.retriever)
         if bench.index_error is not None:
             outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
@@ -150,7 +150,7 @@ class Worker:
     def give_way(self) -> None:
         """Let other processes use what the retriever shares with them."""
         if self._bench is not None and calls.give_way(self._bench.retriever):
-            self._bench.haystack = None
+            self._bench.haystack = self._bench.chain = None
 
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
@@ -158,15 +158,23 @@ class Worker:
         if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.call.stuck:
             bench.call(partial(closed, bench.retriever))
 
-    def _index(self, bench: Bench, haystack: int, outcome: Outcome) -> None:
-        bench.haystack, bench.index_error = haystack, None
-        bench.view = View(bench.dataset, haystack, self._seed)
-        outcome.documents = len(bench.view.rows)
+    def _index(self, bench: Bench, unit: Unit, outcome: Outcome) -> None:
+        goes_on = unit.chain is not None and bench.chain == unit.chain
+        if goes_on and bench.index_error is not None:
+            return  # it knows a part of what came before, and nobody knows which
+        before_it = bench.view.corpus if goes_on else None
+        bench.haystack, bench.index_error, bench.chain = unit.haystack, None, None
+        bench.view = View(bench.dataset, unit.haystack, self._seed)
+        outcome.documents = len(bench.view.rows) - len(before_it or ())
         isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
         before: Counts = {}
         if not isolated and not bench.call.stuck:
             before = bench.call(partial(counts, bench.retriever))
-        take = partial(take_in, bench.retriever, bench.view.corpus, self._system)
+        take: Callable[..., bool] = partial(
+            take_in, bench.retriever, bench.view.corpus, self._system
+        )
+        if unit.chain is not None and calls.is_told(bench.retriever):
+            take, bench.chain = partial(self._tell, bench, before_it), unit.chain
         outcome.process = number_of(bench.retriever)
         watch = Watch(bench, outcome, before, self.tell)
         clock = Clock(watch.taken_in)
@@ -189,6 +197,13 @@ class Worker:
         after = {} if bench.call.stuck else bench.call(partial(counts, bench.retriever))
         if after:
             outcome.ingested = rose(after, before)
+
+    def _tell(self, bench: Bench, before: Corpus | None, *, only_kept: bool) -> bool:
+        """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
+        if only_kept:
+            raise RunError("--search-only: what is told as of the time of a question is not kept")
+        calls.tell(bench.retriever, bench.view.corpus, before)
+        return True
 
     def _search(self, bench: Bench, queries: list[int]) -> list[Answer]:
         retriever = bench.retriever
