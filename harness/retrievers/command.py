@@ -11,16 +11,14 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from threading import Timer
 from typing import IO, Any
 
 from harness.errors import RunError, UsageError
-from harness.files import digest
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.environments import environment, installed
+from harness.retrievers.environments import environment, revision
 from harness.retrievers.lines import Lines
 
 _TOLD = 2000
@@ -59,10 +57,7 @@ class Command:
         path = None if self._environment is None else self._environment["PATH"]
         if not self._command or shutil.which(self._command[0], path=path) is None:
             raise UsageError(f"retriever 'command': there is no program {run!r}")
-        # A run is told from another by the programs it ran, as far as they are named.
-        files = [Path(part) for part in self._command if Path(part).is_file()]
-        known = [*(digest(file)[:12] for file in files), installed(venv).hex()[:12]]
-        self.revision = "+".join(filter(None, known)) or None
+        self.revision = revision(self._command, venv)
         self._timeout, self._documents = timeout, documents
         self.batch_size = questions
         self.ready_timeout = ready_timeout

@@ -1,12 +1,14 @@
-"""Virtual environments of Python: what runs in one, and what is installed in it."""
+"""What a program runs in, and what it is made of as far as that can be seen."""
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.files import digest
 
 
 def environment(venv: str) -> dict[str, str] | None:
@@ -33,10 +35,14 @@ def environment(venv: str) -> dict[str, str] | None:
     return {**variables, "VIRTUAL_ENV": str(folder), "PATH": path}
 
 
-def installed(venv: str) -> bytes:
-    """A digest of the packages in a virtual environment, with their versions; empty for none."""
-    if not venv:
-        return b""
-    places = Path(venv).expanduser().glob("lib/python*/site-packages/*.dist-info")
-    names = sorted(place.name for place in places)
-    return hashlib.blake2b("\0".join(names).encode(), digest_size=8).digest()
+def revision(command: Sequence[str], venv: str = "") -> str | None:
+    """By what a run of this program is told from another: the files that the command names, and
+    the packages of its environment with their versions. None where there is nothing of these.
+    """
+    files = [Path(part) for part in command if Path(part).is_file()]
+    known = [digest(file)[:12] for file in files]
+    if venv:
+        places = Path(venv).expanduser().glob("lib/python*/site-packages/*.dist-info")
+        names = "\0".join(sorted(place.name for place in places))
+        known.append(hashlib.blake2b(names.encode(), digest_size=6).hexdigest())
+    return "+".join(known) or None

@@ -13,12 +13,13 @@ from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
 from harness.retrievers.contract import Corpus, Hit, Question
+from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
 
-_NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
+NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
 
 class Mcp:
@@ -44,7 +45,7 @@ class Mcp:
         env: Mapping[str, str] | None = None,
         reset: Any = "",
         results: str = "",
-        nothing: str = _NOTHING,
+        nothing: str = NOTHING,
         error: str = "",
         timeout: float = 60.0,
     ) -> None:
@@ -86,6 +87,7 @@ class Mcp:
         if env is not None and not isinstance(env, Mapping):
             raise ValueError(f'env is a table, as {{"NAME": "{{folder}}/file"}}, not {env!r}')
         self._command, self._url = command, url
+        self.revision = revision(shlex.split(command))
         self._env = {str(name): str(value) for name, value in (env or {}).items()}
 
     async def index(self, corpus: Corpus) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import IO, Any
 
 from harness.errors import RunError
@@ -61,7 +62,7 @@ class Session:
     def server(self) -> str:
         """The server's name and version; empty where it does not say."""
         info = self._client.result().server_info
-        return "" if info is None else f"{info.name} {info.version}"
+        return "" if info is None else f"{info.name} {info.version}".strip()
 
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[Any, list[str]]:
         """What a tool returns: its structured content, None without, and its texts.
@@ -124,15 +125,19 @@ def started(command: str, variables: Mapping[str, str]) -> Callable[[IO[str]], A
 def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:
     """The connection to a server that runs elsewhere: streamable HTTP."""
 
-    def transport(stderr: IO[str]) -> Any:
+    @asynccontextmanager
+    async def transport(stderr: IO[str]) -> AsyncIterator[Any]:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
         token = os.environ.get(TOKEN)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return streamable_http_client(
-            url, http_client=httpx2.AsyncClient(headers=headers, timeout=timeout)
-        )
+        limits = httpx2.Timeout(timeout, read=None)  # a call has its own; a stream may be silent
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=limits) as client,
+            streamable_http_client(url, http_client=client) as streams,
+        ):
+            yield streams
 
     return transport
 
