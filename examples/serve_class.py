@@ -48,7 +48,8 @@ def seconds(date):
     """The dataset's own clock, as in the class's contract."""
     if date is None:
         return None
-    return int(datetime.fromisoformat(date).replace(tzinfo=timezone.utc).timestamp())
+    utc = timezone.utc  # noqa: UP017 - Python 3.8 has no other name for it
+    return int(datetime.fromisoformat(date).replace(tzinfo=utc).timestamp())
 
 
 def document(sent):
@@ -61,8 +62,8 @@ def document(sent):
 
 def hits(answer, corpus):
     """One question's answer in any of the forms above."""
-    if hasattr(answer, "tolist"):  # an array of NumPy
-        answer = answer.tolist()
+    if hasattr(answer, "tolist"):  # an array of NumPy, in which -1 is no document
+        answer = [one for one in answer.tolist() if one != -1]
     return [hit(one, corpus) for one in (answer.items() if isinstance(answer, dict) else answer)]
 
 
@@ -78,7 +79,11 @@ def hit(one, corpus):
 
 
 def handle(one, corpus):
-    return one if isinstance(one, str) else corpus[int(one)].id
+    if isinstance(one, str):
+        return one
+    if not 0 <= int(one) < len(corpus):
+        raise IndexError(f"position {one} is not in a haystack of {len(corpus)} documents")
+    return corpus[int(one)].id
 
 
 def awaited(value):

@@ -27,6 +27,7 @@ haystack = 0
 BABBLE = {
     "log": "\x1b[36m[2026-01-01] INFO\x1b[0m found {3} things\\n\\nInitialized",
     "alone": "hello",
+    "chatter": "x\\n" * 10_001,
     "object": '{"level": "info", "message": "found"}',
     "list": "[1, 2]",
     "half": '{"results": [{"hi',
@@ -150,6 +151,7 @@ def test_what_its_libraries_print_is_passed_over_and_counted(
     ("trouble", "said"),
     [
         ("alone", r"took longer than 1 s .* stdout: hello"),
+        ("chatter", r"10,000 lines that are no JSON, and no reply"),
         ("half", r"is no JSON: .*results"),
         ("list", r"must be a JSON object, not \[1, 2\]"),
         ("object", r"expected 1 results, not None"),

@@ -59,7 +59,8 @@ class Amb:
                 f"retriever 'amb': {provider} has no {lacking[0]}(): it is no MemoryProvider"
             )
         self._make: Callable[..., Any] = found
-        self._document = getattr(sys.modules[found.__module__], "Document", AmbDocument)
+        theirs: Any = getattr(sys.modules[found.__module__], "Document", AmbDocument)
+        self._document: Any = theirs if _takes(theirs, "user_id") else AmbDocument
         self._options = dict(options or {})
         self._provider: Any = None
 
@@ -77,7 +78,7 @@ class Amb:
                 _call(getattr(self._provider, name), **given)
         self._handles = set(corpus.handles)
         if len(corpus):
-            _call(self._provider.ingest, documents=[self._told(document) for document in corpus])
+            awaited(self._provider.ingest([self._told(document) for document in corpus]))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """What the provider retrieves, at most k a question."""
@@ -109,7 +110,7 @@ class Amb:
         stamp = query.timestamp
         found = _call(
             self._provider.retrieve,
-            query=query.text,
+            query.text,
             k=k,
             user_id=self._user,
             query_timestamp=None if stamp is None else as_datetime(stamp).isoformat(),
@@ -126,8 +127,12 @@ class Amb:
         return Hit(document.content, [*dict.fromkeys(known)])
 
 
-def _call(function: Callable[..., Any], **given: Any) -> Any:
+def _call(function: Callable[..., Any], *first: Any, **given: Any) -> Any:
     """Call it with what it has parameters for: they came one after the other over the years."""
+    known = {name: value for name, value in given.items() if _takes(function, name)}
+    return awaited(function(*first, **known))
+
+
+def _takes(function: Callable[..., Any], name: str) -> bool:
     taken = inspect.signature(function).parameters
-    free = any(one.kind is one.VAR_KEYWORD for one in taken.values())
-    return awaited(function(**{k: v for k, v in given.items() if free or k in taken}))
+    return name in taken or any(one.kind is one.VAR_KEYWORD for one in taken.values())

@@ -47,35 +47,38 @@ class Call:
             and len(given) == 1
             and all(isinstance(arguments, Mapping) for arguments in given.values())
         ):
-            example = {"tool": {"argument": f"{{{places[1]}}}"}}
             raise ValueError(
-                f"{name} names a tool with its arguments, as {json.dumps(example)}, or a tool "
-                f"alone, not {given!r}"
+                f'{name} names a tool with its arguments, as {{"tool": {{"argument": ...}}}}, or a '
+                f"tool alone, not {given!r}"
             )
         ((tool, arguments),) = given.items()
         for place in places_in(arguments):
             if place not in places:
-                known = ", ".join(f"{{{one}}}" for one in places)
+                known = ", ".join(f"{{{one}}}" for one in places) or "none"
                 raise ValueError(f"{name} has {{{place}}}; there are {known}")
         return cls(tool, arguments)
 
     def by_schema(self, schema: Mapping[str, Any], place: str) -> Call:
         """With the arguments that the tool's own schema leaves no choice about.
 
-        Raises ValueError where there is one.
+        Raises ValueError where there is one, for an argument that the tool does not have, which
+        many servers pass over in silence, and for one that is lacking.
         """
+        properties, required = schema.get("properties") or {}, schema.get("required") or ()
+        takes = f"tool {self.tool!r} takes {', '.join(properties) or 'nothing'}"
         if self.arguments is not None:
+            for name in self.arguments:
+                if name not in properties and not schema.get("additionalProperties"):
+                    raise ValueError(f"{takes}, and no {name!r}")
+            for name in required:
+                if name not in self.arguments:
+                    raise ValueError(f"{takes}: {name!r} is required, and not given")
             return self
-        properties = schema.get("properties") or {}
-        texts = [
-            one
-            for one in schema.get("required") or ()
-            if (properties.get(one) or {}).get("type") == "string"
-        ]
-        if len(texts) != 1 or len(schema.get("required") or ()) != 1:
+        texts = [one for one in required if (properties.get(one) or {}).get("type") == "string"]
+        if len(texts) != 1 or len(required) != 1:
             raise ValueError(
-                f"tool {self.tool!r} takes {', '.join(properties) or 'nothing'}: say what is "
-                f"what, as {json.dumps({self.tool: {(texts or ['...'])[0]: f'{{{place}}}'}})}"
+                f"{takes}: say what is what, as "
+                f"{json.dumps({self.tool: {(texts or ['...'])[0]: f'{{{place}}}'}})}"
             )
         return Call(self.tool, {texts[0]: f"{{{place}}}"})
 
@@ -165,10 +168,12 @@ def items(structured: Any, texts: Sequence[str], results: str) -> list[Any]:
 
 
 def _read(text: str) -> Any:
+    """The object or the list that a text is, else the text."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    return value if isinstance(value, dict | list) else text
 
 
 def _listed(value: Any, results: str) -> list[Any]:

@@ -57,7 +57,7 @@ class Mcp:
             )
         self._add = Call.read(add, "add", forms.OF_DOCUMENT)
         self._search = Call.read(search, "search", forms.OF_QUESTION)
-        self._reset = Call.read(reset, "reset", ("folder",)) if reset else None
+        self._reset = Call.read(reset, "reset", ()) if reset else None
         self._where(command, url, env)
         if timeout <= 0:
             raise ValueError(f"timeout must be above 0, not {timeout:g}")

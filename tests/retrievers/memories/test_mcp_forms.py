@@ -54,6 +54,12 @@ def test_a_tool_alone_is_filled_by_its_schema_or_refused() -> None:
     two = {"properties": {"key": text, "note": text}, "required": ["key", "note"]}
     with pytest.raises(ValueError, match="takes key, note: say what is what"):
         Call("add", None).by_schema(two, "text")
+    for arguments, said in [
+        ({"key": "{id}"}, "takes key, note: 'note' is required, and not given"),
+        ({"key": "{id}", "note": "{text}", "tag": "x"}, "takes key, note, and no 'tag'"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            Call("add", arguments).by_schema(two, "text")
     with pytest.raises(ValueError, match=r"has \{txt\}; there are \{id\}, \{text\}"):
         Call.read({"add": {"note": "{txt}"}}, "add", forms.OF_DOCUMENT)
 
@@ -101,6 +107,7 @@ def test_a_handle_in_what_comes_back_is_its_document() -> None:
 
 
 def test_what_says_that_nothing_was_found_is_no_hit() -> None:
+    assert found(None, ("1984",)) == [Hit("1984")]
     for text in ("No results.", "no memories found for 'x'", "0 matches", ""):
         assert found(None, (text,)) == []
     assert found({"entities": [], "relations": []}) == []
