@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -18,6 +18,7 @@ from harness.retrievers.extras import need
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
+from harness.retrievers.turns import Turns
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
@@ -87,16 +88,23 @@ class Mcp:
         if env is not None and not isinstance(env, Mapping):
             raise ValueError(f'env is a table, as {{"NAME": "{{folder}}/file"}}, not {env!r}')
         self._command, self._url = command, url
+        self._turns = Turns(url.rstrip("/")) if url else None
         self.revision = revision(shlex.split(command))
         self._env = {str(name): str(value) for name, value in (env or {}).items()}
 
-    async def index(self, corpus: Corpus) -> None:
+    def index(self, corpus: Corpus) -> Awaitable[None]:
         """Begin with an empty store, and add each document, in time order.
 
-        Raises RunError where the server does not start, has no such tool or an unknown argument,
-        and where its store is not empty.
+        A server that lives on is used by one process of this machine after the other. Raises
+        RunError where the server does not start, has no such tool or argument, and where its store
+        is not empty.
         """
-        await self.close()
+        if self._turns is not None:
+            self._turns.take()  # here and not in the loop, where others would wait too
+        return self._take_in(corpus)
+
+    async def _take_in(self, corpus: Corpus) -> None:
+        await self._leave()
         session = self._session = await self._open()
         add = await self._prepared(session)
         self._handles = None
@@ -112,14 +120,35 @@ class Mcp:
 
     async def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """The hits of each question, at most k, in the server's order."""
+        if self._turns is not None and not self._turns.mine:
+            raise RuntimeError(
+                f"{self._url} may have been given another haystack since, by another retriever or "
+                "run: index again"
+            )
         return [[] if self._empty else (await self._ask(query, k))[:k] for query in queries]
 
     def report(self) -> dict[str, Any]:
         """What the server calls itself, and how often each tool was called."""
-        return {"server": self._server, "tool_calls": dict(self._calls)}
+        report: dict[str, Any] = {"server": self._server, "tool_calls": dict(self._calls)}
+        if self._turns is not None and self._turns.waited >= 0.1:
+            report["waited_seconds"] = self._turns.waited
+        return report
 
-    async def close(self) -> None:
+    def give_way(self) -> bool:
+        """Let others use a server that lives on; whether it is to be indexed again."""
+        if self._turns is None:
+            return False
+        held = self._turns.mine
+        self._turns.give()
+        return held
+
+    def close(self) -> Awaitable[None]:
         """Leave the server, end it where it was started here, and remove its folder."""
+        if self._turns is not None:
+            self._turns.give()
+        return self._leave()
+
+    async def _leave(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await session.close()

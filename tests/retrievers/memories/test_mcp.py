@@ -19,11 +19,16 @@ from typing import Any
 import pytest
 from notes import corpus
 
+from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
+from harness.rankings.rankings import read_rankings
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.memories.mcp_memory import Mcp
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.plan import Settings
+from harness.runs.runner import run
 
 pytestmark = pytest.mark.systems
 
@@ -160,8 +165,22 @@ def test_a_server_that_lives_on_is_emptied_by_its_tool(make: Make, service: str)
         calls.index(memory, corpus(texts))
         assert [hit.text for hit in ask(memory, "black")] == ["black tea"]
     assert memory.report()["tool_calls"] == {"forget": 2, "recall": 4, "remember": 3}
+    other = make(url=service)
     with pytest.raises(RunError, match="not empty"):
-        calls.index(make(url=service), corpus(["black tea"]))
+        calls.index(other, corpus(["black tea"]))
+    with pytest.raises(RuntimeError, match="may have been given another haystack since"):
+        ask(memory, "black")
+
+
+def test_two_workers_share_a_server_that_lives_on(service: str, home: Path, tmp_path: Path) -> None:
+    dataset = open_dataset("sample")
+    params = {"url": service, "add": ADD, "search": RECALL, "reset": "forget"}
+    spec, own = RetrieverSpec("mcp", params), {**params, "url": "", "command": NOTES}
+    del own["reset"]
+    shared = run(dataset, spec, Settings(workers=2, limit=60), out=tmp_path / "shared")
+    alone = run(dataset, RetrieverSpec("mcp", own), Settings(limit=60), out=tmp_path / "alone")
+    told, local = (read_rankings(RunFolder(folder).rankings) for folder in (shared, alone))
+    assert told.document.equals(local.document)
 
 
 def test_what_is_wrong_is_said_in_one_line(make: Make) -> None:
