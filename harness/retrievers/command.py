@@ -11,15 +11,15 @@ import tempfile
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 from threading import Timer
 from typing import IO, Any
 
-from harness.errors import UsageError
-from harness.files import digest
+from harness.errors import RunError, UsageError
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.environments import environment, revision
+from harness.retrievers.lines import Lines
 
 _TOLD = 2000
 """Bytes of the command's stderr that an error shows."""
@@ -32,7 +32,8 @@ class Command:
     once and told to reset for every haystack. `timeout` is seconds a message: a command that takes
     longer is killed; killed or crashed, it is started again for the next haystack. What it writes
     on stderr is shown where it fails. `documents` are so many a message, `questions` too;
-    `ready_timeout` is seconds from the final document to the answer that all can be found.
+    `ready_timeout` is seconds from the final document to the answer that all can be found. `venv`
+    is the folder of a virtual environment in which it runs, with packages of its own.
     """
 
     # `run` names the program, whose files are in its revision.
@@ -45,17 +46,18 @@ class Command:
         documents: int = 100,
         questions: int = 1,
         ready_timeout: float = READY_TIMEOUT,
+        venv: str = "",
     ) -> None:
         if documents < 1 or questions < 1 or min(timeout, ready_timeout) <= 0:
             raise ValueError(
                 "documents and questions must be 1 or more, timeout and ready_timeout above 0"
             )
         self._command = shlex.split(run)
-        if not self._command or shutil.which(self._command[0]) is None:
+        self._environment = environment(venv)
+        path = None if self._environment is None else self._environment["PATH"]
+        if not self._command or shutil.which(self._command[0], path=path) is None:
             raise UsageError(f"retriever 'command': there is no program {run!r}")
-        # A run is told from another by the programs it ran, as far as they are named.
-        files = [Path(part) for part in self._command if Path(part).is_file()]
-        self.revision = "+".join(digest(file)[:12] for file in files) or None
+        self.revision = revision(self._command, venv)
         self._timeout, self._documents = timeout, documents
         self.batch_size = questions
         self.ready_timeout = ready_timeout
@@ -63,6 +65,7 @@ class Command:
         self._is_ready = True
         self._begun: Corpus | None = None
         self._usage = wire.Usage()
+        self._lines = Lines()
         self._process: subprocess.Popen[bytes] | None = None
 
     def index(self, corpus: Corpus) -> None:
@@ -98,11 +101,17 @@ class Command:
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask; answers in the order of the questions."""
-        return wire.results(self._exchange(self._messages.search(queries, k)), len(queries))
+        reply = self._exchange(self._messages.search(queries, k))
+        try:
+            return wire.results(reply, len(queries))
+        except ValueError:  # the answers may be in the next line, where this one was a log's
+            self._end()
+            raise
 
     def report(self) -> dict[str, Any]:
-        """What the command says that its replies have cost, summed."""
-        return dict(self._usage.counts)
+        """What the command says that its replies have cost, summed; lines that were no replies."""
+        passed = self._lines.passed_over
+        return {**self._usage.counts, **({"lines_passed_over": passed} if passed else {})}
 
     def close(self) -> None:
         """Close its stdin, and end it where that is not enough."""
@@ -116,52 +125,58 @@ class Command:
 
     def _start(self) -> None:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with self
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            start_new_session=True,  # so that what it starts itself can be ended with it
-        )
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                env=self._environment,
+                start_new_session=True,  # so that what it starts itself can be ended with it
+            )
+        except OSError as error:
+            raise RunError(
+                f"retriever 'command': {shlex.join(self._command)!r} cannot be started: {error}"
+            ) from error
         self._end = weakref.finalize(self, _kill, self._process)
+        assert self._process.stdout is not None  # a pipe, as asked for
+        self._lines.begin(self._process.stdout, self._stderr)
 
     def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a message. Raises RuntimeError when the command ends or hangs."""
+        """The reply to a message.
+
+        Raises RuntimeError when the command ends or hangs, NoReplyError for what is no reply. Both
+        end it: its next line could be the answer to this message.
+        """
         import orjson
 
         process = self._process
-        if (
-            process is None
-            or process.stdin is None
-            or process.stdout is None
-            or not self._end.alive
-        ):
+        if process is None or process.stdin is None or not self._end.alive:
             raise RuntimeError("the command is not running any more: it failed before, see there")
         # Both sides may block on a full pipe: to kill the command is what ends that.
         alarm = Timer(self._timeout, self._end)
         alarm.start()
-        line = b""
+        reply, ended = None, False
         try:
+            self._lines.refuse_unasked()
             process.stdin.write(orjson.dumps(message) + b"\n")
             process.stdin.flush()
-            line = process.stdout.readline()
-        except BrokenPipeError:
-            pass  # said below, with what it wrote before it ended
-        except BaseException:  # Ctrl-C: its reply would be taken for that to the next message
+            reply = self._lines.reply()
+        except (BrokenPipeError, EOFError):
+            ended = True  # said below, with what it wrote before it ended
+        except BaseException:  # Ctrl-C, too: its reply would be taken for that to the next message
             self._end()
             raise
         finally:
             alarm.cancel()
-        if not line.endswith(b"\n"):
+        if ended:
             hung = not self._end.alive
             self._end()
             how = f"took longer than {self._timeout:g} s and was killed" if hung else "ended"
             status = "" if hung else f", status {process.wait()}"
             raise RuntimeError(f"the command {how}{status}, at {message['type']!r}{self._told()}")
-        try:
-            reply = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            raise ValueError(f"the command's reply is no JSON: {line[:200]!r}") from None
+        if not isinstance(reply, dict):
+            self._end()
         checked = wire.checked(reply)
         self._usage.add(checked)
         return checked

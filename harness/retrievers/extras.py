@@ -20,6 +20,7 @@ EXTRAS = {
     "langchain_core": "langchain",
     "llama_index": "llamaindex",
     "matplotlib": "plots",
+    "mcp": "mcp",
     "mem0": "mem0",
     "neo4j": "neo4j",
     "onnxruntime": "onnx",

@@ -60,6 +60,8 @@ BUILT_IN = {
     "llamaindex": "harness.retrievers.frameworks.llamaindex_bridge:LlamaIndex",
     "mem0": "harness.retrievers.memories.mem0_memory:Mem0",
     "graphiti": "harness.retrievers.memories.graphiti_memory:Graphiti",
+    "mcp": "harness.retrievers.memories.mcp_memory:Mcp",
+    "amb": "harness.retrievers.memories.amb_provider:Amb",
     "beir": "harness.retrievers.beir_models:Beir",
     "http": "harness.retrievers.http:Http",
     "command": "harness.retrievers.command:Command",

@@ -24,6 +24,14 @@ from harness.runs.runner import run
 SCRIPT = """
 import json, os, sys, time
 haystack = 0
+BABBLE = {
+    "log": "\x1b[36m[2026-01-01] INFO\x1b[0m found {3} things\\n\\nInitialized",
+    "alone": "hello",
+    "chatter": "x\\n" * 10_001,
+    "object": '{"level": "info", "message": "found"}',
+    "list": "[1, 2]",
+    "half": '{"results": [{"hi',
+}
 for line in sys.stdin:
     message = json.loads(line)
     reply = {}
@@ -38,12 +46,15 @@ for line in sys.stdin:
             sys.exit("out of cheese")
         if text == "hang":
             time.sleep(60)
-        if text == "babble":
-            print("hello", flush=True)
+        if text in BABBLE:
+            print(BABBLE[text], flush=True)
+        if text == "alone":
             continue
         if text == "refuse":
             print(json.dumps({"error": "I would rather not"}), flush=True)
             continue
+        if text == "twice":
+            print(json.dumps({"results": [{"hits": [{"id": ids[1]}]}]}), flush=True)
         reply = {"results": [{"hits": [{"id": ids[0]}]}], "usage": {"calls": 1}}
         if text == "tell":
             hit = {"text": "A fact.", "sources": ids[:2], "score": 0.5}
@@ -113,15 +124,60 @@ def test_a_command_that_ends_or_hangs_is_an_error_until_the_next_haystack(
     command.close()
 
 
-@pytest.mark.parametrize(
-    ("trouble", "said"), [("babble", "is no JSON"), ("refuse", "reports: I would rather not")]
-)
-def test_a_wrong_reply_costs_its_question_only(script: str, trouble: str, said: str) -> None:
+def test_an_error_that_it_reports_costs_its_question_only(script: str) -> None:
     command = Command(script)
     command.index(corpus(["a", "b"]))
-    with pytest.raises(ValueError, match=said):
-        ask(command, trouble)
+    with pytest.raises(ValueError, match="reports: I would rather not"):
+        ask(command, "refuse")
     assert ask(command, "fine") == Result(["d1"])
+    command.close()
+
+
+def test_what_its_libraries_print_is_passed_over_and_counted(
+    script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = Command(script, timeout=5)
+    command.index(corpus(["a", "b"]))
+    for _ in range(3):
+        assert ask(command, "log") == Result(["d1"])
+    assert command.report()["lines_passed_over"] == 6
+    assert capsys.readouterr().err.count("other lines are passed over") == 1
+    with pytest.raises(RuntimeError, match=r"(?s)ended, status 1.*stdout: Initialized"):
+        ask(command, "crash")
+    command.close()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("alone", r"took longer than 1 s .* stdout: hello"),
+        ("chatter", r"10,000 lines that are no JSON, and no reply"),
+        ("half", r"is no JSON: .*results"),
+        ("list", r"must be a JSON object, not \[1, 2\]"),
+        ("object", r"expected 1 results, not None"),
+    ],
+)
+def test_after_what_may_be_no_reply_no_later_line_is_taken_for_an_answer(
+    script: str, trouble: str, said: str
+) -> None:
+    command = Command(script, timeout=1)
+    command.index(corpus(["a", "b"]))
+    with pytest.raises((RuntimeError, ValueError), match=said):
+        ask(command, trouble)
+    with pytest.raises(RuntimeError, match="not running any more"):
+        ask(command, "fine")
+    command.index(corpus(["a", "b"]))
+    assert ask(command, "fine") == Result(["d1"])
+    command.close()
+
+
+def test_an_answer_that_comes_twice_is_not_taken_for_that_to_the_next_question(script: str) -> None:
+    command = Command(script)
+    command.index(corpus(["a", "b"]))
+    ask(command, "twice")
+    time.sleep(0.2)  # both lines are there
+    with pytest.raises(ValueError, match="a line that nobody asked for"):
+        ask(command, "fine")
     command.close()
 
 

@@ -1,0 +1,149 @@
+"""A session with a server of the Model Context Protocol, by the official SDK."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import tempfile
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import IO, Any
+
+from harness.errors import RunError
+
+TOKEN = "HARNESS_MCP_TOKEN"
+"""The environment variable whose value is sent as bearer token; it is never written down."""
+
+_TOLD = 2000
+"""Bytes of the server's stderr that an error shows."""
+
+
+class Session:
+    """One connection, and the process of the server where it is started here.
+
+    What the SDK opens has to be closed by the task that opened it, so that a task of its own holds
+    the connection from `opened` to `close`.
+    """
+
+    def __init__(self, transport: Callable[[IO[str]], Any], timeout: float) -> None:
+        self._transport, self._timeout = transport, timeout
+        self._leave = asyncio.Event()
+        self._client: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._stderr = tempfile.TemporaryFile("w+", errors="replace")  # noqa: SIM115 - see close
+        self._task = asyncio.create_task(self._hold())
+
+    @classmethod
+    async def opened(cls, transport: Callable[[IO[str]], Any], timeout: float) -> Session:
+        """Connect. Raises RunError where that fails."""
+        session = cls(transport, timeout)
+        try:
+            await asyncio.wait_for(asyncio.shield(session._client), timeout)
+        except Exception as error:
+            said = (
+                f"no answer in {timeout:g} s" if isinstance(error, TimeoutError) else _said(error)
+            )
+            told = session._told()
+            await session.close()
+            raise RunError(f"retriever 'mcp': the server did not start: {said}{told}") from error
+        return session
+
+    async def tools(self) -> dict[str, Mapping[str, Any]]:
+        """The schema of each tool's arguments."""
+        found: dict[str, Mapping[str, Any]] = {}
+        cursor = None
+        while True:
+            page = await self._client.result().list_tools(cursor=cursor)
+            found |= {tool.name: tool.input_schema for tool in page.tools}
+            cursor = page.next_cursor
+            if not cursor:
+                return found
+
+    def server(self) -> str:
+        """The server's name and version; empty where it does not say."""
+        info = self._client.result().server_info
+        return "" if info is None else f"{info.name} {info.version}".strip()
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[Any, list[str]]:
+        """What a tool returns: its structured content, None without, and its texts.
+
+        Raises RuntimeError for what it says is an error.
+        """
+        try:
+            result = await self._client.result().call_tool(tool, dict(arguments))
+        except Exception as error:
+            raise RuntimeError(f"tool {tool!r}: {_said(error)}{self._told()}") from error
+        texts = [block.text for block in result.content if block.type == "text"]
+        if result.is_error:
+            raise RuntimeError(f"tool {tool!r} reports: {' '.join(texts) or 'an error'}")
+        return result.structured_content, texts
+
+    async def close(self) -> None:
+        """Close the connection; a server that was started here is ended."""
+        self._leave.set()
+        if not self._client.done():  # it still waits for the server
+            self._task.cancel()
+        await asyncio.wait([self._task])
+        self._stderr.close()
+
+    async def _hold(self) -> None:
+        from mcp import Client
+
+        try:
+            connection = Client(self._transport(self._stderr), read_timeout_seconds=self._timeout)
+            async with connection as client:
+                self._client.set_result(client)
+                await self._leave.wait()
+        except Exception as error:
+            # After it was open, a connection that broke fails each call; leaving it says no more.
+            if not self._client.done():
+                self._client.set_exception(error)
+
+    def _told(self) -> str:
+        """The end of what the server wrote on stderr."""
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - _TOLD))
+        lines = self._stderr.read().strip().splitlines()
+        return f"; on its stderr: {lines[-1].strip()}" if lines else ""
+
+
+def started(command: str, variables: Mapping[str, str]) -> Callable[[IO[str]], Any]:
+    """The connection to a server that is started: over its standard input and output."""
+
+    def transport(stderr: IO[str]) -> Any:
+        from mcp import StdioServerParameters
+        from mcp.client.stdio import stdio_client
+
+        program, *arguments = shlex.split(command)
+        environment = {**os.environ, **variables}
+        server = StdioServerParameters(command=program, args=arguments, env=environment)
+        return stdio_client(server, errlog=stderr)
+
+    return transport
+
+
+def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:
+    """The connection to a server that runs elsewhere: streamable HTTP."""
+
+    @asynccontextmanager
+    async def transport(stderr: IO[str]) -> AsyncIterator[Any]:
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        token = os.environ.get(TOKEN)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        limits = httpx2.Timeout(timeout, read=None)  # a call has its own; a stream may be silent
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=limits) as client,
+            streamable_http_client(url, http_client=client) as streams,
+        ):
+            yield streams
+
+    return transport
+
+
+def _said(error: BaseException) -> str:
+    """The error within the groups in which the SDK's tasks hand it on, in one line."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
