@@ -161,7 +161,7 @@ def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """
     if not getattr(options, "isolate", False):
         load_plugins(options)
-    from harness.dataset.adapter import AS_OF
+    from harness.dataset.manifest import AS_OF
 
     return {
         "granularity": options.granularity or "",

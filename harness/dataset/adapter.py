@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from harness.dataset.manifest import AS_OF
+
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
@@ -61,10 +63,6 @@ class Variant:
     def bytes(self) -> int:
         """Size of the download; 0 where it is not known."""
         return sum(file.bytes for file in self.files)
-
-
-AS_OF = "-as-of"
-"""How a split's name ends whose questions are put to what had been said when they are asked."""
 
 
 @dataclass(frozen=True)

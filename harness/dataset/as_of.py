@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.dataset.reader import BETWEEN
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, as_datetime
-
-_BETWEEN = "@"
 
 
 class AsOfWriter(DatasetWriter):
@@ -108,22 +107,9 @@ class AsOfWriter(DatasetWriter):
         }
 
 
-def base(haystack: str) -> str:
-    """The haystack of which this one is what had been said by some time."""
-    return haystack.rpartition(_BETWEEN)[0]
-
-
-def last_of_base(haystacks: Sequence[str], number: int) -> int:
-    """The number of the haystack of the latest time, of those that have the base of this one."""
-    own = base(haystacks[number])
-    while number + 1 < len(haystacks) and base(haystacks[number + 1]) == own:
-        number += 1
-    return number
-
-
 def _named(haystack: str, when: int | None) -> str:
     moment = "end" if when is None else as_datetime(when).isoformat()
-    return f"{haystack}{_BETWEEN}{moment}"
+    return f"{haystack}{BETWEEN}{moment}"
 
 
 def _until(

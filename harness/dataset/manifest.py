@@ -13,6 +13,9 @@ from harness.schema import SCHEMA_VERSION
 
 NAME = "manifest.json"
 
+AS_OF = "-as-of"
+"""How a split's name ends whose questions are put to what had been said when they are asked."""
+
 
 @dataclass
 class Repair:
@@ -76,6 +79,11 @@ class Manifest:
     def published(self) -> bool | None:
         """`official`; None for the user's own files, which nobody published."""
         return None if self.own_files else self.official
+
+    @property
+    def as_of(self) -> bool:
+        """Whether each question is put to what had been said when it is asked (see as_of.py)."""
+        return self.split.endswith(AS_OF)
 
     def write(self, folder: Path) -> None:
         """Write it into the dataset's folder."""

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.dataset.adapter import AS_OF, Adapter, Raw, Variant, View
+from harness.dataset.adapter import Adapter, Raw, Variant, View
 from harness.dataset.catalogue import find
 from harness.dataset.columns import FILES
+from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
-from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near

@@ -22,6 +22,9 @@ from harness.schema import Ability, Document, Query
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
+BETWEEN = "@"
+"""Stands between the name of a haystack and the time as of which it is (see as_of.py)."""
+
 _POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14, which Python does not name
 
 
@@ -177,6 +180,16 @@ class Dataset:
         return np.asarray(self.query_table["haystack"].to_numpy(), np.int32)
 
     @cached_property
+    def query_shares(self) -> Int32:
+        """Queries with the same number share documents, and are not independent of each other: of
+        one haystack, or of one haystack as of several times."""
+        if not self.manifest.as_of:
+            return self.query_haystack
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(map(base, self.haystack_ids)))}
+        of_haystack = np.array([numbers[base(name)] for name in self.haystack_ids], np.int32)
+        return of_haystack[self.query_haystack]
+
+    @cached_property
     def abilities(self) -> npt.NDArray[np.str_]:
         """Ability of each query."""
         return np.array(self.query_table["ability"].to_pylist(), dtype=str)
@@ -271,6 +284,19 @@ class Dataset:
             np.asarray(table["grade"].to_numpy(), np.int32),
             own,
         )
+
+
+def base(haystack: str) -> str:
+    """The haystack of which this one is what had been said by some time."""
+    return haystack.rpartition(BETWEEN)[0]
+
+
+def last_of_base(haystacks: Sequence[str], number: int) -> int:
+    """The number of the haystack of the latest time, of those that have the base of this one."""
+    own = base(haystacks[number])
+    while number + 1 < len(haystacks) and base(haystacks[number + 1]) == own:
+        number += 1
+    return number
 
 
 def _read(path: Path) -> pa.Table:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.adapter import AS_OF
-from harness.dataset.as_of import last_of_base
-from harness.dataset.reader import Dataset
+from harness.dataset.reader import Dataset, last_of_base
 from harness.errors import UsageError
 from harness.runs.folder.run_folder import run_name
 from harness.runs.limits import Limits
@@ -150,7 +148,7 @@ def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[U
     groups = np.split(queries[order], cuts)
     shuffled = [groups[i] for i in rng.permutation(len(groups))]
     chain_of: dict[int, int] = {}
-    if dataset.manifest.split.endswith(AS_OF):
+    if dataset.manifest.as_of:
         asked = [int(dataset.query_haystack[group[0]]) for group in shuffled]
         chain_of = {one: last_of_base(dataset.haystack_ids, one) for one in asked}
         place = {chain: i for i, chain in enumerate(dict.fromkeys(chain_of.values()))}

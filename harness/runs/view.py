@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.adapter import AS_OF
-from harness.dataset.as_of import base, last_of_base
-from harness.dataset.reader import Dataset
+from harness.dataset.reader import Dataset, base, last_of_base
 from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.corpus import is_handle
@@ -37,7 +35,7 @@ class View:
         self._dataset = dataset
         self._haystack = haystack
         shown = haystack
-        as_of = dataset.manifest.split.endswith(AS_OF)
+        as_of = dataset.manifest.as_of
         if as_of:
             haystack = last_of_base(dataset.haystack_ids, haystack)
         rng = np.random.default_rng([seed, zlib.crc32(_seeded(dataset, haystack, as_of))])

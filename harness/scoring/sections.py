@@ -66,7 +66,7 @@ class Sections:
             silent[mine],
             confidence[mine],
             wrong[mine],
-            self._dataset.query_haystack[mine],
+            self._dataset.query_shares[mine],
         )
         if result is None:
             return None

@@ -43,9 +43,9 @@ def _one(many: str) -> str:
 
 def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
     """The haystack of each query where several queries share one of several; None: each query is
-    independent of the others."""
-    haystacks = np.unique(dataset.query_haystack)
-    return dataset.query_haystack if 1 < len(haystacks) < dataset.n_queries else None
+    independent of the others. As of whatever time, it is the same haystack."""
+    shares = dataset.query_shares
+    return shares if 1 < len(np.unique(shares)) < dataset.n_queries else None
 
 
 def add_intervals(

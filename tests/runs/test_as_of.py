@@ -18,6 +18,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
+from harness.verdicts.verify.verify import verify
 
 SYSTEMS = """
 import json
@@ -155,6 +156,25 @@ def test_a_memory_is_told_each_session_once_in_time_order_and_asked_when_the_tim
         assert moments == sorted(moments)
     scores = score_run(told, dataset).summary
     assert "split:test-as-of" in json.dumps(scores)
+
+
+def test_a_haystack_as_of_many_times_is_one_haystack_to_intervals_and_comparisons(
+    systems: str, tmp_path: Path
+) -> None:
+    def found(split: str) -> tuple[Any, Path]:
+        dataset = open_dataset("sample", split=split)
+        folder = run(dataset, RetrieverSpec("bm25"), Settings(k=10), out=tmp_path / split)
+        return score_run(folder, dataset).summary["protocols"][0]["slices"]["all"], folder
+
+    (plain, _), (as_of, folder) = found("test"), found("test-as-of")
+    # All evidence of `sample` is older than its question, and nothing else is newer.
+    cell, same = (part["metrics"]["recall@10"] for part in (as_of, plain))
+    assert cell["value"] == same["value"]
+    assert cell["interval"] == same["interval"]
+    assert cell["interval"]["units"] == 12
+    verdict = verify(folder)
+    assert verdict.differences == []
+    assert [check for check in verdict.checks if not check.ok] == []
 
 
 def test_without_it_all_is_told_before_the_first_question(systems: str, tmp_path: Path) -> None:

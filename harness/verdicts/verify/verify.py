@@ -160,6 +160,8 @@ class Recount:
 
     def _beside(self, index: int, levels: dict[str, Values]) -> None:
         haystacks = {q.id: q.haystack for q in self._key.queries.values()}
+        if self._key.about["split"].endswith("-as-of"):  # of whatever time, it is one haystack
+            haystacks = {query: name.rpartition("@")[0] for query, name in haystacks.items()}
         self.hearing.beside(index, levels, haystacks)
 
     def others(self) -> None:
