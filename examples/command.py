@@ -16,7 +16,7 @@ def words(text):
 
 for line in sys.stdin:
     message = json.loads(line)
-    reply = {}
+    reply = {"number": message["number"]}
     if message["type"] == "reset":
         documents.clear()
     elif message["type"] == "index":

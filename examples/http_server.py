@@ -42,7 +42,7 @@ class Service(BaseHTTPRequestHandler):
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = json.dumps(reply(message)).encode()
+        body = json.dumps({"number": message["number"], **reply(message)}).encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -175,9 +175,12 @@ class Command:
             how = f"took longer than {self._timeout:g} s and was killed" if hung else "ended"
             status = "" if hung else f", status {process.wait()}"
             raise RuntimeError(f"the command {how}{status}, at {message['type']!r}{self._told()}")
-        if not isinstance(reply, dict):
-            self._end()
-        checked = wire.checked(reply)
+        try:
+            checked = self._messages.checked(reply, message)
+        except ValueError as error:
+            if isinstance(error, wire.NotTheReplyError) or not isinstance(reply, dict):
+                self._end()
+            raise
         self._usage.add(checked)
         return checked
 

@@ -202,10 +202,17 @@ class Http:
         body = orjson.dumps(message)
         limit = self._timeout if message["type"] == "search" else self._index_timeout
 
+        away = False
+
         def attempt() -> urllib3.BaseHTTPResponse:
+            nonlocal away
             if self._gone:
                 raise ConnectionError(f"{place}: the service was gone before, see there")
-            reply = self._pool.request("POST", place, body=body, timeout=limit)
+            try:
+                reply = self._pool.request("POST", place, body=body, timeout=limit)
+            except urllib3.exceptions.NewConnectionError:
+                away = True
+                raise
             if reply.status in _TRY_AGAIN:
                 raise _RefusedError(reply)
             return reply
@@ -228,6 +235,12 @@ class Http:
             self._gone = isinstance(error, urllib3.exceptions.NewConnectionError)
             raise
         self._reached = True
+        if away and message["type"] != "reset":
+            self._gone = True
+            raise ConnectionError(
+                f"{place}: the service was gone and came back since it took the haystack in, and "
+                "may have lost it"
+            )
         try:
             content = orjson.loads(reply.data) if reply.data else {}
         except orjson.JSONDecodeError:
@@ -237,7 +250,12 @@ class Http:
             raise ValueError(f"{place}: status {reply.status}: {said or reply.data[:200]!r}")
         if content is None:
             raise ValueError(f"{place}: the reply is no JSON: {reply.data[:200]!r}")
-        checked = wire.checked(content)
+        try:
+            checked = self._messages.checked(content, message)
+        except wire.NotTheReplyError:
+            self._gone = True
+            self._pool.clear()  # whatever else may come on its connections
+            raise
         self._usage.add(checked)
         return checked
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ class Messages:
     """What one client sends, of the haystack that it began last.
 
     `run` is its own: two workers of a run are two clients. `haystack` is the same for the same
-    documents shown in the same way, in every run.
+    documents shown in the same way, in every run. Each message has a number of its own.
     """
 
     def __init__(self) -> None:
         self._about = {"run": uuid.uuid4().hex, "haystack": ""}
+        self._numbers = count(1)
+        self._instance: Any = None
 
     def reset(self, corpus: Corpus, key: str) -> dict[str, Any]:
         """A new haystack begins; `key`: of what was taken in, by which it may be kept."""
@@ -64,8 +67,32 @@ class Messages:
         """The haystack will not be asked about again."""
         return self._message("close")
 
+    def checked(self, reply: Any, message: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a message.
+
+        Raises ValueError for what is no object, and for an error that it reports; NotTheReplyError
+        for the reply to another message, and of another than took the haystack in, where it says.
+        """
+        if not isinstance(reply, dict):
+            raise ValueError(f"a reply must be a JSON object, not {_short(reply)}")
+        said = reply.get("number", message["number"])
+        if said != message["number"]:
+            raise NotTheReplyError(
+                f"this is the reply to message {said!r}, not to {message['number']}"
+            )
+        if "error" in reply:
+            raise ValueError(f"the system reports: {reply['error']}")
+        instance = reply.get("instance")
+        if message["type"] == "reset":
+            self._instance = instance
+        elif instance != self._instance and None not in (instance, self._instance):
+            raise NotTheReplyError(
+                "the system was started anew since it took the haystack in, and may have lost it"
+            )
+        return reply
+
     def _message(self, type_: str, **content: Any) -> dict[str, Any]:
-        return {"type": type_, **self._about, **content}
+        return {"type": type_, "number": next(self._numbers), **self._about, **content}
 
 
 def own_key(corpus: Corpus, *system: str) -> str:
@@ -88,13 +115,8 @@ def results(reply: dict[str, Any], n: int) -> list[Result]:
     return [_result(one) for one in found]
 
 
-def checked(reply: Any) -> dict[str, Any]:
-    """A reply. Raises ValueError for what is no object, and for an error that it reports."""
-    if not isinstance(reply, dict):
-        raise ValueError(f"a reply must be a JSON object, not {_short(reply)}")
-    if "error" in reply:
-        raise ValueError(f"the system reports: {reply['error']}")
-    return reply
+class NotTheReplyError(ValueError):
+    """What came is no answer to what was asked, and what comes next may be none either."""
 
 
 class Usage:

@@ -1,0 +1,256 @@
+"""What services do on bad days: no wrong number in silence, and no one else's answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+import socketserver
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from notes import corpus
+from serving import Message, Reply, serving
+
+from harness.dataset.prepare import open_dataset
+from harness.rankings.rankings import read_rankings
+from harness.retrievers.contract import Question
+from harness.retrievers.http import Http
+from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.wire import NotTheReplyError
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.plan import Settings
+from harness.runs.runner import run
+
+SERVICE = """
+import json, os, sys, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+told, haystacks, asked = sys.argv[2] == "tells", {}, 0
+
+class Service(BaseHTTPRequestHandler):
+    protocol_version, wbufsize = "HTTP/1.1", 1 << 16
+    def do_POST(self):
+        global asked
+        m = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        reply = {"instance": os.getpid()} if told else {}
+        held = haystacks.setdefault(m["haystack"], {})
+        if m["type"] == "reset":
+            held.clear()
+            reply["several"] = True
+        if m["type"] == "index":
+            held.update((d["id"], set(d["text"].lower().split())) for d in m["documents"])
+        if m["type"] == "search":
+            asked += 1
+            if asked == 60 and os.environ.get("DIES"):
+                os._exit(1)
+            reply["results"] = []
+            for q in m["queries"]:
+                words = set(q["text"].lower().split())
+                best = sorted(held, key=lambda id_: (-len(words & held[id_]), id_))
+                reply["results"].append({"hits": [{"id": id_} for id_ in best[: m["k"]]]})
+        body = json.dumps(reply).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+
+ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Service).serve_forever()
+"""
+
+
+@contextmanager
+def restarting(script: Path, port: int, tells: str, pause: float) -> Iterator[None]:
+    """A service that dies once, at its sixtieth question, and is started anew after a pause."""
+    import os
+
+    def start(**more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, str(script), str(port), tells]
+        return subprocess.Popen(command, env={**os.environ, **more})
+
+    running = [start(DIES="1")]
+
+    def watch() -> None:
+        if running[0].wait() == 1:
+            time.sleep(pause)
+            running.append(start())
+
+    threading.Thread(target=watch, daemon=True).start()
+    for _ in range(200):
+        try:
+            socket.create_connection(("127.0.0.1", port), 0.1).close()
+            break
+        except OSError:
+            time.sleep(0.05)
+    try:
+        yield
+    finally:
+        for one in running:
+            one.kill()
+            one.wait()
+
+
+@pytest.mark.parametrize(("tells", "pause"), [("silent", 1.0), ("tells", 0.0)])
+def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
+    tmp_path: Path, tells: str, pause: float
+) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as free:
+        port = free.server_address[1]
+    script = tmp_path / "service.py"
+    script.write_text(SERVICE)
+    dataset, spec = (
+        open_dataset("sample"),
+        RetrieverSpec("http", {"url": f"http://127.0.0.1:{port}"}),
+    )
+    with restarting(script, port, tells, pause):
+        folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out")
+        first = RunFolder(folder).record["queries"]
+        folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out", resume=True)
+        again = RunFolder(folder).record["queries"]
+        whole = run(dataset, spec, Settings(k=5), out=tmp_path / "whole")
+    assert 0 < first["failed"] < 60  # what was left of one haystack
+    assert again["failed"] == 0
+    resumed, right = (read_rankings(RunFolder(one).rankings) for one in (folder, whole))
+    assert resumed.document.equals(right.document)
+
+
+class Twice(BaseHTTPRequestHandler):
+    """Sends each reply to a search twice, the second one a little later."""
+
+    protocol_version = "HTTP/1.1"
+    numbers = True
+
+    def do_POST(self) -> None:
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        hits = [[{"id": "d0" if q["text"] == "a" else "d1"}] for q in message.get("queries", ())]
+        reply = {"several": True, "results": [{"hits": one} for one in hits]}
+        if self.numbers:
+            reply["number"] = message["number"]
+        body = json.dumps(reply).encode()
+        whole = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        self.wfile.write(whole)
+        self.wfile.flush()
+        if message["type"] == "search":
+            time.sleep(0.2)
+            self.wfile.write(whole)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_reply_that_comes_twice_is_no_answer_to_the_next_question() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Twice) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        service = Http(f"http://127.0.0.1:{server.server_address[1]}", retries=0)
+        service.index(corpus(["a", "b"]))
+        assert service.search([Question("a")], 1)[0].ids == ["d0"]
+        # A connection with something left in it may be seen, and not be used again.
+        with suppress(NotTheReplyError):
+            assert service.search([Question("b")], 1)[0].ids == ["d1"]
+        server.shutdown()
+
+
+def answered(change: Callable[[Message, Message], Any], tmp_path: Path) -> tuple[Path, list[str]]:
+    """A run with a service whose answers to some questions are changed; the texts of those."""
+    changed: list[str] = []
+
+    def answer(message: Message) -> Reply:
+        if message["type"] != "search":
+            return 200, {"several": True}
+        (query,) = message["queries"]
+        reply: Message = {"results": [{"hits": [{"text": "nothing of this", "score": 1}]}]}
+        if "boat" in query["text"]:
+            changed.append(query["text"])
+            reply = change(message, reply)
+        return 200, reply
+
+    with serving(answer) as (url, _):
+        spec = RetrieverSpec("http", {"url": url, "timeout": 1.0, "retries": 0})
+        folder = run(open_dataset("sample"), spec, Settings(k=5), out=tmp_path)
+    return folder, changed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda m, r: {**r, "number": m["number"] + 1},
+        lambda m, r: {"results": r["results"] * 2},
+        lambda m, r: {"results": [{"hits": "none"}]},
+        lambda m, r: [1, 2],
+        lambda m, r: time.sleep(1.5) or r,
+    ],
+    ids=["of another message", "two for one", "no list", "no object", "too late"],
+)
+def test_a_wrong_answer_costs_its_question_or_haystack_and_is_no_zero(
+    tmp_path: Path, change: Callable[[Message, Message], Any]
+) -> None:
+    folder, changed = answered(change, tmp_path)
+    record = RunFolder(folder).record["queries"]
+    assert changed
+    assert len(changed) <= record["failed"] < record["asked"]
+
+
+def test_ten_megabytes_in_a_hit_are_borne_and_kept(tmp_path: Path) -> None:
+    large = "a long memory of boats " * 450_000
+
+    def change(_: Message, reply: Message) -> Message:
+        return {"results": [{"hits": [{"text": large, "score": 2}, *reply["results"][0]["hits"]]}]}
+
+    import pyarrow.parquet as pq
+
+    folder, changed = answered(change, tmp_path)
+    hits = pq.read_table(folder / "hits.parquet").column("text").to_pylist()
+    assert sum(text == large for text in hits) == len(changed)
+    assert RunFolder(folder).record["queries"]["failed"] == 0
+
+
+def test_half_a_json_and_a_cut_reply_are_errors_of_their_question(tmp_path: Path) -> None:
+    class Half(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = message["queries"][0]["text"] if message["type"] == "search" else ""
+            reply: Message = {"several": True, "results": [{"hits": []}]}
+            body = json.dumps(reply).encode()
+            sent = body[:-5] if text in ("half", "cut") else body
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body if text == "cut" else sent)))
+            self.end_headers()
+            self.wfile.write(sent)
+            self.close_connection = text == "cut"
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Half) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        service = Http(f"http://127.0.0.1:{server.server_address[1]}", retries=1)
+        service.index(corpus(["a", "b"]))
+        for text, said in (("half", "the reply is no JSON"), ("cut", "IncompleteRead")):
+            with pytest.raises(Exception, match=said):
+                service.search([Question(text)], 1)
+            assert service.search([Question("whole")], 1)[0].ids == []
+        server.shutdown()
+
+
+def test_a_wall_clock_that_jumps_changes_no_time_and_no_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jumps = iter(range(10**9))
+    monkeypatch.setattr(time, "time", lambda: 4e9 if next(jumps) % 2 else 1.0)
+    limits = Settings(k=5, limit=40, query_timeout=60.0, index_timeout=60.0, retries=1)
+    folder = run(open_dataset("sample"), RetrieverSpec("bm25"), limits, out=tmp_path)
+    record = RunFolder(folder).record
+    assert record["queries"]["failed"] == 0
+    times = [record["measured"]["seconds"]["run"], record["measured"]["index"]["seconds"]]
+    assert all(0 < seconds < 3600 for seconds in times)
