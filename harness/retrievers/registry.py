@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from harness.errors import CodeError, HarnessError, RunError, UsageError, near
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
+from harness.retrievers.foreign import kind_of
 from harness.retrievers.plugins import (
     load_file,
     module_name,
@@ -30,12 +32,14 @@ __all__ = [
     "FunctionRetriever",
     "RetrieverSpec",
     "beside",
+    "factory_of",
     "files_of",
     "find",
     "named",
     "names",
     "parameters",
     "register_retriever",
+    "serving",
 ]
 
 ENTRY_POINTS = "harness.retrievers"
@@ -60,6 +64,8 @@ BUILT_IN = {
     "mem0": "harness.retrievers.memories.mem0_memory:Mem0",
     "graphiti": "harness.retrievers.memories.graphiti_memory:Graphiti",
     "beir": "harness.retrievers.beir_models:Beir",
+    "mteb": "harness.retrievers.frameworks.mteb_bridge:Mteb",
+    "pyterrier": "harness.retrievers.frameworks.pyterrier_bridge:PyTerrier",
     "http": "harness.retrievers.http:Http",
     "command": "harness.retrievers.command:Command",
     "recency": "harness.retrievers.baselines:Recency",
@@ -90,7 +96,7 @@ class RetrieverSpec:
         """
         factory = self._factory()
         params = dict(self.params)
-        if inspect.isfunction(factory):
+        if inspect.isfunction(factory) and _retrieves(factory):
             return FunctionRetriever(factory, params)
         if "seed" in inspect.signature(factory).parameters and "seed" not in params:
             params["seed"] = seed
@@ -103,6 +109,8 @@ class RetrieverSpec:
             raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...")
         try:
             built = factory(**params)
+            serves = serving(built)
+            built = serves() if serves is not None else built
         except (TypeError, ValueError) as error:
             said = str(error) if self.name in BUILT_IN else raised_at(error)
             raise UsageError(f"retriever {self.name!r}: {said}") from error
@@ -117,12 +125,12 @@ class RetrieverSpec:
                 f"retriever {self.name!r} lacks index(corpus) or search(queries, k); "
                 "see harness/retrievers/contract.py"
             )
-        return built  # type: ignore[no-any-return]
+        return built
 
     def _factory(self) -> Callable[..., Any]:
         for plugin in self.plugins:
             load_file(Path(plugin))
-        factory = find(named(self.name))
+        factory = factory_of(self.name)
         if not callable(factory):
             kind = type(factory).__name__
             raise UsageError(f"retriever {self.name!r} is a {kind}, not a class or a function")
@@ -136,6 +144,28 @@ class RetrieverSpec:
                 f"{near(unknown[0], known or ['none'])}"
             )
         return factory
+
+
+def factory_of(name: str) -> Callable[..., Any]:
+    """What builds the retriever called `name`. Raises as `find` and `named` do.
+
+    For an object that was made for another harness it is the class by which it serves here.
+    """
+    found = find(named(name))
+    return serving(found) or found
+
+
+def serving(thing: object) -> Callable[..., Retriever] | None:
+    """What builds a retriever of an object that was made for another harness; of others None."""
+    kind = kind_of(thing)
+    return None if kind is None else partial(find(kind.retriever), **{kind.parameter: thing})
+
+
+def _retrieves(function: Callable[..., Any]) -> bool:
+    """Whether it answers a question; one of which nothing needs to be given builds a retriever."""
+    taken = inspect.signature(function).parameters.values()
+    positional = (p for p in taken if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))
+    return any(p.default is p.empty for p in positional)
 
 
 def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:

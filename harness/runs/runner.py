@@ -19,7 +19,7 @@ from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
-from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
+from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, serving
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
 from harness.runs.folder.run_folder import (
@@ -259,6 +259,9 @@ def _under_test(
 ) -> RetrieverSpec | Retriever:
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
+    serves = serving(retriever)
+    if serves is not None:
+        return serves()
     if isinstance(retriever, RetrieverSpec | Retriever):
         return retriever
     if not callable(retriever):
