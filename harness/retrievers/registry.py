@@ -6,7 +6,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import entry_points
@@ -170,7 +170,9 @@ def _retrieves(function: Callable[..., Any]) -> bool:
 
 def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
     """What `--param` may set."""
-    given = _GIVEN if inspect.isfunction(factory) else ()
+    given: Collection[str] = _GIVEN if inspect.isfunction(factory) else ()
+    if isinstance(factory, partial):  # by `serving`
+        given = factory.keywords
     return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 
 

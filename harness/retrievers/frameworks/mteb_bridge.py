@@ -35,11 +35,13 @@ class Mteb:
         need("retriever 'mteb'", *self.modules)
         from importlib.metadata import version
 
-        from mteb.models import EncoderProtocol, SearchProtocol
+        from mteb.models import EncoderProtocol, ModelMeta, SearchProtocol
 
         found = _model(model, dict(options or {}))
         meta = found.mteb_model_meta
-        self.name, self.revision = str(meta.name), str(meta.revision)
+        nameless = meta.name in (None, ModelMeta.create_empty().name)
+        self.name = type(found).__name__ if nameless else str(meta.name)
+        self.revision = str(meta.revision)
         self.version = version("mteb")
         self.params = {"model": self.name, "task": task, "language": language}
         self._encodes = isinstance(found, EncoderProtocol) and not isinstance(found, SearchProtocol)
@@ -57,8 +59,8 @@ class Mteb:
         """Let mteb's search take in the corpus. Vectors of documents are made here."""
         from datasets import Dataset
 
-        self._position = {handle: i for i, handle in enumerate(corpus.handles)}
-        if not len(corpus):
+        self._n = len(corpus)
+        if not self._n:
             return
         rows = [{"id": d.id, "title": d.title, "text": d.text} for d in corpus]
         self._corpus = Dataset.from_list(rows)
@@ -73,7 +75,7 @@ class Mteb:
         """mteb's own answer, the highest score first."""
         from datasets import Dataset
 
-        if not self._position:
+        if not self._n:
             return [Result() for _ in queries]
         asked = [f"q{i}" for i in range(len(queries))]
         texts = [query.text for query in queries]
@@ -81,22 +83,18 @@ class Mteb:
             self._search.task_corpus = self._corpus  # mteb's wrappers let go of it after a search
         found = self._search.search(
             Dataset.from_dict({"id": asked, "text": texts}),
-            top_k=min(k, len(self._position)),
+            top_k=min(k, self._n),
             top_ranked=self._candidates(asked),
             **self._about,
         )
-        return [self._ranked(found.get(id_, {})) for id_ in asked]
+        return [_ranked(found.get(id_, {})) for id_ in asked]
 
     def _candidates(self, asked: Sequence[str]) -> dict[str, list[str]] | None:
         """All documents, for a cross-encoder, which ranks only what it is given."""
         if not hasattr(self._model, "predict"):
             return None
-        everything = [*self._position]
-        return {id_: everything for id_ in asked}
-
-    def _ranked(self, scores: Mapping[str, float]) -> Result:
-        best = sorted(scores.items(), key=lambda item: -item[1])
-        return Result([self._position[id_] for id_, _ in best], [score for _, score in best])
+        everything = [*self._corpus["id"]]
+        return dict.fromkeys(asked, everything)
 
 
 class _Encoder:
@@ -123,6 +121,11 @@ class _Encoder:
         if key not in self._vectors:
             self._vectors[key] = self._model.encode(inputs, prompt_type=prompt_type, **about)
         return self._vectors[key]
+
+
+def _ranked(scores: Mapping[str, float]) -> Result:
+    best = sorted(scores.items(), key=lambda item: -item[1])
+    return Result([handle for handle, _ in best], [score for _, score in best])
 
 
 def _model(given: Any, options: dict[str, Any]) -> Any:

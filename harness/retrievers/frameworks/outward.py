@@ -105,7 +105,7 @@ class MtebSearch:
         top_ranked: Mapping[str, Sequence[str]] | None = None,
         **about: Any,
     ) -> dict[str, dict[str, float]]:
-        """Scores of at most `top_k` documents a query; `top_ranked` are those of a reranking task."""
+        """Scores of at most `top_k` documents a query, of `top_ranked` in a reranking task."""
         ids = [str(id_) for id_ in queries["id"]]
         if not self._ids:
             return {id_: {} for id_ in ids}
