@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, ClassVar
 
@@ -44,23 +44,18 @@ class Beir:
         self.version = version("beir")
         self._score_function = score_function
         self._model: _Model | None = None
-        self._new_search: Callable[[], Any]
-        found: Any = search
+        self._search: Any = search
         if isinstance(search, str):
-            found = _named(EXACT if search == "exact" else search, "search")
-        given = dict(search_options or {})
-        if inspect.isclass(found):
-            self._model = made = _Model(_built(model, path, options))
-            self._new_search = lambda: _complete(found)(made, **given)
-        elif inspect.isfunction(found):
-            self._new_search = lambda: found(**given)
+            self._search = _named(EXACT if search == "exact" else search, "search")
+        self._search_options = dict(search_options or {})
+        if inspect.isclass(self._search):
+            self._model = _Model(_built(model, path, options))
+        elif inspect.isfunction(self._search):
             self._new_search()  # what is wrong with it is said before the run
-        elif given:
+        elif search_options:
             raise UsageError("search_options are for a class or a function, not for a search")
         else:
-            # Of some the index is made once: what is asked is a copy, which has none yet.
-            self._new_search = lambda: copy(found)
-            self.name = type(found).__name__
+            self.name = type(self._search).__name__
             self.params = {"score_function": score_function}
 
     def index(self, corpus: Corpus) -> None:
@@ -70,6 +65,13 @@ class Beir:
         self._position = {handle: i for i, handle in enumerate(corpus.handles)}
         self._corpus = {d.id: {"title": d.title, "text": d.text} for d in corpus}
         self._searcher = self._new_search()
+
+    def _new_search(self) -> Any:
+        if self._model is not None:
+            return _complete(self._search)(self._model, **self._search_options)
+        if inspect.isfunction(self._search):
+            return self._search(**self._search_options)
+        return copy(self._search)  # some make their index once: a copy has none yet
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """BEIR's own answer, the highest score first."""
@@ -99,6 +101,8 @@ class _Model:
         self.forget()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_model":  # asked for before it is there, by a process that it is sent to
+            raise AttributeError(name)
         return getattr(self._model, name)
 
     def forget(self) -> None:

@@ -35,8 +35,10 @@ class Mteb:
         need("retriever 'mteb'", *self.modules)
         from importlib.metadata import version
 
+        from datasets import disable_progress_bars
         from mteb.models import EncoderProtocol, ModelMeta, SearchProtocol
 
+        disable_progress_bars()  # mteb writes a table anew for each haystack
         found = _model(model, dict(options or {}))
         meta = found.mteb_model_meta
         nameless = meta.name in (None, ModelMeta.create_empty().name)
@@ -102,10 +104,9 @@ class _Encoder:
 
     def __init__(self, model: Any) -> None:
         self._model = model
+        self.mteb_model_meta = model.mteb_model_meta
+        self.similarity = model.similarity
         self.forget()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._model, name)
 
     def forget(self) -> None:
         """Forget the documents."""
@@ -158,11 +159,22 @@ def _named(name: str, options: dict[str, Any]) -> Any:
 
     try:
         return mteb.get_model(name, **options)
+    except Exception as error:  # no hub, a package that this model needs, its own code
+        said = (str(error).strip() or "no reason given").splitlines()[0]
+        raise RunError(
+            f"mteb does not give the model {name!r}: {type(error).__name__}: {said}{_near(name)}"
+        ) from error
+
+
+def _near(name: str) -> str:
+    """What mteb says of a name that is none of its own, and so is looked for at the hub."""
+    import mteb
+
+    try:
+        mteb.get_model_meta(name)
     except KeyError as error:
-        raise UsageError(f"mteb: {error.args[0]}") from None
-    except (OSError, ImportError) as error:  # no hub, or a package that this model needs
-        said = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise RunError(f"mteb does not give the model {name!r}: {said}") from error
+        return f"; {error.args[0]}"
+    return ""
 
 
 def _wrapper(model: Any) -> Any:

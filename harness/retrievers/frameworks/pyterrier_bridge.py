@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -58,6 +59,8 @@ class PyTerrier:
                 f"build={build!r} is a {type(found).__name__}, not a function of documents and "
                 "not a transformer"
             )
+        elif unknown := _not_taken(found, self._options):
+            raise UsageError(f"build={build!r} has no parameter {unknown!r}")
 
     def index(self, corpus: Corpus) -> None:
         """Build from the documents; a transformer that is there already is shown them later."""
@@ -131,6 +134,14 @@ class _Documents:
 
 
 _KNOWN = ("timestamp", "speaker", "session", "position")
+
+
+def _not_taken(function: Any, options: Mapping[str, Any]) -> str | None:
+    """The first option that a function has no parameter for."""
+    taken = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+        return None
+    return next((name for name in options if name not in taken), None)
 
 
 def _wants_candidates(transformer: Any) -> bool:

@@ -153,12 +153,14 @@ def test_scifact_has_the_ndcg_that_it_has_in_pyterrier(
 
 
 def test_what_cannot_retrieve_is_said(pipelines: Path) -> None:
-    for build, message in (
-        ("", "name a function of documents"),
-        (f"{pipelines}:pt", "is a module"),
+    for build, options, message in (
+        ("", {}, "name a function of documents"),
+        (f"{pipelines}:pt", {}, "is a module"),
+        (f"{pipelines}:bm25", {"depth": 3}, "has no parameter 'depth'"),
+        (f"{pipelines}:reranker", {"depth": 3}, "not for a transformer"),
     ):
         with pytest.raises(UsageError, match=message):
-            RetrieverSpec("pyterrier", {"build": build}).build()
+            RetrieverSpec("pyterrier", {"build": build, "options": options}).build()
     with pytest.raises(TypeError, match=r"a _Documents is no pyterrier.Transformer"):
         made(pipelines, "nothing").index(corpus(NOTES))
     rewrites = made(pipelines, "rewrites")
