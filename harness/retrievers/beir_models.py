@@ -51,12 +51,14 @@ class Beir:
         if inspect.isclass(self._search):
             self._model = _Model(_built(model, path, options))
         elif inspect.isfunction(self._search):
-            self._new_search()  # what is wrong with it is said before the run
+            self._search = self._search(**self._search_options)
         elif search_options:
             raise UsageError("search_options are for a class or a function, not for a search")
         else:
             self.name = type(self._search).__name__
             self.params = {"score_function": score_function}
+        if not hasattr(self._search, "search"):
+            raise UsageError(f"search={search!r} gave a {type(self._search).__name__}, no search")
 
     def index(self, corpus: Corpus) -> None:
         """Keep the corpus; BEIR embeds it at the first question."""
@@ -69,8 +71,6 @@ class Beir:
     def _new_search(self) -> Any:
         if self._model is not None:
             return _complete(self._search)(self._model, **self._search_options)
-        if inspect.isfunction(self._search):
-            return self._search(**self._search_options)
         return copy(self._search)  # some make their index once: a copy has none yet
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:

@@ -9,15 +9,29 @@ import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+
+from harness.retrievers.contract import Retriever
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of them: the built-in retriever that takes it, and by which of its parameters."""
+    """One kind of them: the class of ours that takes it, and by which of its parameters."""
 
-    retriever: str
+    module: str
+    name: str
     parameter: str
     is_one: Callable[[object], bool]
+
+
+def serving(thing: object) -> Callable[..., Retriever] | None:
+    """What builds a retriever of an object that was made for another harness; of others None."""
+    kind = kind_of(thing)
+    if kind is None:
+        return None
+    ours = getattr(import_module(kind.module), kind.name)
+    return partial(ours, **{kind.parameter: thing})
 
 
 def kind_of(thing: object) -> Kind | None:
@@ -57,7 +71,7 @@ def _has(thing: object, name: str) -> bool:
 
 
 KINDS = (
-    Kind("pyterrier", "build", is_of_pyterrier),
-    Kind("mteb", "model", is_of_mteb),
-    Kind("beir", "search", is_of_beir),
+    Kind("harness.retrievers.frameworks.pyterrier_bridge", "PyTerrier", "build", is_of_pyterrier),
+    Kind("harness.retrievers.frameworks.mteb_bridge", "Mteb", "model", is_of_mteb),
+    Kind("harness.retrievers.beir_models", "Beir", "search", is_of_beir),
 )

@@ -16,7 +16,7 @@ from typing import Any
 from harness.errors import CodeError, HarnessError, RunError, UsageError, near
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
-from harness.retrievers.foreign import kind_of
+from harness.retrievers.foreign import serving
 from harness.retrievers.plugins import (
     load_file,
     module_name,
@@ -39,7 +39,6 @@ __all__ = [
     "names",
     "parameters",
     "register_retriever",
-    "serving",
 ]
 
 ENTRY_POINTS = "harness.retrievers"
@@ -155,12 +154,6 @@ def factory_of(name: str) -> Callable[..., Any]:
     return serving(found) or found
 
 
-def serving(thing: object) -> Callable[..., Retriever] | None:
-    """What builds a retriever of an object that was made for another harness; of others None."""
-    kind = kind_of(thing)
-    return None if kind is None else partial(find(kind.retriever), **{kind.parameter: thing})
-
-
 def _retrieves(function: Callable[..., Any]) -> bool:
     """Whether it answers a question; one of which nothing needs to be given builds a retriever."""
     taken = inspect.signature(function).parameters.values()
@@ -171,7 +164,7 @@ def _retrieves(function: Callable[..., Any]) -> bool:
 def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
     """What `--param` may set."""
     given: Collection[str] = _GIVEN if inspect.isfunction(factory) else ()
-    if isinstance(factory, partial):  # by `serving`
+    if isinstance(factory, partial):  # of an object of another harness, which stands in it
         given = factory.keywords
     return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 

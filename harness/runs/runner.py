@@ -19,7 +19,8 @@ from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
-from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, serving
+from harness.retrievers.foreign import serving
+from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
 from harness.runs.folder.run_folder import (

@@ -3,6 +3,7 @@ that has the extra [beir] (and so torch)."""
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -136,7 +137,7 @@ def test_a_search_that_is_built_ranks_as_the_model_by_its_name(
         RetrieverSpec(f"{searches}:{name}"),
         RetrieverSpec("beir", {"search": f"{searches}:{name}"}),
     ):
-        retriever = spec.build()
+        retriever = pickle.loads(pickle.dumps(spec.build()))  # as other processes get it
         retriever.index(corpus(NOTES))
         assert [list(result.ids) for result in retriever.search(QUESTIONS, 4)] == wanted
 

@@ -41,9 +41,9 @@ class Mteb:
         disable_progress_bars()  # mteb writes a table anew for each haystack
         found = _model(model, dict(options or {}))
         meta = found.mteb_model_meta
-        nameless = meta.name in (None, ModelMeta.create_empty().name)
-        self.name = type(found).__name__ if nameless else str(meta.name)
-        self.revision = str(meta.revision)
+        unknown = ModelMeta.create_empty()
+        self.name = type(found).__name__ if meta.name in (None, unknown.name) else str(meta.name)
+        self.revision = None if meta.revision in (None, unknown.revision) else str(meta.revision)
         self.version = version("mteb")
         self.params = {"model": self.name, "task": task, "language": language}
         self._encodes = isinstance(found, EncoderProtocol) and not isinstance(found, SearchProtocol)
@@ -196,18 +196,11 @@ def _wrapper(model: Any) -> Any:
 
 def _search_of(model: Any) -> Any:
     """What mteb would search with for this model, as in its retrieval tasks."""
-    from mteb.models import (
-        CrossEncoderProtocol,
-        SearchCrossEncoderWrapper,
-        SearchEncoderWrapper,
-        SearchProtocol,
-    )
+    from mteb.models import SearchCrossEncoderWrapper, SearchEncoderWrapper
 
-    if isinstance(model, SearchProtocol):
-        return model
-    if isinstance(model, CrossEncoderProtocol) and not isinstance(model, _Encoder):
-        return SearchCrossEncoderWrapper(model)
-    return SearchEncoderWrapper(model)
+    if isinstance(model, _Encoder):
+        return SearchEncoderWrapper(model)
+    return SearchCrossEncoderWrapper(model) if hasattr(model, "predict") else model
 
 
 def _task(name: str | None, language: str) -> Any:

@@ -16,8 +16,9 @@ from harness.dataset.reader import Documents
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.extras import need
+from harness.retrievers.foreign import serving
 from harness.retrievers.plugins import leaves
-from harness.retrievers.registry import BUILT_IN, RetrieverSpec, files_of, serving
+from harness.retrievers.registry import BUILT_IN, RetrieverSpec, files_of
 from harness.retrievers.stage import Ranking, Stage
 
 Given = str | RetrieverSpec | Retriever

@@ -42,6 +42,8 @@ class PyTerrier:
             )
         found: Any = find(build) if isinstance(build, str) else build
         self._options = dict(options or {})
+        if inspect.isclass(found) and issubclass(found, pyterrier.Transformer):
+            found, self._options = found(**self._options), {}
         self._make = None if isinstance(found, pyterrier.Transformer) else found
         self.version = str(pyterrier.__version__)
         self.own_ids = False

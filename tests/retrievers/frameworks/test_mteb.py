@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,7 @@ def test_an_encoder_ranks_as_in_mteb_and_embeds_each_document_once() -> None:
         result = ask(retriever, "music lesson", 3)
         assert dict(zip(result.ids, result.scores, strict=True)) == pytest.approx(found)
     assert mine.encoded == made + 2
+    retriever = pickle.loads(pickle.dumps(retriever))  # as other processes get it
     retriever.index(corpus(NOTES[:2], titles=["Teeth", "Bees"]))
     assert {*ask(retriever, "bees", 50).ids} == {"d0", "d1"}
     retriever.index(corpus([]))

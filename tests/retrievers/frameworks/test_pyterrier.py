@@ -110,10 +110,15 @@ def test_the_order_is_that_of_rank_and_a_question_may_have_no_answer(pipelines: 
 
 
 def test_what_wants_texts_is_given_all_documents_and_fuses_with_others(pipelines: Path) -> None:
-    retriever = RetrieverSpec(f"{pipelines}:reranker").build()
-    retriever.index(corpus(NOTES))
-    (found,) = find(retriever, "every cello", k=3)
-    assert (found.ids[0], len(found.ids)) == ("d2", 3)
+    for spec in (
+        RetrieverSpec(f"{pipelines}:reranker"),
+        RetrieverSpec(f"{pipelines}:SharedWords"),
+        RetrieverSpec("pyterrier", {"build": f"{pipelines}:SharedWords"}),
+    ):
+        retriever = spec.build()
+        retriever.index(corpus(NOTES))
+        (found,) = find(retriever, "every cello", k=3)
+        assert (found.ids[0], len(found.ids)) == ("d2", 3)
     hybrid = Hybrid(["bm25", {"name": "pyterrier", "params": {"build": f"{pipelines}:bm25"}}])
     hybrid.index(corpus(NOTES))
     assert list(find(hybrid, "cello", k=5)[0].ids) == [2]
