@@ -97,6 +97,15 @@ def test_ours_sees_handles_in_an_order_that_tells_nothing_and_ranks_without_scor
     assert [*found["q"].values()] == sorted(found["q"].values(), reverse=True)
 
 
+def test_no_handle_stands_in_two_corpora() -> None:
+    seen = Seen()
+    search = harness.as_beir(seen)
+    search.search(CORPUS, QUERIES, 1)
+    first = {*seen.corpus.handles}
+    search.search(CORPUS, QUERIES, 1)
+    assert first.isdisjoint(seen.corpus.handles)
+
+
 def test_what_is_no_retriever_is_refused_in_a_line() -> None:
     for given, said in (
         (SharedWords, "SharedWords is no retriever that is built"),

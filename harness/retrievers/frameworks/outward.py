@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 import harness
@@ -21,20 +23,20 @@ from harness.retrievers.plugins import leaves
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec, files_of
 from harness.retrievers.stage import Ranking, Stage
 
-Given = str | RetrieverSpec | Retriever
+Named = str | RetrieverSpec | Retriever
 """A retriever by name, with its parameters, or one that is built."""
 
 
-def as_beir(retriever: Given, seed: int = 0) -> BeirSearch:
+def as_beir(retriever: Named, seed: int = 0) -> BeirSearch:
     """A retriever of ours as a search of BEIR: `EvaluateRetrieval(as_beir("bm25"))`.
 
     `retriever`: a name as on the command line, a RetrieverSpec, or an object.
     Raises UsageError for what is no retriever, and for one that cannot stand inside another.
     """
-    return BeirSearch(Stage(_built(retriever, seed), seed), seed)
+    return BeirSearch(Given(_built(retriever, seed), seed))
 
 
-def as_mteb(retriever: Given, seed: int = 0) -> MtebSearch:
+def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
     """A retriever of ours as a search of mteb: `mteb.evaluate(as_mteb("bm25"), task)`.
 
     `retriever`: a name as on the command line, a RetrieverSpec, or an object.
@@ -44,15 +46,51 @@ def as_mteb(retriever: Given, seed: int = 0) -> MtebSearch:
     need("as_mteb", "mteb")
     built = _built(retriever, seed)
     name, revision = _known_as(retriever, built, seed)
-    return MtebSearch(Stage(built, seed), seed, name, revision)
+    return MtebSearch(Given(built, seed), name, revision)
+
+
+class Given:
+    """A retriever that is given documents with ids of others: it sees them as in a run."""
+
+    def __init__(self, retriever: Retriever, seed: int) -> None:
+        self._stage = Stage(retriever, seed)
+        self._seed = seed
+        self._start = 0
+        self.ids: list[str] = []
+
+    def index(self, ids: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+        """Take in rows with a text and maybe a title, shuffled and under handles of their own."""
+        texts, titles = [], []
+        for row in rows:
+            texts.append(row["text"])
+            titles.append(row.get("title") or "")
+        rng = np.random.default_rng(self._seed)
+        order = rng.permutation(len(ids))
+        # No handle stands in two corpora.
+        numbers = rng.permutation(len(ids)) + self._start
+        self._start += len(ids)
+        self.ids = [str(ids[i]) for i in order]
+        self._stage.index(_corpus(texts, titles, order, numbers))
+
+    def search(self, texts: Sequence[str], k: int) -> list[dict[str, float]]:
+        """Scores by id, best first; where it gives none, numbers that fall with the rank."""
+        if not self.ids:
+            return [{} for _ in texts]
+        found = self._stage.search([Question(text) for text in texts], min(k, len(self.ids)))
+        return [self._by_id(ranking) for ranking in found]
+
+    def _by_id(self, ranking: Ranking) -> dict[str, float]:
+        n = len(ranking.positions)
+        scores = np.arange(n, 0, -1, dtype=float) if ranking.scores is None else ranking.scores
+        named = [self.ids[i] for i in ranking.positions.tolist()]
+        return dict(zip(named, scores.tolist(), strict=True))
 
 
 class BeirSearch:
     """A retriever of ours as BEIR's BaseSearch."""
 
-    def __init__(self, stage: Stage, seed: int) -> None:
-        self._stage = stage
-        self._seed = seed
+    def __init__(self, given: Given) -> None:
+        self._given = given
 
     def search(
         self,
@@ -66,37 +104,29 @@ class BeirSearch:
 
         A document whose id is the query's is left out, as in BEIR's own searches.
         """
-        ids = [*corpus]
-        texts, titles = _columns(corpus.values())
-        self._stage.index(_corpus(texts, titles, self._seed))
-        asked = [Question(text) for text in queries.values()]
-        found = self._stage.search(asked, min(top_k + 1, len(ids))) if ids else []
-        results: dict[str, dict[str, float]] = {query: {} for query in queries}
-        for query, ranking in zip(queries, found, strict=False):
-            scores = _by_id(ranking, _shown(ids, self._seed))
+        self._given.index([*corpus], corpus.values())
+        found = self._given.search([*queries.values()], top_k + 1)
+        results = {}
+        for query, scores in zip(queries, found, strict=True):
             scores.pop(query, None)
-            results[query] = dict([*scores.items()][:top_k])
+            results[query] = _first(scores, top_k)
         return results
 
 
 class MtebSearch:
     """A retriever of ours as mteb's SearchProtocol."""
 
-    def __init__(self, stage: Stage, seed: int, name: str, revision: str) -> None:
+    def __init__(self, given: Given, name: str, revision: str) -> None:
         from mteb.models import ModelMeta
 
-        self._stage = stage
-        self._seed = seed
+        self._given = given
         self.mteb_model_meta: Any = ModelMeta.create_empty(
             {"name": f"memory-retrieval-harness/{name}", "revision": revision}
         )
 
     def index(self, corpus: Any, **about: Any) -> None:
         """Take in a corpus of mteb: rows with id, text and maybe title."""
-        ids = [*corpus["id"]]
-        texts, titles = _columns(corpus)
-        self._ids = _shown(ids, self._seed)
-        self._stage.index(_corpus(texts, titles, self._seed))
+        self._given.index([*corpus["id"]], corpus)
 
     def search(
         self,
@@ -108,19 +138,20 @@ class MtebSearch:
     ) -> dict[str, dict[str, float]]:
         """Scores of at most `top_k` documents a query, of `top_ranked` in a reranking task."""
         ids = [str(id_) for id_ in queries["id"]]
-        if not self._ids:
-            return {id_: {} for id_ in ids}
-        asked = [Question(_with_instruction(row)) for row in queries]
         # What is asked for must reach the last of the candidates.
-        k = len(self._ids) if top_ranked else min(top_k, len(self._ids))
+        k = len(self._given.ids) if top_ranked else top_k
+        found = self._given.search([_with_instruction(row) for row in queries], k)
         results = {}
-        for id_, ranking in zip(ids, self._stage.search(asked, k), strict=True):
-            scores = _by_id(ranking, self._ids)
+        for id_, scores in zip(ids, found, strict=True):
             if top_ranked:
                 wanted = {*top_ranked.get(id_, ())}
                 scores = {one: score for one, score in scores.items() if one in wanted}
-            results[id_] = dict([*scores.items()][:top_k])
+            results[id_] = _first(scores, top_k)
         return results
+
+
+def _first(scores: Mapping[str, float], k: int) -> dict[str, float]:
+    return dict(islice(scores.items(), k))
 
 
 def _built(given: Any, seed: int) -> Retriever:
@@ -140,7 +171,7 @@ def _built(given: Any, seed: int) -> Retriever:
     return given
 
 
-def _known_as(given: Given, built: Retriever, seed: int) -> tuple[str, str]:
+def _known_as(given: Named, built: Retriever, seed: int) -> tuple[str, str]:
     """The name and the revision under which mteb keeps what it evaluates.
 
     Only of a built-in one by its name is it known that the same parameters are the same retriever;
@@ -160,8 +191,13 @@ def _known_as(given: Given, built: Retriever, seed: int) -> tuple[str, str]:
     return spec.name, hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
-def _corpus(texts: Sequence[str], titles: Sequence[str], seed: int) -> Corpus:
-    """Documents as a retriever is shown them in a run: shuffled, and under handles."""
+def _corpus(
+    texts: Sequence[str],
+    titles: Sequence[str],
+    order: npt.NDArray[np.int64],
+    numbers: npt.NDArray[np.int64],
+) -> Corpus:
+    """Documents without dates: in this order, and with handles of these numbers."""
     n = len(texts)
     columns = {
         "id": pa.nulls(n, pa.string()),
@@ -172,35 +208,8 @@ def _corpus(texts: Sequence[str], titles: Sequence[str], seed: int) -> Corpus:
         "speaker": pa.nulls(n, pa.string()),
         "position": pa.nulls(n, pa.int64()),
     }
-    order = _order(n, seed)
-    numbers = np.random.default_rng([seed, 1]).permutation(n)
     undated = np.full(n, np.nan)
     return Corpus(Documents(pa.table(columns)), order.astype(np.int32), numbers, undated, None)
-
-
-def _order(n: int, seed: int) -> Any:
-    return np.random.default_rng(seed).permutation(n)
-
-
-def _shown(ids: Sequence[str], seed: int) -> list[str]:
-    """The ids in the order in which their documents are shown."""
-    return [str(ids[i]) for i in _order(len(ids), seed)]
-
-
-def _columns(rows: Any) -> tuple[list[str], list[str]]:
-    texts, titles = [], []
-    for row in rows:
-        texts.append(row["text"])
-        titles.append(row.get("title") or "")
-    return texts, titles
-
-
-def _by_id(ranking: Ranking, ids: Sequence[str]) -> dict[str, float]:
-    """Scores by id, best first; where the retriever gives none, numbers that fall with the rank."""
-    n = len(ranking.positions)
-    scores = np.arange(n, 0, -1, dtype=float) if ranking.scores is None else ranking.scores
-    named = [ids[i] for i in ranking.positions.tolist()]
-    return dict(zip(named, scores.tolist(), strict=True))
 
 
 def _with_instruction(row: Mapping[str, Any]) -> str:
