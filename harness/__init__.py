@@ -28,6 +28,9 @@ _HOME = {
     "Hit": "harness.retrievers.contract",
     "register_retriever": "harness.retrievers.plugins",
     "RetrieverSpec": "harness.retrievers.registry",
+    # and given to other harnesses
+    "as_beir": "harness.retrievers.frameworks.outward",
+    "as_mteb": "harness.retrievers.frameworks.outward",
     # runs and their scores
     "run": "harness.runs.runner",
     "Settings": "harness.runs.plan",
@@ -59,6 +62,8 @@ __all__ = [
     "RetrieverSpec",
     "Scores",
     "Settings",
+    "as_beir",
+    "as_mteb",
     "assert_quality",
     "compare",
     "evaluate",
@@ -79,6 +84,7 @@ if TYPE_CHECKING:
     from harness.live.monitor.monitor import Monitor
     from harness.rankings.rankings import read_rankings
     from harness.retrievers.contract import Hit, Result, Retriever
+    from harness.retrievers.frameworks.outward import as_beir, as_mteb
     from harness.retrievers.plugins import register_retriever
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.scored import score_run

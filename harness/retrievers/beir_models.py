@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, ClassVar
 
 from harness.errors import UsageError
@@ -18,8 +20,8 @@ class Beir:
 
     `model`: a class such as beir.retrieval.models.SentenceBERT, or `file.py:Class`, with
     encode_queries and encode_corpus; it is given `path` and `options`. `search`: exact, or a class
-    such as beir.retrieval.search.dense.HNSWFaissSearch, given `search_options`.
-    `score_function`: cos_sim or dot.
+    such as beir.retrieval.search.dense.HNSWFaissSearch, given `search_options`; or `file.py:NAME`,
+    a search that has its model, or a function that gives one. `score_function`: cos_sim or dot.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("beir",)
@@ -37,25 +39,39 @@ class Beir:
         need("retriever 'beir'", *self.modules)
         if score_function not in ("cos_sim", "dot"):
             raise ValueError(f"score_function must be cos_sim or dot, not {score_function!r}")
-        self._search_class = _complete(_class(EXACT if search == "exact" else search, "search"))
-        self._search_options = dict(search_options or {})
-        self._score_function = score_function
-        model_class = _class(model, "encode_corpus")
-        if there("transformers"):
-            from transformers.utils.logging import disable_progress_bar
-
-            disable_progress_bar()  # of reading the weights
-        self._model = _Model(model_class(str(packaged(path) or path), **(options or {})))
         from importlib.metadata import version
 
         self.version = version("beir")
+        self._score_function = score_function
+        self._model: _Model | None = None
+        self._search: Any = search
+        if isinstance(search, str):
+            self._search = _named(EXACT if search == "exact" else search, "search")
+        self._search_options = dict(search_options or {})
+        if inspect.isclass(self._search):
+            self._model = _Model(_built(model, path, options))
+        elif inspect.isfunction(self._search):
+            self._search = self._search(**self._search_options)
+        elif search_options:
+            raise UsageError("search_options are for a class or a function, not for a search")
+        else:
+            self.name = type(self._search).__name__
+            self.params = {"score_function": score_function}
+        if not hasattr(self._search, "search"):
+            raise UsageError(f"search={search!r} gave a {type(self._search).__name__}, no search")
 
     def index(self, corpus: Corpus) -> None:
         """Keep the corpus; BEIR embeds it at the first question."""
-        self._model.forget()
+        if self._model is not None:
+            self._model.forget()
         self._position = {handle: i for i, handle in enumerate(corpus.handles)}
         self._corpus = {d.id: {"title": d.title, "text": d.text} for d in corpus}
-        self._searcher = self._search_class(self._model, **self._search_options)
+        self._searcher = self._new_search()
+
+    def _new_search(self) -> Any:
+        if self._model is not None:
+            return _complete(self._search)(self._model, **self._search_options)
+        return copy(self._search)  # some make their index once: a copy has none yet
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """BEIR's own answer, the highest score first."""
@@ -85,6 +101,8 @@ class _Model:
         self.forget()
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_model":  # asked for before it is there, by a process that it is sent to
+            raise AttributeError(name)
         return getattr(self._model, name)
 
     def forget(self) -> None:
@@ -116,12 +134,21 @@ def _complete(search: Any) -> Any:
     return type(search.__name__, (search,), dict.fromkeys(missing)) if missing else search
 
 
-def _class(name: str, method: str) -> Any:
-    """The class called `package.module.Class`, `package.module:Class` or `file.py:Class`."""
+def _built(model: str, path: str, options: Mapping[str, Any] | None) -> Any:
+    model_class = _named(model, "encode_corpus")
+    if there("transformers"):
+        from transformers.utils.logging import disable_progress_bar
+
+        disable_progress_bar()  # of reading the weights
+    return model_class(str(packaged(path) or path), **(options or {}))
+
+
+def _named(name: str, method: str) -> Any:
+    """What is called `package.module.Class`, `package.module:NAME` or `file.py:NAME`."""
     from harness.retrievers.registry import find
 
     place, _, attribute = name.rpartition(".")
     found = find(name if ":" in name or not place else f"{place}:{attribute}")
-    if not hasattr(found, method):
+    if not hasattr(found, method) and not inspect.isfunction(found):
         raise UsageError(f"{name!r} has no {method}(), which BEIR wants of it")
     return found

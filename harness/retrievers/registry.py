@@ -6,8 +6,9 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from harness.errors import CodeError, HarnessError, RunError, UsageError, near
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
+from harness.retrievers.foreign import serving
 from harness.retrievers.plugins import (
     load_file,
     module_name,
@@ -31,6 +33,7 @@ __all__ = [
     "FunctionRetriever",
     "RetrieverSpec",
     "beside",
+    "factory_of",
     "files_of",
     "find",
     "named",
@@ -63,6 +66,8 @@ BUILT_IN = {
     "mcp": "harness.retrievers.memories.mcp_memory:Mcp",
     "amb": "harness.retrievers.memories.amb_provider:Amb",
     "beir": "harness.retrievers.beir_models:Beir",
+    "mteb": "harness.retrievers.frameworks.mteb_bridge:Mteb",
+    "pyterrier": "harness.retrievers.frameworks.pyterrier_bridge:PyTerrier",
     "http": "harness.retrievers.http:Http",
     "command": "harness.retrievers.command:Command",
     "recency": "harness.retrievers.baselines:Recency",
@@ -93,7 +98,7 @@ class RetrieverSpec:
         """
         factory = self._factory()
         params = dict(self.params)
-        if inspect.isfunction(factory):
+        if inspect.isfunction(factory) and _retrieves(factory):
             return FunctionRetriever(factory, params)
         if "seed" in inspect.signature(factory).parameters and "seed" not in params:
             params["seed"] = seed
@@ -106,6 +111,8 @@ class RetrieverSpec:
             raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...")
         try:
             built = factory(**params)
+            serves = serving(built)
+            built = serves() if serves is not None else built
         except (TypeError, ValueError) as error:
             said = str(error) if self.name in BUILT_IN else raised_at(error)
             raise UsageError(f"retriever {self.name!r}: {said}") from error
@@ -119,12 +126,12 @@ class RetrieverSpec:
                 "search(queries, k); "
                 "see harness/retrievers/contract.py"
             )
-        return built  # type: ignore[no-any-return]
+        return built
 
     def _factory(self) -> Callable[..., Any]:
         for plugin in self.plugins:
             load_file(Path(plugin))
-        factory = find(named(self.name))
+        factory = factory_of(self.name)
         if not callable(factory):
             kind = type(factory).__name__
             raise UsageError(f"retriever {self.name!r} is a {kind}, not a class or a function")
@@ -140,9 +147,27 @@ class RetrieverSpec:
         return factory
 
 
+def factory_of(name: str) -> Callable[..., Any]:
+    """What builds the retriever called `name`. Raises as `find` and `named` do.
+
+    For an object that was made for another harness it is the class by which it serves here.
+    """
+    found = find(named(name))
+    return serving(found) or found
+
+
+def _retrieves(function: Callable[..., Any]) -> bool:
+    """Whether it answers a question; one of which nothing needs to be given builds a retriever."""
+    taken = inspect.signature(function).parameters.values()
+    positional = (p for p in taken if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))
+    return any(p.default is p.empty for p in positional)
+
+
 def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
     """What `--param` may set."""
-    given = _GIVEN if inspect.isfunction(factory) else ()
+    given: Collection[str] = _GIVEN if inspect.isfunction(factory) else ()
+    if isinstance(factory, partial):  # of an object of another harness, which stands in it
+        given = factory.keywords
     return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 
 

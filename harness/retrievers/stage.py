@@ -21,7 +21,7 @@ from harness.retrievers.answers import (
     within,
 )
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Found, Question
+from harness.retrievers.contract import Corpus, Found, Question, Retriever
 
 Given = str | Mapping[str, Any]
 """What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
@@ -39,15 +39,18 @@ class Ranking:
 class Stage:
     """A retriever that another one asks for candidates."""
 
-    def __init__(self, given: Given, seed: int) -> None:
+    def __init__(self, given: Given | Retriever, seed: int) -> None:
         """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""
         from harness.retrievers.registry import RetrieverSpec
 
-        values: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
-        if "name" not in values or set(values) - {"name", "params"}:
-            raise ValueError(f"a retriever is a name or {{name, params}}, not {given!r}")
-        self.name: str = values["name"]
-        self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
+        if isinstance(given, Retriever):
+            self.name, self._retriever = type(given).__qualname__, given
+        else:
+            values: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
+            if "name" not in values or set(values) - {"name", "params"}:
+                raise ValueError(f"a retriever is a name or {{name, params}}, not {given!r}")
+            self.name = values["name"]
+            self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
         for trait, reason in (
             (getattr(self._retriever, "own_ids", False), "it answers with the dataset's ids"),
             (is_oracle(self._retriever), "it is shown the answer key"),

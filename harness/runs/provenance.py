@@ -18,7 +18,7 @@ from harness.dataset.reader import Dataset
 from harness.files import digest
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import PLUGIN_MODULE, leaves
-from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, files_of, find, named
+from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, factory_of, files_of
 
 if TYPE_CHECKING:
     from harness.runs.plan import Settings
@@ -84,7 +84,7 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
             "params": dict(getattr(retriever, "params", {})),
             "version": _version(retriever, type(retriever)),
         }
-    factory = find(named(retriever.name))
+    factory = factory_of(retriever.name)
     record: dict[str, Any] = {
         "name": retriever.name,
         "params": _defaults(factory) | dict(retriever.params),

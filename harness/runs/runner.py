@@ -19,6 +19,7 @@ from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import can_serve, give_way
 from harness.retrievers.contract import Retriever
+from harness.retrievers.foreign import serving
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
@@ -276,6 +277,9 @@ def _under_test(
 ) -> RetrieverSpec | Retriever:
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
+    serves = serving(retriever)
+    if serves is not None:
+        return serves()
     if isinstance(retriever, RetrieverSpec | Retriever) or can_serve(retriever):
         return retriever  # type: ignore[return-value]  # a memory that is told has no index
     if not callable(retriever):

@@ -3,17 +3,20 @@ that has the extra [beir] (and so torch)."""
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
 import pytest
 from notes import ask, corpus
 
+import harness
 from harness.errors import UsageError
 from harness.retrievers.beir_models import Beir
 from harness.retrievers.contract import Question
 from harness.retrievers.dense import Dense
 from harness.retrievers.minilm import PACKAGED
+from harness.retrievers.models import packaged
 from harness.retrievers.registry import RetrieverSpec
 
 pytestmark = pytest.mark.dense
@@ -91,3 +94,90 @@ def test_a_model_class_of_ones_own_serves(tmp_path: Path) -> None:
 def test_a_class_that_is_no_model_is_refused() -> None:
     with pytest.raises(UsageError, match="has no encode_corpus"):
         Beir(model="beir.retrieval.evaluation.EvaluateRetrieval")
+
+
+SEARCHES = """
+from beir.retrieval.models import SentenceBERT
+from beir.retrieval.search.dense import DenseRetrievalExactSearch
+from harness.retrievers.minilm import PACKAGED
+from harness.retrievers.models import packaged
+from harness.retrievers.models import packaged
+
+def make(batch_size=128):
+    return DenseRetrievalExactSearch(SentenceBERT(str(packaged(PACKAGED))), batch_size=batch_size)
+
+search = make()
+
+class Once:
+    indexed = None
+
+    def search(self, corpus, queries, top_k, score_function):
+        self.indexed = self.indexed or list(corpus)
+        return {id_: {self.indexed[0]: 1.0} for id_ in queries}
+
+once = Once()
+"""
+
+
+@pytest.fixture
+def searches(tmp_path: Path) -> Path:
+    """A file with searches that have their model."""
+    path = tmp_path / "searches.py"
+    path.write_text(SEARCHES)
+    return path
+
+
+@pytest.mark.parametrize("name", ["search", "make"])
+def test_a_search_that_is_built_ranks_as_the_model_by_its_name(
+    name: str, searches: Path, weights: None, beir: Beir
+) -> None:
+    beir.index(corpus(NOTES))
+    wanted = [list(result.ids) for result in beir.search(QUESTIONS, 4)]
+    for spec in (
+        RetrieverSpec(f"{searches}:{name}"),
+        RetrieverSpec("beir", {"search": f"{searches}:{name}"}),
+    ):
+        retriever = pickle.loads(pickle.dumps(spec.build()))  # as other processes get it
+        retriever.index(corpus(NOTES))
+        assert [list(result.ids) for result in retriever.search(QUESTIONS, 4)] == wanted
+
+
+def test_a_search_that_indexes_once_is_asked_anew_for_each_haystack(searches: Path) -> None:
+    retriever = RetrieverSpec(f"{searches}:once").build()
+    for notes in (NOTES, NOTES[3:]):
+        retriever.index(corpus(notes))
+        assert [list(result.ids) for result in retriever.search(QUESTIONS, 4)] == [[0], [0]]
+
+
+def test_a_search_is_handed_to_run_as_it_is_and_its_runs_are_told_apart(
+    home: Path, weights: None, tmp_path: Path
+) -> None:
+    from beir.retrieval.models import SentenceBERT
+    from beir.retrieval.search.dense import DenseRetrievalExactSearch
+
+    search = DenseRetrievalExactSearch(SentenceBERT(str(packaged(PACKAGED))))
+    dataset = harness.open_dataset("sample")
+    settings = harness.Settings(k=10, limit=10)
+    given = (search, "minilm", harness.RetrieverSpec("beir", {"path": PACKAGED}))
+    folders = [harness.run(dataset, one, settings, out=tmp_path) for one in given]
+    values = [harness.score_run(folder, dataset)["ndcg@10"] for folder in folders]
+    assert values == pytest.approx([values[0]] * 3, abs=1e-9)
+    assert "DenseRetrievalExactSearch" in folders[0].name
+
+
+def test_our_bm25_scores_scifact_in_beir_as_here(home: Path, data: Path, tmp_path: Path) -> None:
+    import pytrec_eval
+    from beir.datasets.data_loader import GenericDataLoader
+    from beir.retrieval.evaluation import EvaluateRetrieval
+
+    source = data / "beir" / "scifact"
+    documents, queries, qrels = GenericDataLoader(str(source)).load(split="test")
+    evaluation = EvaluateRetrieval(harness.as_beir("bm25"), k_values=[10, 100])
+    results = evaluation.retrieve(documents, queries)
+    ndcg, *_ = evaluation.evaluate(qrels, results, [10])
+    dataset = harness.open_dataset("beir/scifact", source=source)
+    folder = harness.run(dataset, "bm25", harness.Settings(k=100), out=tmp_path)
+    ours = harness.score_run(folder, dataset)["ndcg@10", "all", "trec"]
+    assert ndcg["NDCG@10"] == round(ours, 5)  # BEIR gives no more digits
+    each = pytrec_eval.RelevanceEvaluator(qrels, {"ndcg_cut.10"}).evaluate(results).values()
+    assert sum(q["ndcg_cut_10"] for q in each) / len(each) == pytest.approx(ours, abs=1e-9)

@@ -217,6 +217,8 @@ def test_every_built_in_is_built_by_its_name_or_says_what_to_install() -> None:
     for name in BUILT_IN:
         accepted = {parameter.name for parameter in parameters(find(name))}
         given = {key: value for key, value in needed.items() if key in accepted}
+        if name == "mteb":
+            given["model"] = "mteb/baseline-bm25s"
         try:
             assert RetrieverSpec(name, given).build() is not None
         except UsageError as error:

@@ -1,0 +1,77 @@
+"""Objects that were made for another harness: how they are known, and who of ours takes them.
+
+None of the packages is imported: where an object of theirs is, they are imported already.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+
+from harness.retrievers.contract import Retriever
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of them: the class of ours that takes it, and by which of its parameters."""
+
+    module: str
+    name: str
+    parameter: str
+    is_one: Callable[[object], bool]
+
+
+def serving(thing: object) -> Callable[..., Retriever] | None:
+    """What builds a retriever of an object that was made for another harness; of others None."""
+    kind = kind_of(thing)
+    if kind is None:
+        return None
+    ours = getattr(import_module(kind.module), kind.name)
+    return partial(ours, **{kind.parameter: thing})
+
+
+def kind_of(thing: object) -> Kind | None:
+    """Of which kind an object is; None for a class, and for all that is none of theirs."""
+    if isinstance(thing, type):
+        return None
+    return next((kind for kind in KINDS if kind.is_one(thing)), None)
+
+
+def is_of_mteb(thing: object) -> bool:
+    """Whether this is a model of mteb (encoder, cross-encoder or search) or its description."""
+    # Not hasattr: a proxy has whatever it is asked for.
+    return _has(thing, "mteb_model_meta") or (
+        type(thing).__module__.startswith("mteb.") and _has(thing, "load_model")
+    )
+
+
+def is_of_beir(thing: object) -> bool:
+    """Whether this is a search of BEIR, called as search(corpus, queries, top_k, ...)."""
+    if not _has(thing, "search") or not callable(search := getattr(thing, "search", None)):
+        return False
+    try:
+        taken = [*inspect.signature(search).parameters]
+    except (TypeError, ValueError):  # built in, without a signature
+        return False
+    return taken[:3] == ["corpus", "queries", "top_k"]
+
+
+def is_of_pyterrier(thing: object) -> bool:
+    """Whether this is a transformer of PyTerrier."""
+    base = getattr(sys.modules.get("pyterrier"), "Transformer", None)
+    return base is not None and isinstance(thing, base)
+
+
+def _has(thing: object, name: str) -> bool:
+    return inspect.getattr_static(thing, name, None) is not None
+
+
+KINDS = (
+    Kind("harness.retrievers.frameworks.pyterrier_bridge", "PyTerrier", "build", is_of_pyterrier),
+    Kind("harness.retrievers.frameworks.mteb_bridge", "Mteb", "model", is_of_mteb),
+    Kind("harness.retrievers.beir_models", "Beir", "search", is_of_beir),
+)
