@@ -4,7 +4,8 @@ BEIR's layout, JSONL, JSON, CSV, Parquet and TREC's formats are told apart by th
 labelled_files), and may be mixed. Without haystacks every query is answered from all documents.
 A document's `haystack` is a name, a list of names, or an object of names with the time at which
 the document was said in each; ids must be unique in a haystack. A query's `haystack` is one name.
-Timestamps are ISO 8601 or whole seconds since 1970. `labelled/NAME` is the same under a name of
+Timestamps are ISO 8601 or whole seconds since 1970. What no longer holds, or was to be forgotten,
+stands in a file of changes. `labelled/NAME` is the same under a name of
 one's own, which stands for the files that it was given last.
 """
 
@@ -26,7 +27,7 @@ from harness.dataset.catalogue import register_adapter
 from harness.dataset.judged_rows import Repeated
 from harness.errors import UsageError
 from harness.rankings.fields import DOCUMENTS
-from harness.schema import Ability
+from harness.schema import Ability, Change
 
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
@@ -75,6 +76,8 @@ class Labelled:
         haystacks = _write_queries(raw.files["queries"], key, out, splits)
         places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
         _write_judgements(key, haystacks, places, out)
+        if "changes" in raw.files:
+            _write_changes(raw.files["changes"], out, of_all=None in haystacks.values())
 
 
 @dataclass
@@ -271,6 +274,26 @@ def _write_judgements(
                 )
             row = fitting[0] if fitting else -1
             out.judgement(query, row, one.grade, unit=one.unit, document_id=one.document, key=name)
+
+
+def _write_changes(path: Path, out: DatasetWriter, *, of_all: bool) -> None:
+    """`of_all`: there is a haystack of all documents, which is meant where a change names none."""
+    file = labelled_files.opened(path)
+    for line, record in labelled_files.records("changes", path):
+        haystack = optional_string(file, line, record, "haystack")
+        if haystack is None and not of_all:
+            raise file.error(line, "names no haystack, but the queries do; name that of the change")
+        when = labelled_fields.timestamp(file, line, record["timestamp"])
+        if when is None:
+            raise file.error(line, "the timestamp is empty; say when the change came")
+        change = Change(
+            haystack or HAYSTACK,
+            string(file, line, record, "kind"),
+            string(file, line, record, "document"),
+            when,
+            optional_string(file, line, record, "by"),
+        )
+        out.change(change, file.place(line))
 
 
 def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, tuple[str, str]]]:

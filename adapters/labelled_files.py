@@ -6,6 +6,7 @@ usual names it uses (harness.rankings.fields):
 * documents: id, text; title, timestamp, session, speaker, position, haystack, and whatever is there
 * queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
 * judgements: query, document; grade, unit, key, missing
+* changes: kind, document, timestamp; by, haystack
 
 A file `labelled.toml` beside them declares further fields, which are passed over.
 """
@@ -21,19 +22,25 @@ from harness.dataset.adapters.formats.delimited import csv_rows, tsv
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError, near
 from harness.files import read_toml
-from harness.rankings.fields import DOCUMENTS, JUDGEMENTS, QUERIES, FieldError, Fields
+from harness.rankings.fields import CHANGES, DOCUMENTS, JUDGEMENTS, QUERIES, FieldError, Fields
 from harness.rankings.json_rows import load_json
 from harness.rankings.tables import FORMS, form_of, has_header, header
 
 Records = Iterator[tuple[int, dict[str, Any]]]
 
-FIELDS = {"documents": DOCUMENTS, "queries": QUERIES, "judgements": JUDGEMENTS}
+FIELDS = {
+    "documents": DOCUMENTS,
+    "queries": QUERIES,
+    "judgements": JUDGEMENTS,
+    "changes": CHANGES,
+}
 SETTINGS = "labelled.toml"
 
 _STEMS = {
     "documents": ("documents", "docs", "corpus", "collection"),
     "queries": ("queries", "topics"),
     "judgements": ("judgements", "judgments", "qrels"),
+    "changes": ("changes",),
 }
 _TREC = {"documents": ("documents", "docs"), "queries": ("topics",), "judgements": ("qrels",)}
 """What a file is called that is of TREC's form by any other ending (documents: by .trec)."""
@@ -48,9 +55,9 @@ ACCEPTED = (
 def find(folder: Path, split: str) -> dict[str, Path]:
     """The files of a folder by role: `documents`, `queries`, and none or more `judgements`.
 
-    `settings` is labelled.toml, where there is one. Without judgements of their own the queries
-    must hold them. Raises UsageError when a role has no file or several, and for a split that is
-    not there.
+    `changes` are there where something changed, `settings` is labelled.toml, where there is one.
+    Without judgements of their own the queries must hold them. Raises UsageError when a role has no
+    file or several, and for a split that is not there.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: a folder is needed, with {ACCEPTED}")
@@ -60,6 +67,8 @@ def find(folder: Path, split: str) -> dict[str, Path]:
         found[role] = folder / _only(folder, role, names)
     if SETTINGS in names:
         found["settings"] = folder / SETTINGS
+    if _fitting("changes", names):
+        found["changes"] = folder / _only(folder, "changes", names)
     if (folder / "qrels").is_dir():
         return found | _splits(folder / "qrels", split)
     if split not in ("test", "all"):
@@ -84,7 +93,11 @@ def records(role: str, path: Path) -> Records:
         return _named(file, _from_json(file, role), fields, passed)
     if form == ".parquet":
         return _named(file, _from_parquet(file), fields, passed)
-    if form == ".csv" or (_may_have_header(role, form) and has_header(path, fields)):
+    if (
+        form == ".csv"
+        or role == "changes"
+        or (_may_have_header(role, form) and has_header(path, fields))
+    ):
         return _from_delimited(file, fields, passed, form)
     return _HEADERLESS[role](file)
 
@@ -124,7 +137,9 @@ def _fits(role: str, name: str) -> bool:
     stem, _, ending = name.removesuffix(".gz").partition(".")
     if stem in _STEMS[role] and f".{ending}" in FORMS:
         return True
-    return stem in _TREC[role] and (ending == "trec" if role == "documents" else bool(ending))
+    return stem in _TREC.get(role, ()) and (
+        ending == "trec" if role == "documents" else bool(ending)
+    )
 
 
 def _splits(folder: Path, split: str) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""The nouns of the harness: document, query, judgement, haystack, ability. No I/O lives here.
+"""The nouns of the harness: document, query, judgement, haystack, change, ability. No I/O here.
 
 Units and shapes, everywhere in the project:
 
@@ -95,6 +95,25 @@ class Haystack:
     id: str
     rows: Sequence[int] | None = None
     timestamps: Sequence[int] | None = None
+
+
+CHANGE_KINDS = ("update", "forget")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of something that was said: from `timestamp` on, `document` no longer holds.
+
+    `kind`: an `update` was replaced by the document `by`; a `forget` was to be forgotten, and `by`,
+    if any, is the document in which that wish was uttered. Documents are named by their ids in
+    `haystack`.
+    """
+
+    haystack: str
+    kind: str
+    document: str
+    timestamp: int
+    by: str | None = None
 
 
 def timestamp(moment: datetime) -> int:

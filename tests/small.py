@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.dataset.columns import FILES
 from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
@@ -52,7 +51,7 @@ def prepared(
             raw=[RawFile("a", "/a", 1, 2, "00", "pinned")],
             repairs=out.repairs,
             counts=out.counts,
-            files={name: (folder / name).stat().st_size for name in FILES},
+            files=out.files,
             fingerprint=out.fingerprint,
             created="2024-01-01T00:00:00+00:00",
             exclude_self=exclude_self,

@@ -38,9 +38,11 @@ class TextFile:
 
     def error(self, line: int, what: str) -> UsageError:
         """A UsageError that points at a line, counted from 1."""
-        if self.unit != "line":
-            return UsageError(f"{self}, {self.at(line)}: {what}")
-        return UsageError(f"{self}:{line}: {what}")
+        return UsageError(f"{self.place(line)}: {what}")
+
+    def place(self, line: int) -> str:
+        """The file and a line of it, counted from 1."""
+        return f"{self}:{line}" if self.unit == "line" else f"{self}, {self.at(line)}"
 
     def at(self, line: int) -> str:
         """`line 3`, for errors that speak of another line too."""

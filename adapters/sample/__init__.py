@@ -18,19 +18,16 @@ off them. The categories, by ability:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
-from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
+from harness.dataset.adapters import talks
+from harness.dataset.adapters.raw_files import field
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
-from harness.errors import UsageError
 from harness.files import read_json
-from harness.schema import Ability, Document, timestamp
 
 SHIPPED = Path(__file__).parent
 
@@ -78,10 +75,7 @@ class Sample:
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
         """The JSON files of a folder, or one of them."""
-        files = [source] if source.is_file() else sorted(source.glob("*.json"))
-        if not files:
-            raise UsageError(f"{source}: no .json file in this folder; name one that has them")
-        return {path.name: path for path in files}
+        return talks.locate(source)
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
         """Write one haystack a person, and the questions.
@@ -92,98 +86,13 @@ class Sample:
             _write_person(path, view, out)
 
 
-@dataclass(frozen=True)
-class _Session:
-    """One session. `turns` are (speaker, text)."""
-
-    id: str
-    date: int
-    turns: list[tuple[str, str]]
-
-    def documents(self, view: View) -> Iterator[Document]:
-        """The session itself, or one document for each of its turns."""
-        dated = view.text == "dated"
-        if view.granularity == "session":
-            plain = "\n".join(f"{speaker}: {text}" for speaker, text in self.turns)
-            text = dated_session(self.date, self.turns) if dated else plain
-            yield Document(self.id, text, timestamp=self.date, session=self.id)
-            return
-        for position, (speaker, said) in enumerate(self.turns):
-            text = dated_turn(self.date, speaker, said) if dated else said
-            yield Document(f"{self.id}_{position}", text, "", self.date, self.id, speaker, position)
-
-
 def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
     record = read_json(path)
     person = field(record, "user", str, str(path))
-    rows: dict[str, int] = {}
-    places: dict[tuple[str, int], str] = {}
-    for number, session in enumerate(field(record, "sessions", list, str(path))):
-        talk = _session(session, f"{path}: session {number}")
-        for document in talk.documents(view):
-            if document.id in rows:
-                raise UsageError(f"{path}: two sessions are called {talk.id!r}; rename one")
-            rows[document.id] = out.document(
-                document.id,
-                document.text,
-                timestamp=document.timestamp,
-                session=document.session,
-                speaker=document.speaker,
-                position=document.position,
-            )
-        for position in range(len(talk.turns)):
-            of_turn = view.granularity == "turn"
-            places[talk.id, position] = f"{talk.id}_{position}" if of_turn else talk.id
-    out.haystack(person, list(rows.values()))
+    told = talks.write_talks(record, path, view, out)
     for number, question in enumerate(field(record, "questions", list, str(path))):
         where = f"{path}: question {number}"
-        _write_query(question, person, out, where)
-        for document_id in _evidence(question, places, where):
-            out.judgement(question["id"], rows[document_id])
-
-
-def _session(record: Any, where: str) -> _Session:
-    turns: list[tuple[str, str]] = []
-    for position, turn in enumerate(field(record, "turns", list, where)):
-        match turn:
-            case [str(speaker), str(text)]:
-                turns.append((speaker, text))
-            case _:
-                raise UsageError(f"{where}: turn {position} is not [speaker, text]; correct it")
-    return _Session(field(record, "id", str, where), _date(record, where), turns)
-
-
-def _date(record: Any, where: str) -> int:
-    """The timestamp of a record's `date`. Raises UsageError when it does not parse."""
-    written = field(record, "date", str, where)
-    try:
-        return timestamp(datetime.strptime(written, "%Y-%m-%d %H:%M"))
-    except ValueError:
-        raise UsageError(
-            f"{where}: the date {written!r} does not parse; write it like 2024-01-31 18:05"
-        ) from None
-
-
-def _write_query(record: Any, person: str, out: DatasetWriter, where: str) -> None:
-    ability = field(record, "ability", str, where)
-    if ability not in list(Ability):
-        raise UsageError(f"{where}: the ability {ability!r} is none of {', '.join(Ability)}")
-    out.query(
-        field(record, "id", str, where),
-        field(record, "question", str, where),
-        person,
-        ability=Ability(ability),
-        category=field(record, "category", str, where),
-        timestamp=_date(record, where),
-        answers=field(record, "answers", list, where),
-    )
-
-
-def _evidence(record: Any, places: Mapping[tuple[str, int], str], where: str) -> list[str]:
-    """Ids of the documents that carry the evidence, each once. Raises UsageError for a bad one."""
-    carriers: dict[str, None] = {}
-    for place in field(record, "evidence", list, where):
-        if not isinstance(place, list) or place not in map(list, places):
-            raise UsageError(f"{where}: the evidence {place!r} is no turn; write [session, turn]")
-        carriers[places[place[0], place[1]]] = None
-    return list(carriers)
+        query = talks.write_question(question, person, out, where)
+        places = told.places(question, "evidence", where)
+        for row in dict.fromkeys(told.rows[place] for place in places):
+            out.judgement(query, row)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Line = tuple[str, str]
@@ -10,7 +11,7 @@ Line = tuple[str, str]
 
 def below(summary: dict[str, Any], record: dict[str, Any]) -> list[Line]:
     """Titles and texts of all that there is something to say of."""
-    of_scores = (hits, _updates, _abstention, _tokens)
+    of_scores = (hits, _updates, _changes, _abstention, _tokens)
     of_run = (_times, _used, _embeddings)
     found = [*(line(summary) for line in of_scores), *(line(record) for line in of_run)]
     return [line for line in found if line is not None]
@@ -53,8 +54,7 @@ def _updates(summary: dict[str, Any]) -> Line | None:
     found = summary["knowledge_update"]
     if found is None:
         return None
-    ks = [int(name.rpartition("@")[2]) for name in found if name.startswith("newest_found@")]
-    k = max((k for k in ks if k <= 10), default=min(ks, default=None))
+    k = _cut_off(found["chance"])
     if k is None:
         return None
     names = (f"newest_found@{k}", f"only_stale_found@{k}", "newest_above_all_older")
@@ -63,6 +63,32 @@ def _updates(summary: dict[str, Any]) -> Line | None:
         for name in names
     )
     return "knowledge update", f"n {found['n']}: {', '.join(said)}"
+
+
+def _changes(summary: dict[str, Any]) -> Line | None:
+    found = summary.get("changes")
+    k = _cut_off(found["chance"]) if found else None
+    if not found or k is None:
+        return None
+    parts = []
+    for n, what, names in (
+        ("n_after_update", "after an update", (f"outdated_returned@{k}", f"outdated_above@{k}")),
+        ("n_after_forget", "after a forgetting", (f"forgotten_returned@{k}",)),
+        ("n_with_future", "before the end", (f"future_returned@{k}",)),
+    ):
+        if found[n]:
+            numbers = (
+                f"{name.replace('_', ' ')} {found[name]:.4f} (chance {found['chance'][name]:.4f})"
+                for name in names
+            )
+            parts.append(f"{what}, n {found[n]}: {', '.join(numbers)}")
+    return "changes", f"{'; '.join(parts)}; less is better"
+
+
+def _cut_off(names: Iterable[str]) -> int | None:
+    """10 of the cut-offs in the names of metrics, or what is next to it."""
+    ks = [int(k) for _, at, k in (name.partition("@") for name in names) if at]
+    return max((k for k in ks if k <= 10), default=min(ks, default=None))
 
 
 def _abstention(summary: dict[str, Any]) -> Line | None:

@@ -7,12 +7,13 @@ those of which nobody knows when they were said. What was said later is no evide
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.dataset.reader import BETWEEN
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.schema import Ability, as_datetime
+from harness.schema import Ability, Change, as_datetime
 
 
 class AsOfWriter(DatasetWriter):
@@ -24,6 +25,7 @@ class AsOfWriter(DatasetWriter):
         self._ids: list[str] = []
         self._whole: dict[str, tuple[Sequence[int] | None, Sequence[int] | None]] = {}
         self._asked: dict[str, int | None] = {}
+        self._changed: list[tuple[Change, str]] = []
 
     def document(self, id: str, text: str, *, timestamp: int | None = None, **about: Any) -> int:
         """Add one document and return its row."""
@@ -66,6 +68,10 @@ class AsOfWriter(DatasetWriter):
         about = {"ability": ability, "category": category, "answers": answers}
         super().query(id, text, haystack, timestamp=timestamp, **about)  # type: ignore[arg-type]
 
+    def change(self, change: Change, where: str = "") -> None:
+        """Add what became of a document; it is so in what is later than it."""
+        self._changed.append((change, where))
+
     def finish(self) -> None:
         """As a writer does; raises UsageError where no question is dated, or nothing was said."""
         if all(when is None for when in self._asked.values()):
@@ -81,6 +87,9 @@ class AsOfWriter(DatasetWriter):
                 kept = _until(rows, stamps, when, self._said)
                 there[_named(name, when)] = {*kept[0]}
                 super().haystack(_named(name, when), *kept)
+                for change, where in self._changed:
+                    if change.haystack == name and (when is None or change.timestamp <= when):
+                        super().change(replace(change, haystack=_named(name, when)), where)
         self._query_haystack = [
             _named(haystack, self._asked[query])
             for query, haystack in zip(self._queries, self._query_haystack, strict=True)

@@ -17,6 +17,7 @@ ENTRY_POINTS = "harness.adapters"
 
 BUILT_IN = {
     "sample": "harness.dataset.adapters.sample",
+    "changes": "harness.dataset.adapters.changes",
     "longmemeval": "harness.dataset.adapters.longmemeval",
     "locomo": "harness.dataset.adapters.locomo",
     "beir": "harness.dataset.adapters.beir",

@@ -51,12 +51,25 @@ HAYSTACKS = pa.schema(
         ("timestamps", pa.list_(pa.int64())),  # null: the documents' own
     ]
 )
+CHANGES = pa.schema(
+    [
+        ("haystack", pa.int32()),
+        ("kind", pa.string()),
+        ("document", pa.int32()),  # row
+        ("timestamp", pa.int64()),
+        ("by", pa.int32()),  # row; null: no document says so
+    ]
+)
 FILES = {
     "documents.arrow": DOCUMENTS,
     "queries.arrow": QUERIES,
     "judgements.arrow": JUDGEMENTS,
     "haystacks.arrow": HAYSTACKS,
 }
+"""The tables of every dataset."""
+CHANGES_FILE = "changes.arrow"
+"""The table of datasets in which something that was said was changed later; others lack it."""
+TABLES = {**FILES, CHANGES_FILE: CHANGES}
 
 _GATHERED_BYTES = 1 << 24
 

@@ -1,7 +1,7 @@
 """A prepared dataset as files that other tools read: BEIR, TREC, or JSONL.
 
-* `jsonl` loses nothing: documents.jsonl, queries.jsonl, judgements.jsonl, as the dataset
-  `labelled` reads them back.
+* `jsonl` loses nothing: documents.jsonl, queries.jsonl, judgements.jsonl and, where something was
+  changed, changes.jsonl, as the dataset `labelled` reads them back.
 * `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
   `metadata`, where BEIR's tools keep what they do not use.
 * `trec`: documents.jsonl (TREC has no one format of documents), topics.tsv, qrels.txt.
@@ -9,7 +9,8 @@
 BEIR and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
 their own, haystacks.jsonl says which documents are whose; an id that stands for different
 documents in different haystacks becomes `haystack/id`. Of several answer keys the default one is
-written, without its units. Judgements of documents that the corpus lacks are kept.
+written, without its units. Judgements of documents that the corpus lacks are kept. Changes of what
+was said are left out: neither format can say them.
 """
 
 from __future__ import annotations
@@ -89,6 +90,24 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
         ),
         needed=("query", "document", "grade"),
     )
+    if dataset.has_changes:
+        write_lines(folder / "changes.jsonl", _changes(dataset), needed=("timestamp",))
+
+
+def _changes(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    """The changes of every haystack; one of all documents needs no name."""
+    for haystack, name in enumerate(dataset.haystack_ids):
+        changes = dataset.changes(haystack)
+        of_all = bool(changes) and _holds_all(dataset, haystack)
+        for change in changes:
+            by = None if change.by_row is None else dataset.documents[change.by_row].id
+            yield {
+                "kind": change.kind,
+                "document": dataset.documents[change.row].id,
+                "timestamp": change.timestamp,
+                "by": by,
+                "haystack": None if of_all else name,
+            }
 
 
 def _beir(dataset: Dataset, folder: Path) -> None:

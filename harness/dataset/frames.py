@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.files import digest
 from harness.rankings.tables import Frame, as_table
 
-ROLES = ("documents", "queries", "judgements")
+ROLES = ("documents", "queries", "judgements", "changes")
 
 
 @contextmanager

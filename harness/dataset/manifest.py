@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.columns import FILES
+from harness.dataset.columns import FILES, TABLES
 from harness.errors import UsageError
 from harness.files import read_json, write_json
 from harness.schema import SCHEMA_VERSION
@@ -104,7 +104,7 @@ class Manifest:
 
     def matches(self, folder: Path) -> bool:
         """True when every file is there with the size that was written."""
-        return set(self.files) == set(FILES) and all(
+        return set(FILES) <= set(self.files) <= set(TABLES) and all(
             (folder / name).is_file() and (folder / name).stat().st_size == size
             for name, size in self.files.items()
         )

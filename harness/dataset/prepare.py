@@ -11,7 +11,6 @@ from pathlib import Path
 
 from harness.dataset.adapter import Adapter, Raw, Variant, View
 from harness.dataset.catalogue import find
-from harness.dataset.columns import FILES
 from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
@@ -306,7 +305,7 @@ def _build(
                 own_files=raw.variant.needs_source,
                 repairs=out.repairs,
                 counts=out.counts,
-                files={file: (folder / file).stat().st_size for file in FILES},
+                files=out.files,
                 fingerprint=out.fingerprint,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 exclude_self=raw.variant.exclude_self,

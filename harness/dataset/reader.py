@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.dataset.columns import CHANGES_FILE
 from harness.dataset.manifest import Manifest
 from harness.rankings.arrow import take
 from harness.schema import Ability, Document, Query
@@ -111,6 +112,16 @@ class Judgements:
         return len(self.query)
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A change (see schema.Change) by rows of the document table; `by_row` None: no document."""
+
+    kind: str
+    row: int
+    timestamp: int
+    by_row: int | None
+
+
 class Dataset:
     """A prepared dataset. `open_dataset` makes one."""
 
@@ -124,6 +135,8 @@ class Dataset:
         self.documents = Documents(*_mapped(folder / "documents.arrow"))
         # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
         self._judged = _read(folder / "judgements.arrow")
+        changed = CHANGES_FILE in self.manifest.files
+        self._changed = _read(folder / CHANGES_FILE) if changed else None
 
     @property
     def name(self) -> str:
@@ -237,6 +250,25 @@ class Dataset:
     def keys(self) -> list[str]:
         """Names of the answer keys; `default` is the dataset's normalised one."""
         return self.manifest.keys
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything that was said was changed later, in any haystack."""
+        return self._changed is not None
+
+    def changes(self, haystack: int) -> list[ChangedRow]:
+        """What was changed in a haystack, in time order."""
+        return self._changes_by_haystack.get(haystack, [])
+
+    @cached_property
+    def _changes_by_haystack(self) -> dict[int, list[ChangedRow]]:
+        found: dict[int, list[ChangedRow]] = {}
+        if self._changed is not None:
+            columns = (column.to_pylist() for column in self._changed.columns)
+            for haystack, kind, row, timestamp, by_row in zip(*columns, strict=True):
+                changed = ChangedRow(kind, row, timestamp, by_row)
+                found.setdefault(haystack, []).append(changed)
+        return found
 
     @cached_property
     def session_codes(self) -> Int32:

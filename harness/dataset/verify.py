@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.columns import FILES, ContentHash, fingerprint
+from harness.dataset.columns import TABLES, ContentHash, fingerprint
 from harness.dataset.reader import Dataset
 from harness.files import digest
 
@@ -17,8 +18,8 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
 
     A raw file that is no longer there is right: the prepared dataset does not need it.
     """
-    content = _fingerprint(dataset.folder)
     manifest = dataset.manifest
+    content = _fingerprint(dataset.folder, manifest.files)
     wrong = f"not {manifest.fingerprint[:16]}; prepare it with --rebuild"
     findings: list[dict[str, Any]] = [
         {
@@ -42,8 +43,8 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
     return findings
 
 
-def _fingerprint(folder: Path) -> str:
-    contents = {name: ContentHash(schema) for name, schema in FILES.items()}
+def _fingerprint(folder: Path, files: Collection[str]) -> str:
+    contents = {name: ContentHash(schema) for name, schema in TABLES.items() if name in files}
     for name, content in contents.items():
         with pa.memory_map(str(folder / name)) as source:
             reader = pa.ipc.open_file(source)

@@ -1,4 +1,4 @@
-"""Writes a normalised dataset: four Arrow files, in constant memory."""
+"""Writes a normalised dataset: Arrow files, in constant memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.dataset.changed_rows import with_rows
 from harness.dataset.columns import (
+    CHANGES,
+    CHANGES_FILE,
     DOCUMENTS,
     FILES,
     HAYSTACKS,
@@ -21,7 +24,7 @@ from harness.dataset.columns import (
 from harness.dataset.judged_rows import Repeated, with_rows_and_ids
 from harness.dataset.manifest import Repair
 from harness.errors import UsageError
-from harness.schema import Ability
+from harness.schema import Ability, Change
 
 _BATCH_DOCUMENTS = 1 << 13
 _BATCH_CHARACTERS = 1 << 18  # small enough for the cache, and for the heap to be used again
@@ -55,6 +58,7 @@ class DatasetWriter:
         self._haystack_columns = _columns(HAYSTACKS)
         self._judged = _columns(JUDGEMENTS)
         self._judged_query: list[str] = []
+        self._changes: list[tuple[Change, str]] = []
         self._repairs: dict[str, Repair] = {}
         self.origins: list[str] = []
 
@@ -190,6 +194,11 @@ class DatasetWriter:
         judged["grade"].append(grade)
         judged["unit"].append(unit)
 
+    def change(self, change: Change, where: str = "") -> None:
+        """Add what became of a document; `where`, for errors, is the place of it in a file."""
+        what = f"change {len(self._changes) + 1}, of the document {change.document!r}"
+        self._changes.append((change, where or what))
+
     def origin(self, what: str) -> None:
         """Record that content came through another package: its name, version, and the id there."""
         self.origins.append(what)
@@ -207,15 +216,21 @@ class DatasetWriter:
         """Resolve names to rows, check them, and close the files.
 
         Raises UsageError for a query without a haystack, a judgement of an unknown query or
-        document, and document ids that are not unique where they must be.
+        document, document ids that are not unique where they must be, and changes that cannot be.
         """
         self._flush_documents()
         self._tables["documents.arrow"].close()
         self._write_haystacks()
         self._write_queries()
         self._write_judgements()
+        self._write_changes()
         for table in self._tables.values():
             table.close()
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Bytes of each finished table's file."""
+        return {name: (self._folder / name).stat().st_size for name in self._tables}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -234,7 +249,7 @@ class DatasetWriter:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over the content of all four tables: equal content, equal fingerprint."""
+        """sha256 over the content of all tables: equal content, equal fingerprint."""
         return fingerprint({name: table.content for name, table in self._tables.items()})
 
     def _flush_documents(self) -> None:
@@ -287,6 +302,16 @@ class DatasetWriter:
                 name,
             )
         self._tables["judgements.arrow"].write_table(table)
+
+    def _write_changes(self) -> None:
+        """The table of changes, which is there only where something changed."""
+        if self._changes:
+            held = self._haystack_columns
+            parts = zip(held["rows"], held["timestamps"], strict=True)
+            haystacks = dict(zip(held["id"], parts, strict=True))
+            columns = with_rows(self._changes, haystacks, self._folder / "documents.arrow")
+            self._tables[CHANGES_FILE] = TableFile(self._folder / CHANGES_FILE, CHANGES)
+            self._tables[CHANGES_FILE].write_columns(columns)
 
     def _require_unique_ids(self) -> None:
         """Refuse an id that stands twice in one haystack: a ranking could not tell them apart."""

@@ -1,9 +1,9 @@
-"""The names that people give to the fields of runs, judgements, queries and documents: one table.
+"""The names that people give to the fields of runs and of labelled data: one table.
 
 Names are compared by their letters and digits alone, so `query_id`, `query-id` and `Query ID` are
-one. A field that nobody knows is never taken for one that is not there: in queries and judgements
-it is refused unless it was declared to be passed over; documents and runs carry much that is
-nobody's business, and there only what is nearly the name of a missing field is refused.
+one. A field that nobody knows is never taken for one that is not there: in queries, judgements and
+changes it is refused unless it was declared to be passed over; documents and runs carry much that
+is nobody's business, and there only what is nearly the name of a missing field is refused.
 """
 
 from __future__ import annotations
@@ -232,3 +232,16 @@ DOCUMENTS = Fields(
     needed=("id", "text"),
     passed=("metadata",),
 )
+
+CHANGES = Fields(
+    {
+        "kind": ("kind", "change"),
+        "document": RUN.names["document"],
+        "timestamp": _TIMES,
+        "by": ("by", "replaced_by"),
+        "haystack": _HAYSTACKS,
+    },
+    needed=("kind", "document", "timestamp"),
+    strict=True,
+)
+"""What became of a document that was said."""

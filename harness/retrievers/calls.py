@@ -12,7 +12,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from functools import cache
 from time import monotonic, sleep
@@ -21,6 +21,8 @@ from typing import Any
 from harness.retrievers.answers import as_answers
 from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Found, Question, Retriever
+from harness.retrievers.corpus import Changed
+from harness.schema import Document
 
 READY_TIMEOUT = 600.0
 """Seconds in which a retriever with `ready()` must be, where its `ready_timeout` does not say."""
@@ -64,15 +66,28 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
     anew. Raises as `index` does.
     """
     known = set() if before is None else {*before.handles}
+    changed = set() if before is None else {*before.changes}
     if before is None:
         awaited(retriever.reset())
     clock = current()
-    for session in corpus.sessions()[:]:
-        new = [document for document in session if document.id not in known]
-        if new:
+    document_of = {document.id: document for document in corpus} if corpus.changes else {}
+    for event in corpus.events():
+        if isinstance(event, Changed):
+            if event not in changed:
+                _tell_of(retriever, event, document_of)
+        elif new := [document for document in event if document.id not in known]:
             awaited(retriever.add(new))
             clock.taken_in(len(new))
     wait_until_ready(retriever)
+
+
+def _tell_of(retriever: Any, change: Changed, document_of: Mapping[str, Document]) -> None:
+    """Tell it what became of a document, where it wants to know."""
+    if change.kind == "forget" and callable(getattr(retriever, "forget", None)):
+        awaited(retriever.forget(change.document))
+    by = document_of.get(change.by or "")
+    if change.kind == "update" and by is not None and callable(getattr(retriever, "update", None)):
+        awaited(retriever.update(change.document, by))
 
 
 def wait_until_ready(retriever: Retriever) -> None:

@@ -64,6 +64,7 @@ class Command:
         self._messages = wire.Messages()
         self._is_ready = True
         self._begun: Corpus | None = None
+        self._changes = False
         self._usage = wire.Usage()
         self._lines = Lines()
         self._process: subprocess.Popen[bytes] | None = None
@@ -74,7 +75,7 @@ class Command:
         if self._begun is not corpus and self.kept(own, corpus):
             return
         self._begun = None
-        for message in self._messages.batches(corpus, self._documents):
+        for message in self._messages.batches(corpus, self._documents, self._changes):
             self._is_ready = wire.is_ready(self._exchange(message))
 
     def kept(self, key: str, corpus: Corpus) -> bool:
@@ -87,6 +88,7 @@ class Command:
         if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
         reply = self._exchange(self._messages.reset(corpus, key))
+        self._changes = bool(reply.get("changes"))
         if reply.get("kept"):
             self._is_ready = wire.is_ready(reply)
             return True

@@ -87,7 +87,9 @@ class Retriever(Protocol):
 
     * `reset()` and `add(documents)`, in place of `index`, for a memory that is told as in life: a
       new haystack begins; then one session after the other in time order, each a list of Documents.
-      With `--as-of`, questions are asked in between, when their time has come.
+      With `--as-of`, questions are asked in between, when their time has come. `update(handle,
+      document)` and `forget(handle)`, if it has them, tell it that a document was replaced by one
+      that it has been told, and that it is to forget one. Others find these in `corpus.changes`.
     * `batch_size`: how many questions `search` wants at once (1 if absent).
     * `report()`: a dict of what the system says of itself so far, in which `calls`,
       `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the start.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import IO, Any
@@ -25,11 +26,26 @@ _SENT = 1 << 16
 _NUMBERS = ["number", "when", "group"]
 """Columns of a corpus that is sent, beside those of its documents."""
 
+_CHANGES = b"changes"
+"""Where a corpus that is sent has its changes."""
+
 _WINDOW = 1 << 28
 """Bytes of text that `blocks` gathers at once."""
 
 _PIECES = 16
 """In which it goes through the file for that."""
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What became of a document, from `timestamp` on: an `update` was replaced by the document
+    `by`, a `forget` was to be forgotten, as `by`, if any, says. Both are named by their handles.
+    """
+
+    kind: str
+    document: str
+    timestamp: int
+    by: str | None = None
 
 
 class Corpus(Sequence[Document]):
@@ -50,9 +66,12 @@ class Corpus(Sequence[Document]):
         timestamps: npt.NDArray[np.float64],
         sessions: npt.NDArray[np.int64] | None,
         dataset: str = "",
+        changes: Sequence[Changed] = (),
     ) -> None:
         """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` (-1: none)
         align; `documents` is the dataset's `shown_documents`, `dataset` its fingerprint."""
+        self.changes = tuple(changes)
+        """What became of documents, in time order; most datasets have none."""
         self._documents = documents
         self._rows = rows
         self._numbers = numbers
@@ -92,6 +111,17 @@ class Corpus(Sequence[Document]):
         for document in map(self.__getitem__, range(len(self))):
             sessions.setdefault(document.session or document.id, []).append(document)
         return Sessions(sessions.values())
+
+    def events(self) -> Iterator[list[Document] | Changed]:
+        """Sessions, and what became of documents, in time order: a change after the session of its
+        moment."""
+        waiting = [*self.changes]
+        for documents in self.sessions()[:]:
+            when = documents[0].timestamp
+            while waiting and when is not None and waiting[0].timestamp < when:
+                yield waiting.pop(0)
+            yield documents
+        yield from waiting
 
     def blocks(self, size: int = 1 << 16) -> Iterator[Corpus]:
         """The same documents in the same order, in corpora of at most `size` each.
@@ -159,7 +189,7 @@ class Corpus(Sequence[Document]):
     def over(self, documents: Documents) -> Corpus:
         """The same of other documents: a piece's, in a process that has them."""
         columns = self._rows, self._numbers, self._timestamps, self._sessions
-        return Corpus(documents, *columns, self._dataset)
+        return Corpus(documents, *columns, self._dataset, self.changes)
 
     def send(self, into: IO[bytes]) -> None:
         """Write all that is shown, and no row of the dataset's, as an Arrow stream."""
@@ -174,6 +204,8 @@ class Corpus(Sequence[Document]):
             for name, column in zip(_NUMBERS, numbers, strict=True):
                 table = table.append_column(name, pa.array(column))
             if writer is None:
+                said = json.dumps([astuple(change) for change in self.changes])
+                table = table.replace_schema_metadata({_CHANGES: said})
                 writer = pa.ipc.new_stream(pa.PythonFile(into, "w"), table.schema)
             writer.write_table(table)
         writer.close()
@@ -184,7 +216,9 @@ class Corpus(Sequence[Document]):
         table = pa.ipc.open_stream(pa.PythonFile(source, "r")).read_all()
         numbers, timestamps, sessions = (np.asarray(table[name].to_numpy()) for name in _NUMBERS)
         rows = np.arange(len(table), dtype=np.int32)
-        return cls(Documents(table.drop_columns(_NUMBERS)), rows, numbers, timestamps, sessions)
+        changes = [Changed(*one) for one in json.loads(table.schema.metadata[_CHANGES])]
+        documents = Documents(table.drop_columns(_NUMBERS))
+        return cls(documents, rows, numbers, timestamps, sessions, changes=changes)
 
     @cached_property
     def key(self) -> bytes:
@@ -201,6 +235,8 @@ class Corpus(Sequence[Document]):
             for numbers in (block._timestamps, block._numbers, block._sessions):
                 if numbers is not None:
                     digest.update(np.ascontiguousarray(numbers).tobytes())
+        if self.changes:
+            digest.update(json.dumps([astuple(change) for change in self.changes]).encode())
         return digest.digest()
 
     def fingerprint(self) -> str | None:

@@ -91,6 +91,7 @@ class Http:
         self._turns = Turns(self.address)
         self._several = self._indexed = self._is_ready = False
         self._begun: Corpus | None = None
+        self._changes = False
         self._usage = wire.Usage()
         self._reached = self._gone = False
         self._retries, self._timeout, self._index_timeout = retries, timeout, index_timeout
@@ -115,6 +116,7 @@ class Http:
         self._several = bool(reply.get("several"))
         if self._several:
             self._turns.give()
+        self._changes = bool(reply.get("changes"))
         if reply.get("kept"):
             self._is_ready = wire.is_ready(reply)
             return True
@@ -127,7 +129,7 @@ class Http:
         if self._begun is not corpus and self.kept(own, corpus):
             return
         self._begun = None
-        for message in self._messages.batches(corpus, self._documents):
+        for message in self._messages.batches(corpus, self._documents, self._changes):
             self._is_ready = wire.is_ready(self._post(message))
 
     def ready(self) -> bool:

@@ -3,7 +3,8 @@
 Three requests, each answered by one reply: `reset` begins a haystack, `index` takes documents in
 (in time order, in batches, the final one marked `last`), `search` answers questions. Where `reset`
 is answered by `"kept": true`, no documents are sent. A reply that says `"ready": false` is followed
-by `ready` until it is, one that says `"several": true` by `close` when a haystack is done with.
+by `ready` until it is, one that says `"several": true` by `close` when a haystack is done with, and
+one that says `"changes": true` by `update` and `forget`, where the dataset has such.
 Every request carries the client (`run`) and the `haystack`. The schema is `wire.schema.json` beside
 this file; HTTP posts a message to the path of its type, a command reads and writes one message a
 line. A message may come twice where the first reply was lost: indexing a document again replaces
@@ -21,6 +22,7 @@ from typing import Any
 
 from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Hit, Question, Result
+from harness.retrievers.corpus import Changed
 from harness.schema import Document, as_datetime
 
 WIRE_VERSION = 2
@@ -46,13 +48,32 @@ class Messages:
         version, n = WIRE_VERSION, len(corpus)
         return self._message("reset", key=key, version=version, documents=n)
 
-    def batches(self, corpus: Corpus, size: int) -> Iterator[dict[str, Any]]:
-        """The documents, `size` a message; an empty corpus is one message without any."""
+    def batches(self, corpus: Corpus, size: int, changes: bool = False) -> Iterator[dict[str, Any]]:
+        """The documents, `size` a message; an empty corpus is one message without any.
+
+        With `changes`, what became of documents in messages of its own, in time order.
+        """
+        if changes and corpus.changes:
+            yield from self._in_time(corpus, size)
+            return
         for start in range(0, max(len(corpus), 1), size):
             end = min(start + size, len(corpus))
             documents = [_document(corpus[i]) for i in range(start, end)]
             yield self._message("index", documents=documents, last=end == len(corpus))
             current().taken_in(len(documents))
+
+    def _in_time(self, corpus: Corpus, size: int) -> Iterator[dict[str, Any]]:
+        left = len(corpus)
+        for event in corpus.events():
+            if isinstance(event, Changed):
+                named = {"document": event.document, "by": event.by}
+                yield self._message(event.kind, **_plain(named))
+                continue
+            for start in range(0, len(event), size):
+                documents = [_document(one) for one in event[start : start + size]]
+                left -= len(documents)
+                yield self._message("index", documents=documents, last=left == 0)
+                current().taken_in(len(documents))
 
     def search(self, queries: Sequence[Question], k: int) -> dict[str, Any]:
         """Questions, each with when it is asked where that is known."""

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset, base, last_of_base
 from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
-from harness.retrievers.corpus import is_handle
+from harness.retrievers.corpus import Changed, handle, is_handle
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -72,7 +72,17 @@ class View:
             stamps,
             sessions,
             dataset.fingerprint,
+            self._changes(shown) if dataset.has_changes else (),
         )
+
+    def _changes(self, haystack: int) -> list[Changed]:
+        """What became of the documents that are shown, by their handles."""
+        numbers = self._numbers.tolist()
+        name = {row: handle(n) for row, n in zip(self.rows.tolist(), numbers, strict=True)}
+        return [
+            Changed(one.kind, name[one.row], one.timestamp, name.get(one.by_row))
+            for one in self._dataset.changes(haystack)
+        ]
 
     def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:
         table = self._dataset.documents.table

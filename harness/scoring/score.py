@@ -304,6 +304,7 @@ class _Scorer:
         asked = self._answered.asked & ~self._answered.failed
         sections = Sections(dataset, ranked, self._counted, self._signature)
         ks = tuple(k for k in sorted({1, 5, 10, *self._choices.ks}) if k <= self._reach())
+        changes = sections.changes(self._resolved, self._answered, ks)
         came = came_in(dataset, self._answered, ranked, self._depth, self._cut_offs)
         if said := beyond(came):
             self._warn(said)
@@ -335,6 +336,7 @@ class _Scorer:
             "repeated_documents_in_run": repeated,
             "protocols": self._blocks,
             "knowledge_update": sections.updates(ks, self._depth),
+            **({"changes": changes} if changes else {}),
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),
             "tokens": sections.tokens(
                 self._resolved, self._masks, self._answered.tokens, self._depth

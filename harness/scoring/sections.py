@@ -1,4 +1,4 @@
-"""What a run gets beside the protocols: knowledge update, abstention, prompt cost; all signed."""
+"""What a run gets beside the protocols: updates, changes, abstention, prompt cost; all signed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from harness.scoring.abstention import abstention
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
 from harness.scoring.chance import none_found
+from harness.scoring.changes import after_changes, n_of
 from harness.scoring.drawn_chance import ORDERS, recall_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
@@ -44,6 +45,20 @@ class Sections:
             ability = str(Ability.KNOWLEDGE_UPDATE)
             found["signatures"] = {
                 name: self._sign(name, "knowledge-update/1", self._unit, ability, found["n"])
+                for name in found["chance"]
+            }
+        return found
+
+    def changes(
+        self, resolved: Resolved, answered: Answered, ks: tuple[int, ...]
+    ) -> dict[str, Any] | None:
+        """See changes.py; None where the dataset has none, or nobody asks after one."""
+        # Who leaves a query out has not kept anything back: as with abstention.
+        asked = self._counted & (self._ranked.answered | answered.replied)
+        found = after_changes(self._dataset, resolved, asked, ks)
+        if found is not None:
+            found["signatures"] = {
+                name: self._sign(name, "changes/1", self._unit, "all", n_of(name, found))
                 for name in found["chance"]
             }
         return found

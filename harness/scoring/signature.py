@@ -45,6 +45,14 @@ _OTHER_METRICS = {
     "newest_found": "share of queries with a gold document of the latest date in the top k",
     "only_stale_found": "share of queries with an older gold document in the top k, and none of "
     "the latest date",
+    "outdated_returned": "share of questions with a document in the top k that an update had "
+    "replaced by then, and that is judged 0",
+    "outdated_above": "share of questions with such a document in the top k, and what replaced it "
+    "not above it",
+    "forgotten_returned": "share of questions with a document in the top k that was to be "
+    "forgotten by then",
+    "future_returned": "share of questions with a document in the top k that was said after they "
+    "were asked",
     "recall_in_tokens": "recall of the longest prefix of the ranking that costs at most that many "
     "tokens",
     "false_evidence_rate": "share of queries without an answer for which documents were returned",
@@ -70,6 +78,8 @@ _OTHER_METRICS = {
 }
 _OTHER_PROTOCOLS = {
     "knowledge-update": "updates whose gold documents have different dates",
+    "changes": "questions asked after an update or a forgetting of a document that is judged for "
+    "them, or before the last document was said; less is better",
     "abstention": "queries without an answer, and those that have evidence",
     "answers": "returned texts against the reference answers; queries that have some",
     "semantic": "similarity of texts; queries that have evidence with a text. No substitute for "

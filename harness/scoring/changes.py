@@ -1,0 +1,195 @@
+"""What no longer holds, was to be forgotten, or was not yet said: is it returned? Lower is better.
+
+Over the default answer key of a dataset with changes (schema.Change). A question is asked after a
+change if it has no time, or one that is not before the change's. Of such a question
+
+* a document is *outdated* if an update has replaced it by then and it is judged with grade 0: one
+  that is relevant is what the question asks for ("where did she live before?");
+* a document is *forgotten* if it was to be forgotten by then and is judged, whatever its grade;
+* a document is of the *future* if it was said after the question was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from harness.dataset.reader import ChangedRow, Dataset
+from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
+from harness.scoring.chance import none_found
+from harness.scoring.ranks import NOT_RETRIEVED
+from harness.scoring.resolve import Resolved
+from harness.scoring.rollup import haystack_sizes
+
+
+@dataclass(frozen=True)
+class _Group:
+    """How many documents of a kind a question's haystack holds, and the first one's rank."""
+
+    n: int
+    rank: int
+
+
+@dataclass(frozen=True)
+class _Case:
+    """A question. `current`: what replaced its outdated documents, and is not outdated itself."""
+
+    size: int
+    outdated: _Group
+    current: _Group
+    forgotten: _Group
+    future: _Group
+
+
+def after_changes(
+    dataset: Dataset, resolved: Resolved, asked: Flags, ks: Sequence[int]
+) -> dict[str, Any] | None:
+    """Shares of the questions `asked`, (n,), with such a document in the top k.
+
+    outdated_returned@k, forgotten_returned@k, future_returned@k: over the questions that have such
+    documents. outdated_above@k: an outdated document is in the top k, and none of those that
+    replaced it stands above it. None without such questions. `chance` has what random orders would
+    score, by the same names.
+    """
+    if not dataset.has_changes:
+        return None
+    cases = list(_cases(dataset, resolved, asked))
+    updated = [case for case in cases if case.outdated.n]
+    told_to_forget = [case for case in cases if case.forgotten.n]
+    early = [case for case in cases if case.future.n]
+    if not updated and not told_to_forget and not early:
+        return None
+    values: dict[str, tuple[Flags, Values]] = {}
+    for k in ks:
+        if updated:
+            values[f"outdated_returned@{k}"] = _returned(updated, "outdated", k)
+            values[f"outdated_above@{k}"] = _above(updated, k)
+        if told_to_forget:
+            values[f"forgotten_returned@{k}"] = _returned(told_to_forget, "forgotten", k)
+        if early:
+            values[f"future_returned@{k}"] = _returned(early, "future", k)
+    return {
+        "n_after_update": len(updated),
+        "n_after_forget": len(told_to_forget),
+        "n_with_future": len(early),
+        **{name: mean(found.astype(float)) for name, (found, _) in values.items()},
+        "chance": {name: mean(level) for name, (_, level) in values.items()},
+    }
+
+
+def n_of(name: str, found: dict[str, Any]) -> int:
+    """How many questions a number of `after_changes` is over."""
+    kind = name.partition("_")[0]
+    counts = {
+        "outdated": "n_after_update",
+        "forgotten": "n_after_forget",
+        "future": "n_with_future",
+    }
+    return int(found[counts[kind]])
+
+
+def _returned(cases: Sequence[_Case], kind: str, k: int) -> tuple[Flags, Values]:
+    """Whether one of a kind is in the top k, and the chance of it."""
+    groups: list[_Group] = [getattr(case, kind) for case in cases]
+    size = np.array([case.size for case in cases])
+    n, rank = _columns(groups)
+    return rank <= k, 1 - none_found(size, n, np.minimum(k, size))
+
+
+def _above(cases: Sequence[_Case], k: int) -> tuple[Flags, Values]:
+    size = np.array([case.size for case in cases])
+    old, first_old = _columns([case.outdated for case in cases])
+    new, first_new = _columns([case.current for case in cases])
+    seen = 1 - none_found(size, old + new, np.minimum(k, size))
+    return (first_old <= k) & (first_old < first_new), ratio(old, old + new) * seen
+
+
+def _columns(groups: Sequence[_Group]) -> tuple[Ints, Ints]:
+    return np.array([one.n for one in groups]), np.array([one.rank for one in groups])
+
+
+def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case]:
+    sizes = haystack_sizes(dataset)
+    stamps = dataset.query_table["timestamp"].to_pylist()
+    starts = np.searchsorted(resolved.query, np.arange(dataset.n_queries + 1))
+    grades = _Grades(dataset)
+    haystacks = dataset.query_haystack
+    for haystack in np.unique(haystacks[asked]).tolist():
+        changes, said = dataset.changes(haystack), _Said(dataset, haystack)
+        for query in np.flatnonzero(asked & (haystacks == haystack)).tolist():
+            when = stamps[query]
+            by_then = [one for one in changes if when is None or one.timestamp <= when]
+            judged = grades.of(query)
+            forgotten = {
+                c.row for c in by_then if c.kind == "forget" and judged.get(c.row, -1) >= 0
+            }
+            updates = [change for change in by_then if change.kind == "update"]
+            outdated = {change.row for change in updates if judged.get(change.row) == 0}
+            current = _replaced_by(outdated, updates) - outdated - forgotten
+            part = slice(starts[query], starts[query + 1])
+            rows, ranks = resolved.row[part], resolved.rank[part]
+            own = (
+                {int(dataset.rows_with_query_id[query])} if dataset.manifest.exclude_self else {-1}
+            )
+            yield _Case(
+                int(sizes[query]),
+                _group(outdated - own, rows, ranks),
+                _group(current - own, rows, ranks),
+                _group(forgotten - own, rows, ranks),
+                said.after(when, rows, ranks),
+            )
+
+
+def _group(wanted: Collection[int], rows: np.ndarray, ranks: Ints) -> _Group:
+    found = ranks[np.isin(rows, list(wanted))] if wanted else ranks[:0]
+    return _Group(len(wanted), int(found.min(initial=NOT_RETRIEVED)))
+
+
+def _replaced_by(outdated: set[int], updates: Sequence[ChangedRow]) -> set[int]:
+    """What replaced these documents, what replaced that, and so on."""
+    reached, new = set(outdated), set(outdated)
+    while new:
+        new = {u.by_row for u in updates if u.row in new and u.by_row is not None} - reached
+        reached |= new
+    return reached
+
+
+class _Grades:
+    """The judgements of the default answer key, a question's at a time."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._judged = dataset.judgements()
+        self._starts = np.searchsorted(self._judged.query, np.arange(dataset.n_queries + 1))
+
+    def of(self, query: int) -> dict[int, int]:
+        """The highest grade of each document that is judged for a question, by row."""
+        part = slice(self._starts[query], self._starts[query + 1])
+        found: dict[int, int] = {}
+        rows, grades = self._judged.document[part].tolist(), self._judged.grade[part].tolist()
+        for row, grade in zip(rows, grades, strict=True):
+            found[row] = max(grade, found.get(row, grade))
+        return found
+
+
+class _Said:
+    """When the documents of a haystack were said there."""
+
+    def __init__(self, dataset: Dataset, haystack: int) -> None:
+        rows = dataset.haystack_rows(haystack)
+        stamps = dataset.haystack_timestamps(haystack).to_numpy(zero_copy_only=False).astype(float)
+        order = np.argsort(rows, kind="stable")
+        self._rows, self._stamps = rows[order], stamps[order]
+        self._in_time = np.sort(stamps[~np.isnan(stamps)])
+
+    def after(self, when: int | None, rows: np.ndarray, ranks: Ints) -> _Group:
+        """Of the documents said after a question: how many, and the first returned one's rank."""
+        later = 0 if when is None else int((self._in_time > when).sum())
+        if when is None or not later:
+            return _Group(0, NOT_RETRIEVED)
+        known = rows >= 0
+        at = np.searchsorted(self._rows, rows[known])
+        found = ranks[known][self._stamps[at] > when]
+        return _Group(later, int(found.min(initial=NOT_RETRIEVED)))
