@@ -119,7 +119,10 @@ class Adapter(Protocol):
         ...
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
-        """Turn the raw files into documents, haystacks, queries and judgements."""
+        """Turn the raw files into documents, haystacks, queries and judgements.
+
+        And into changes of what was said (`out.change`), where the files tell any.
+        """
         ...
 
 

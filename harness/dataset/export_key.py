@@ -3,9 +3,10 @@
 | file | a line is |
 |---|---|
 | dataset.json | (one object) name, granularity, text, split, fingerprint, own_document_left_out |
-| queries.jsonl | a query: id, haystack, ability, category, answers |
+| queries.jsonl | a query: id, haystack, ability, category, timestamp, answers |
 | judgements.jsonl | a judgement of any answer key: query, document, grade, unit, key, missing |
-| haystacks.jsonl | a haystack: id, documents (how many) |
+| haystacks.jsonl | a haystack: id, documents (how many), latest (when the last one was said) |
+| changes.jsonl | a change: haystack, kind, document, timestamp, by; empty where there is none |
 | documents.jsonl | a document in a haystack: haystack, id, session, timestamp, title, text |
 
 Of the documents only those that somebody names are there, so that a check of some thousand rankings
@@ -44,18 +45,20 @@ def export_key(
     write_lines(folder / "queries.jsonl", _queries(dataset))
     write_lines(folder / "judgements.jsonl", _judgements(dataset))
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
-    haystacks = zip(dataset.haystack_ids, sizes, strict=True)
+    haystacks = zip(dataset.haystack_ids, sizes, _latest(dataset), strict=True)
     write_lines(
-        folder / "haystacks.jsonl", ({"id": name, "documents": size} for name, size in haystacks)
+        folder / "haystacks.jsonl",
+        ({"id": name, "documents": size, "latest": at} for name, size, at in haystacks),
     )
+    write_lines(folder / "changes.jsonl", _changes(dataset))
     write_lines(folder / "documents.jsonl", _documents(dataset, named, texts))
 
 
 def _queries(dataset: Dataset) -> Iterator[dict[str, Any]]:
     table = dataset.query_table
-    columns = [table[name].to_pylist() for name in ("ability", "category", "answers")]
+    columns = [table[name].to_pylist() for name in ("ability", "category", "timestamp", "answers")]
     haystacks = (dataset.haystack_ids[h] for h in dataset.query_haystack)
-    for id_, haystack, ability, category, answers in zip(
+    for id_, haystack, ability, category, timestamp, answers in zip(
         dataset.query_ids, haystacks, *columns, strict=True
     ):
         yield {
@@ -63,8 +66,28 @@ def _queries(dataset: Dataset) -> Iterator[dict[str, Any]]:
             "haystack": haystack,
             "ability": ability,
             "category": category,
+            "timestamp": timestamp,
             "answers": answers,
         }
+
+
+def _latest(dataset: Dataset) -> Iterator[int | None]:
+    """When the last document of each haystack was said; only of datasets with changes."""
+    for haystack in range(len(dataset.haystack_ids)):
+        there = dataset.haystack_timestamps(haystack) if dataset.has_changes else None
+        yield None if there is None else pc.max(there).as_py()
+
+
+def _changes(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    for haystack, name in enumerate(dataset.haystack_ids):
+        for one in dataset.changes(haystack):
+            yield {
+                "haystack": name,
+                "kind": one.kind,
+                "document": dataset.documents[one.row].id,
+                "timestamp": one.timestamp,
+                "by": None if one.by_row is None else dataset.documents[one.by_row].id,
+            }
 
 
 def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:

@@ -155,6 +155,7 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
         "machine": record.get("machine"),
         "hits": scores.get("hits"),
         "knowledge_update": scores["knowledge_update"],
+        "changes": scores.get("changes"),
         "abstention": scores["abstention"],
         "tokens": scores["tokens"],
         "warnings": scores["warnings"],

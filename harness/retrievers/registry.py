@@ -122,9 +122,8 @@ class RetrieverSpec:
             raise RunError(f"retriever {self.name!r} was not built: {raised_at(error)}") from error
         if not can_serve(built):
             raise UsageError(
-                f"retriever {self.name!r} lacks index(corpus), or reset() and add(documents), or "
-                "search(queries, k); "
-                "see harness/retrievers/contract.py"
+                f"retriever {self.name!r} lacks index(corpus) or search(queries, k), or, in place "
+                "of index, reset() and add(documents); see harness/retrievers/contract.py"
             )
         return built
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.dataset.export import export
 from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.dataset.reader import ChangedRow, Dataset
 from harness.errors import UsageError
 from harness.schema import Ability
 
@@ -81,6 +81,10 @@ def memory(home: Path, tmp_path: Path) -> Dataset:
             {"query": "q2", "document": "gone", "missing": True},
             {"query": "q2", "document": "t2", "key": "official"},
         ],
+        "changes": [
+            {"kind": "forget", "document": "t1", "haystack": "ben", "timestamp": 500},
+            {"kind": "update", "document": "t1", "haystack": "ann", "timestamp": 200, "by": "t2"},
+        ],
     }  # fmt: skip
     folder = tmp_path / "memory"
     folder.mkdir()
@@ -93,6 +97,7 @@ def memory(home: Path, tmp_path: Path) -> Dataset:
 def test_jsonl_read_back_by_labelled_is_the_same_dataset(memory: Dataset, tmp_path: Path) -> None:
     files = export(memory, tmp_path / "out", "jsonl")
     assert [file.name for file in files] == [
+        "changes.jsonl",
         "documents.jsonl",
         "judgements.jsonl",
         "queries.jsonl",
@@ -100,6 +105,10 @@ def test_jsonl_read_back_by_labelled_is_the_same_dataset(memory: Dataset, tmp_pa
     assert all(file.is_file() for file in files)
     back = open_dataset("labelled", source=tmp_path / "out")
     assert_same(back, memory)
+    assert [back.changes(haystack) for haystack in (0, 1)] == [
+        [ChangedRow("update", 0, 200, 2)],
+        [ChangedRow("forget", 1, 500, None)],
+    ]
     assert back.fingerprint == memory.fingerprint
 
 

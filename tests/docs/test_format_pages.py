@@ -17,7 +17,7 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
-from harness.rankings.fields import DOCUMENTS, JUDGEMENTS, QUERIES, RUN, RUN_LISTS, Fields
+from harness.rankings.fields import CHANGES, DOCUMENTS, JUDGEMENTS, QUERIES, RUN, RUN_LISTS, Fields
 from harness.retrievers.plugins import PLUGIN_MODULE
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
@@ -27,6 +27,7 @@ _ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
         {"id": "d1", "text": "a", "title": "b", "timestamp": "2024-03-01", "session": "s",
          "speaker": "c", "position": 0, "haystack": ["h"]},
         {"id": "d1", "text": "b", "haystack": ["i"]},
+        {"id": "d3", "text": "c", "haystack": ["i"]},
     ],
     "queries": [
         {"id": "q1", "text": "a", "haystack": "h", "ability": "lookup", "category": "b",
@@ -38,6 +39,11 @@ _ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
         {"query": "q1", "document": "d1", "grade": 2, "unit": "u"},
         {"query": "q1", "document": "d2", "missing": True},
         {"query": "q1", "document": "d1", "key": "second"},
+    ],
+    "changes": [
+        {"kind": "forget", "document": "d1", "timestamp": "2024-03-02", "haystack": "h"},
+        {"kind": "update", "document": "d1", "timestamp": "2024-03-02", "by": "d3",
+         "haystack": "i"},
     ],
 }  # fmt: skip
 
@@ -90,7 +96,7 @@ def _lines(file: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("home")
 def test_prepared_datasets_have_the_columns_and_keys_of_the_page() -> None:
-    dataset, page = open_dataset("sample", quiet=True), FORMATS / "prepared-dataset.md"
+    dataset, page = open_dataset("changes", quiet=True), FORMATS / "prepared-dataset.md"
     for file in sorted(dataset.folder.glob("*.arrow")):
         schema = pa.ipc.open_file(pa.memory_map(str(file))).schema
         assert schema.names == documented(page, file.name)
@@ -109,10 +115,10 @@ def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
     export = ("datasets", "export", "labelled", "--source", "mine", "--format", "jsonl")
     command(*export, "--out", "out")
     # A query's split chooses what is read, and is not kept; its judgements are written apart.
-    not_written = {"documents": set(), "queries": {"split", "relevant"}, "judgements": set()}
+    not_written = {"queries": {"split", "relevant"}}
     for role in _ALL_FIELDS:
         written = {key for record in _lines(tmp_path / "out" / f"{role}.jsonl") for key in record}
-        assert written | not_written[role] == set(documented(page, role.capitalize()))
+        assert written | not_written.get(role, set()) == set(documented(page, role.capitalize()))
 
 
 @pytest.mark.parametrize(
@@ -121,6 +127,7 @@ def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
         ("labelled-data.md", "Documents", DOCUMENTS),
         ("labelled-data.md", "Queries", QUERIES),
         ("labelled-data.md", "Judgements", JUDGEMENTS),
+        ("labelled-data.md", "Changes", CHANGES),
         ("rankings.md", "Names", RUN),
     ],
 )

@@ -22,7 +22,7 @@ from harness.scoring.signature import Signature
 PAGES = ROOT / "docs" / "reference"
 METRICS, PROTOCOL_PAGE = PAGES / "metrics.md", PAGES / "protocols.md"
 SIGNATURES = PAGES / "signatures.md"
-OF_TEXTS = ("Of updates", "Of abstention", "Of cost", "Of texts against answers",
+OF_TEXTS = ("Of updates", "Of changes", "Of abstention", "Of cost", "Of texts against answers",
             "By similarity of texts")  # fmt: skip
 
 
@@ -61,8 +61,14 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
         '{"id": "d2", "text": "Ada moved to Porto", "timestamp": "2024-02-01"}\n',
         "queries": '{"id": "q1", "text": "where did Ada move?", "answers": ["Porto"], '
         '"ability": "knowledge-update"}\n'
-        '{"id": "q2", "text": "whose moved Porto dog?", "ability": "abstention"}\n',
-        "judgements": '{"query": "q1", "document": "d1"}\n{"query": "q1", "document": "d2"}\n',
+        '{"id": "q2", "text": "whose moved Porto dog?", "ability": "abstention"}\n'
+        '{"id": "q3", "text": "where is Ada?", "timestamp": "2024-03-01"}\n'
+        '{"id": "q4", "text": "where was Ada?", "timestamp": "2024-01-05"}\n',
+        "judgements": '{"query": "q1", "document": "d1"}\n{"query": "q1", "document": "d2"}\n'
+        '{"query": "q3", "document": "d1", "grade": 0}\n{"query": "q3", "document": "d2"}\n'
+        '{"query": "q4", "document": "d1"}\n',
+        "changes": '{"kind": "update", "document": "d1", "by": "d2", "timestamp": "2024-02-01"}\n'
+        '{"kind": "forget", "document": "d2", "timestamp": "2024-02-20"}\n',
     }.items():
         (own / f"{name}.jsonl").write_text(lines)
     source = ("--source", "own")

@@ -96,6 +96,7 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     command(*sample, "--retriever", "memory.py:Kept", status=1)  # nothing was found
     again_kept = (*sample, "--retriever", "memory.py:Kept", "--batch-size", "3", "--retries", "1")
     command(*again_kept, "--again", status=1)
+    command("run", "--dataset", "changes", "--retriever", "bm25")
     # Few documents, as each of them is embedded.
     (work / "own").mkdir()
     for name, lines in _OWN.items():

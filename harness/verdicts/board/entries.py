@@ -114,6 +114,7 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
         "came": scores.get("came"),
         "protocols": [_protocol(block) for block in scores["protocols"]],
         "knowledge_update": _unsigned(scores["knowledge_update"]),
+        **({"changes": _unsigned(scores["changes"])} if scores.get("changes") else {}),
         "abstention": _unsigned(scores["abstention"]),
         "tokens": _unsigned(scores["tokens"]),
         "hits": scores.get("hits"),

@@ -28,6 +28,7 @@ class Query(NamedTuple):
     haystack: str
     ability: str
     category: str
+    timestamp: int | None
     answers: list[str]
 
 
@@ -53,12 +54,22 @@ class Document(NamedTuple):
     text: str | None
 
 
+class Changed(NamedTuple):
+    """From `timestamp` on `document` no longer holds, or is forgotten; `by` may say what does."""
+
+    kind: str
+    document: str
+    timestamp: int
+    by: str | None
+
+
 @dataclass
 class Key:
     """A dataset without what no number hangs on; `about` is its dataset.json.
 
     `judged[name][query]`, for each answer key; `documents[haystack][id]`, of those that a ranking
-    or a judgement names; `sizes[haystack]`, how many it holds in all.
+    or a judgement names; `sizes[haystack]`, how many it holds in all. `changes[haystack]`, and, of
+    datasets that have some, `latest[haystack]`, when the last document was said.
     """
 
     about: dict[str, Any]
@@ -66,6 +77,8 @@ class Key:
     judged: dict[str, dict[str, list[Judged]]]
     documents: dict[str, dict[str, Document]]
     sizes: dict[str, int]
+    changes: dict[str, list[Changed]] = field(default_factory=dict)
+    latest: dict[str, int | None] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> Key:
@@ -80,6 +93,9 @@ class Key:
             of_key.setdefault(one.pop("query"), []).append(Judged(**one))
         for one in _lines(folder / "haystacks.jsonl"):
             key.sizes[one["id"]] = one["documents"]
+            key.latest[one["id"]] = one["latest"]
+        for one in _lines(folder / "changes.jsonl"):
+            key.changes.setdefault(one.pop("haystack"), []).append(Changed(**one))
         for one in _lines(folder / "documents.jsonl"):
             held = key.documents.setdefault(one["haystack"], {})
             held[one["id"]] = Document(

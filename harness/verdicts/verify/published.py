@@ -119,6 +119,8 @@ def _look_over(scores: dict[str, Any]) -> None:
     _ = [scores["queries"].items(), scores["depth"] + 0, scores["harness"] + ""]
     update, tokens = scores["knowledge_update"] or {}, scores["tokens"] or {}
     _ = [int(k) for name, _, k in (n.partition("@") for n, _ in update.items()) if "_found" in name]
+    changed = (n.partition("@") for n, _ in (scores.get("changes") or {}).items())
+    _ = [int(k) for _, at, k in changed if at]
     _ = [int(budget) for budget, _ in tokens.get("recall_within_budget", {}).items()]
     _ = (scores["abstention"] or {}).items()
     for block in scores["protocols"]:

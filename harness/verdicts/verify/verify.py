@@ -12,7 +12,7 @@ from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError, install
-from harness.verdicts.verify import sections
+from harness.verdicts.verify import changes, sections
 from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
 from harness.verdicts.verify.formulas import Metric
 from harness.verdicts.verify.hearing import PLAIN, Difference, Hearing, Line
@@ -174,6 +174,11 @@ class Recount:
         found = sections.updates(key, counted, run, ks)
         if scores["knowledge_update"] is not None or found["n",]:
             self.hearing.section(("knowledge_update",), "knowledge-update/1", unit, found)
+        names = [name.partition("@") for name in scores.get("changes") or ()]
+        ks = sorted({int(k) for _, at, k in names if at})
+        found = changes.changes(key, counted, material.outcomes.replied, run, ks)
+        if scores.get("changes") is not None or any(found.values()):
+            self.hearing.section(("changes",), "changes/1", unit, found)
         found = sections.abstention(key, material.outcomes, run, material.depth)
         self.hearing.section(("abstention",), "abstention/1", unit, found)
         if scores["tokens"] is not None and self._texts:

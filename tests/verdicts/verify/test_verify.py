@@ -433,6 +433,28 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
     }
 
 
+def test_numbers_of_changes_are_recomputed_and_held(tmp_path: Path) -> None:
+    dataset = open_dataset("changes")
+    made = run(dataset, BM25(), Settings(k=20), out=tmp_path)
+    score_run(made, dataset)
+    verdict = verify(made)
+    assert_honest(verdict)
+    assert ("changes/1", "turn", OURS) in witnesses(verdict)
+    assert "chance of changes" in verdict.not_verified
+
+    def edit(scores: Any) -> None:
+        for name, number in scores["changes"].items():
+            if type(number) in (int, float):
+                scores["changes"][name] = number + 1
+
+    edit_scores(made, edit)
+    kinds = ("outdated_returned", "outdated_above", "forgotten_returned", "future_returned")
+    counts = {"n_after_update", "n_after_forget", "n_with_future"}
+    assert told(verify(made)) == {f"{kind}@{k}" for kind in kinds for k in (1, 5, 10)} | counts
+    edit_scores(made, lambda scores: scores.pop("changes"))
+    assert told(verify(made)) == counts
+
+
 def test_a_folder_that_publishes_no_mean_is_not_said_to_agree(folder: Path) -> None:
     edit_scores(folder, lambda scores: scores["protocols"].clear())
     with pytest.raises(UsageError, match="publishes no mean"):

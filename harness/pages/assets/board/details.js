@@ -170,7 +170,7 @@ function costs({ cost, tokens }) {
   ];
 }
 
-function sections({ abstention, knowledge_update: updates }) {
+function sections({ abstention, knowledge_update: updates, changes }) {
   const pairs = [];
   if (abstention) {
     pairs.push(["False evidence", plain(abstention.false_evidence_rate)]);
@@ -182,8 +182,9 @@ function sections({ abstention, knowledge_update: updates }) {
       );
   }
   const byK = ([a], [b]) => a.localeCompare(b, "en", { numeric: true }); // @5 before @10
-  for (const [name, value] of Object.entries(updates ?? {}).sort(byK))
-    if (name !== "n" && name !== "chance")
-      pairs.push([name.replaceAll("_", " "), besideChance(value, updates.chance?.[name])]);
+  for (const section of [updates, changes])
+    for (const [name, value] of Object.entries(section ?? {}).sort(byK))
+      if (name.includes("@") || name === "newest_above_all_older")
+        pairs.push([name.replaceAll("_", " "), besideChance(value, section.chance?.[name])]);
   return pairs;
 }

@@ -40,7 +40,7 @@ function latency() {
 }
 
 function silence() {
-  const rows = ({ abstention, knowledge_update: updates }) => [
+  const rows = ({ abstention, knowledge_update: updates, changes }) => [
     ...(abstention
       ? [
           ["Questions without an answer", count(abstention.n_unanswerable)],
@@ -53,14 +53,8 @@ function silence() {
           ["F1 of abstaining, cross-validated", plain(abstention.confidence.at_threshold.f1)],
         ]
       : []),
-    ...Object.entries(updates ?? {})
-      .filter(([name]) => name !== "signatures" && name !== "chance")
-      .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
-      .map(([name, value]) =>
-        name === "n"
-          ? ["Questions on updated facts", count(value)]
-          : [term(name.replaceAll("_", " ")), besideChance(value, updates.chance?.[name])],
-      ),
+    ...besideTheProtocols(updates),
+    ...besideTheProtocols(changes),
   ];
   const blocks = data.runs.map(rows);
   find("silence").hidden = !blocks.some((pairs) => pairs.length);
@@ -74,6 +68,25 @@ function silence() {
       ),
     ),
   );
+}
+
+const COUNTED = {
+  n: "Questions on updated facts",
+  n_after_update: "Questions after an update",
+  n_after_forget: "Questions after a wish to forget",
+  n_with_future: "Questions before the end",
+};
+
+/** The numbers of a section of scores.json, and how many questions they are over. */
+function besideTheProtocols(section) {
+  return Object.entries(section ?? {})
+    .filter(([name]) => name !== "signatures" && name !== "chance")
+    .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+    .map(([name, value]) =>
+      name in COUNTED
+        ? [COUNTED[name], count(value)]
+        : [term(name.replaceAll("_", " ")), besideChance(value, section.chance?.[name])],
+    );
 }
 
 /** Share of wrong answers among the surest, from the surest to all. */

@@ -204,6 +204,7 @@ function words() {
   const pairs = several ? ["B − A", "p", "detectable", "won / lost / tied"] : [];
   const silence = ["False evidence", "AUROC"];
   const updates = ["newest found", "only stale found", "newest above all older"];
+  const changes = ["outdated returned", "outdated above", "forgotten returned", "future returned"];
   return [
     ...families,
     ...["95% interval", "chance", "ceiling", "n"],
@@ -212,6 +213,7 @@ function words() {
     ...(data.runs.some((run) => run.abstention) ? silence : []),
     ...(data.risk.some(Boolean) ? ["AURC"] : []),
     ...(data.runs.some((run) => run.knowledge_update) ? updates : []),
+    ...(data.runs.some((run) => run.changes) ? changes : []),
   ];
 }
 

@@ -55,6 +55,14 @@ const TERMS = {
     "of the questions on facts that changed, the share with an older fact alone among the first documents",
   "newest above all older":
     "of the questions on facts that changed, the share in which the newest stands above every older one",
+  "outdated returned":
+    "of the questions asked after a fact was corrected, the share with what no longer holds among the first documents; lower is better",
+  "outdated above":
+    "of the questions asked after a fact was corrected, the share with what no longer holds among the first documents, and above what does; lower is better",
+  "forgotten returned":
+    "of the questions asked after something was to be forgotten, the share with it among the first documents; lower is better",
+  "future returned":
+    "of the questions asked before the last document was said, the share with a later one among the first documents; lower is better",
 };
 
 /** What a term or a metric means; undefined for others. "A recall@10" is recall at 10. */
