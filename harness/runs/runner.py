@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,10 +17,9 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.calls import can_serve, give_way
+from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
-from harness.retrievers.foreign import serving
-from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
+from harness.retrievers.registry import RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
 from harness.runs.folder.run_folder import (
@@ -30,7 +29,7 @@ from harness.runs.folder.run_folder import (
     folder_name,
     note_in,
 )
-from harness.runs.isolated import Isolation, isolation
+from harness.runs.isolated import Isolation
 from harness.runs.journal import (
     Journal,
     alone,
@@ -47,13 +46,12 @@ from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
     isolated_record,
-    known_by,
-    named_files,
     repeat_command,
     retriever_record,
 )
 from harness.runs.record import write_errors, write_run
 from harness.runs.reports import FAILURES, closed
+from harness.runs.under_test import batch_size_of, check_fit, in_sandbox, system_of, under_test
 from harness.runs.worker import TO_BUILD, Worker
 
 
@@ -93,27 +91,19 @@ def run(
         raise UsageError(f"run takes a retriever that is built, {name}(), or a name, not a class")
     settings, out = settings or Settings(), Path(out)
     k = settings.k or dataset.manifest.k
-    under_test = _under_test(retriever)
-    named = isinstance(under_test, RetrieverSpec)
-    builds: RetrieverSpec | Isolation | Retriever = under_test
+    tested = under_test(retriever)
+    named = isinstance(tested, RetrieverSpec)
+    builds: RetrieverSpec | Isolation | Retriever = tested
     if settings.isolate:
-        builds = _isolation(under_test, dataset, out, settings.seed)
+        builds = in_sandbox(tested, dataset, out, settings.seed)
     built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
-    batch_size = _batch_size(settings, built)
-    if settings.max_usd is not None and not callable(getattr(built, "report", None)):
-        raise UsageError(
-            "--max-usd cannot be kept: the system has no report() that says what it has used"
-        )
-    if settings.concurrency > 1 and not getattr(built, "concurrent", False):
-        raise UsageError(
-            f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
-            "be called several times at once; if it may, give it concurrent = True"
-        )
+    batch_size = batch_size_of(settings, built)
+    check_fit(settings, built)
     if isinstance(builds, Isolation):
         about = isolated_record(builds.spec, builds.about)
     else:
-        about = retriever_record(under_test)
+        about = retriever_record(tested)
     if isinstance(revision := getattr(built, "revision", None), str):
         about["revision"] = revision
     queries = choose_queries(dataset, settings.limit, settings.seed)
@@ -173,7 +163,7 @@ def run(
                     settings.seed,
                     dataset.manifest.exclude_self,
                     crew.batch_size or batch_size,
-                    _system(about, built, named=named),
+                    system_of(about, built, named=named),
                     settings.search_only,
                     settings.concurrency if crew.batch_size is None else 1,
                     settings.limits,
@@ -232,7 +222,7 @@ def run(
                 },
                 "by": settings.by or None,
                 **({"name": settings.name} if settings.name else {}),
-                "repeat": repeat_command(dataset, under_test, k, settings),
+                "repeat": repeat_command(dataset, tested, k, settings),
                 "resumed_queries": n_resumed,
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
@@ -250,12 +240,6 @@ def _warn_of_empty(folder: Path, settings: Settings) -> None:
         warnings.warn(said, stacklevel=3)
 
 
-def _system(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any] | None:
-    """See `known_by`; None for an object that a program built and that has no `params`: nobody
-    knows its settings."""
-    return known_by(about, built) if named or hasattr(built, "params") else None
-
-
 def _answered(done: Sequence[Outcome]) -> set[int]:
     """Queries that were answered without a failure."""
     return {a.query for outcome in done for a in outcome.answers if a.error is None}
@@ -270,46 +254,6 @@ def _left(planned: Sequence[Unit], answered: set[int]) -> list[Unit]:
 def _failed(folder: Path) -> int:
     """Queries of a finished run that failed."""
     return int(RunFolder(folder).record["queries"]["failed"])
-
-
-def _under_test(
-    retriever: str | RetrieverSpec | Retriever | Callable[..., Any],
-) -> RetrieverSpec | Retriever:
-    if isinstance(retriever, str):
-        return RetrieverSpec(retriever)
-    serves = serving(retriever)
-    if serves is not None:
-        return serves()
-    if isinstance(retriever, RetrieverSpec | Retriever) or can_serve(retriever):
-        return retriever  # type: ignore[return-value]  # a memory that is told has no index
-    if not callable(retriever):
-        lacks = [name for name in ("index", "search") if not hasattr(retriever, name)]
-        raise UsageError(
-            f"a {type(retriever).__qualname__} is no retriever: it lacks {' and '.join(lacks)}; "
-            "give one with index(corpus) and search(queries, k), or a function of a text"
-        )
-    return FunctionRetriever(retriever, {})
-
-
-def _isolation(
-    retriever: RetrieverSpec | Retriever, dataset: Dataset, out: Path, seed: int
-) -> Isolation:
-    if not isinstance(retriever, RetrieverSpec):
-        raise UsageError(
-            "a retriever that was built or loaded here cannot be isolated any more: name it as "
-            "file.py:Class"
-        )
-    return isolation(retriever, named_files(retriever), dataset, out, seed)
-
-
-def _batch_size(settings: Settings, retriever: Any) -> int:
-    """The chosen one, else the retriever's own, else 1."""
-    size = settings.batch_size
-    if size is None:
-        size = getattr(retriever, "batch_size", 1)
-    if not isinstance(size, int) or size < 1:
-        raise UsageError(f"the batch size must be a whole number of 1 or more, not {size!r}")
-    return size
 
 
 def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:
