@@ -77,6 +77,18 @@ def test_every_part_is_drawn_and_a_table_stands_behind_each_drawing(page_of_one:
         assert "newest found@10\n0.435 (chance 0.09" in page.locator("#silence-facts").inner_text()
 
 
+def test_what_a_run_returned_after_a_change_stands_there_with_how_many_asked(
+    ran: Ran, tmp_path: Path
+) -> None:
+    made = ran(open_dataset("changes"), "bm25", k=20)
+    with opened(report(made, out=tmp_path / "report.html")) as page:
+        facts = page.locator("#silence-facts").inner_text()
+        assert "Questions after an update\n28" in facts
+        assert "outdated returned@10\n0.821 (chance 0.251)" in facts
+        assert "forgotten returned@10\n1.000 (chance 0.238)" in facts
+        assert page.get_by_role("button", name="What is forgotten returned@10?").count() == 1
+
+
 def test_protocol_metric_slice_and_k_change_what_is_shown(page_of_one: Path) -> None:
     with opened(page_of_one) as page:
         choice(page, "Metric").select_option("hit@5")

@@ -77,11 +77,12 @@ const COUNTED = {
   n_with_future: "Questions before the end",
 };
 
-/** The numbers of a section of scores.json, and how many questions they are over. */
+/** How many questions a section of scores.json is over, and its numbers. */
 function besideTheProtocols(section) {
+  const isNumber = (name) => Number(!(name in COUNTED));
   return Object.entries(section ?? {})
     .filter(([name]) => name !== "signatures" && name !== "chance")
-    .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+    .sort(([a], [b]) => isNumber(a) - isNumber(b) || a.localeCompare(b, "en", { numeric: true }))
     .map(([name, value]) =>
       name in COUNTED
         ? [COUNTED[name], count(value)]
