@@ -15,8 +15,10 @@ from conversation import ANN, MIRA, corpus
 from openai_endpoint import CHAT, EMBEDDINGS, Failure, OpenAIEndpoint
 
 from harness.errors import UsageError
+from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.memories.mem0_memory import Mem0
+from harness.runs.money import counted, usd
 
 pytestmark = pytest.mark.systems
 
@@ -120,7 +122,23 @@ def test_what_was_used_is_what_the_endpoint_says(make: Make, endpoint: OpenAIEnd
     assert {name: report[name] for name in endpoint.counted()} == endpoint.counted()
     assert report["calls"] == 2
     assert report["memories"] == 5
+    counts = counted(report)
+    prices = {"gpt-4.1-mini": {"prompt_tokens": 1e6, "completion_tokens": 1e6}}
+    assert usd(counts, prices) is None  # nobody knows what the other model costs
+    dollars = usd(counts, {**prices, "words": {"embedded_tokens": 1e6}})
+    assert dollars == sum(report[n] for n in endpoint.counted() if n.endswith("tokens"))
     assert "calls_without_usage" not in report
+
+
+def test_what_it_waits_for_a_rate_limit_is_not_its_time(
+    make: Make, endpoint: OpenAIEndpoint
+) -> None:
+    memory = make(retries=1)
+    memory.index(corpus(ANN))
+    endpoint.fail(EMBEDDINGS, Failure(429))
+    with running(Clock()) as clock:
+        assert find(memory, "Which cat went deaf?")
+    assert clock.waited > 0.2  # the pauses of the client begin at half a second, less a quarter
 
 
 def test_calls_whose_cost_is_not_said_are_counted(make: Make, endpoint: OpenAIEndpoint) -> None:

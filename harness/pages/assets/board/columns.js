@@ -1,7 +1,16 @@
 // The columns of the board, and what stands in a cell of each.
 
 import { meaning } from "../shared/glossary.js";
-import { count, dollars, duration, NONE, parameters, plain, short, span } from "../shared/numbers.js";
+import {
+  count,
+  dollars,
+  duration,
+  NONE,
+  parameters,
+  plain,
+  short,
+  span,
+} from "../shared/numbers.js";
 import { distinct, el, live } from "../shared/page.js";
 import { chosen } from "./data.js";
 import { intervalDrawing, scaleEnd } from "./interval.js";
