@@ -3,7 +3,7 @@
 import { intervalSaid, many } from "../shared/numbers.js";
 import { find, follow, live, replace, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
-import { anyLost, columnsOf, levelRow, ofFewer } from "./columns.js";
+import { anyLost, anyUsd, columnsOf, levelRow, ofFewer } from "./columns.js";
 import { comparing } from "./comparing.js";
 import { chosen, data, renew, view } from "./data.js";
 import { entryDetails } from "./details.js";
@@ -122,8 +122,11 @@ function said(rows, metric, { dataset, scoring }) {
     ? `${intervalSaid(cell.interval)}. A rank is a range: those of this table hold the true rank of every system at once in 95% of cases, by paired differences${few ? `; ${few}` : ""}. For several metrics or kinds of questions together nothing is promised.`
     : "";
   const lost = anyLost(rows) ? " Lost: queries that are in no mean." : "";
+  const usd = anyUsd(rows)
+    ? " USD: what taking the haystacks in cost and, below it, a thousand questions."
+    : "";
   find("legend").textContent =
-    `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}`;
+    `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}${usd}`;
   const altered = dataset.published_files === false ? " These are not the published files." : "";
   find("footer").textContent =
     `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.score_version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live ? "elsewhere" : "a network"}.`;

@@ -82,7 +82,7 @@ export function columnsOf(now, rows) {
     ...(now.columns === "abilities" ? ofAbilities(now, rows) : ofMetrics(now)),
     ...(anyLost(rows) ? [lostColumn] : []),
     timeColumn,
-    ...(rows.some((row) => usdOf(row).some((value) => value !== undefined)) ? [usdColumn] : []),
+    ...(anyUsd(rows) ? [usdColumn] : []),
     tokensColumn,
   ];
 }
@@ -154,8 +154,12 @@ const usdOf = ({ entry: { cost } }) => [
   cost.searching?.usd_a_thousand_questions,
 ];
 
+/** Whether it is known of any run what it cost. */
+export const anyUsd = (rows) =>
+  rows.some((row) => usdOf(row).some((value) => value !== undefined && value !== null));
+
 const usdColumn = {
-  head: ["USD", el("span", { class: "small" }, "taking in, 1,000 questions")],
+  head: ["USD", el("span", { class: "small" }, "once, 1,000 q.")],
   title: "what taking the haystacks in cost in US dollars, and, below it, a thousand questions",
   id: "usd",
   label: "USD: taking in, 1,000 questions",
