@@ -61,6 +61,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Sweep and print."""
+    from harness.dataset.manifest import AS_OF
     from harness.dataset.prepare import open_dataset
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.plan import Settings
@@ -86,7 +87,8 @@ def call(options: argparse.Namespace) -> int:
     dataset = open_dataset(options.dataset, **view)
     part = Part()
     if options.dev:
-        part = Part(dataset=open_dataset(options.dataset, **{**view, "split": options.dev}))
+        dev = options.dev + (AS_OF if options.as_of else "")
+        part = Part(dataset=open_dataset(options.dataset, **{**view, "split": dev}))
         if part.dataset is not None and part.dataset.fingerprint == dataset.fingerprint:
             raise UsageError(
                 f"--dev {options.dev}: is the split that is reported on; --split names it"

@@ -27,7 +27,8 @@ class Ledger:
         self._to_come = [unit.haystack for unit in rest]
         for outcome in done:
             self._count(outcome)
-        self._check(more=bool(rest))
+        if rest:
+            self._check(more=True)
 
     def add(self, outcome: Outcome) -> str:
         """Count what came; what is to be said of it. Raises SpentError where it is enough.

@@ -72,6 +72,7 @@ class InThread:
     def __init__(self) -> None:
         self._last: Future[Any] | None = None
         self._given_up: Future[Any] | None = None
+        self._late = 0.0
         work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._work = work
         threading.Thread(target=_serve, args=(work,), name="harness-calls", daemon=True).start()
@@ -85,13 +86,14 @@ class InThread:
     def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
         """What it returns. Raises LateError after `limit` seconds by the clock, and what it raises.
 
-        Where the call before is late too, that is waited for first: so long again, and once.
+        Where the call before is late too, that is waited for first: as long as it might take, and
+        once.
         """
         clock = current()
         if self._last is not None and self.stuck:
             if self._last is not self._given_up:
                 with clock.wait():
-                    wait([self._last], limit)
+                    wait([self._last], self._late)
             self._given_up = self._last
             if self.stuck:
                 raise LateError("a call before it took too long, and has not come back")
@@ -105,6 +107,7 @@ class InThread:
             wait([coming], left)  # again, where it waited meanwhile, which does not count
         if coming.done():
             return coming.result()
+        self._late = limit
         if clock.pending is not None:
             clock.pending.cancel()
             wait([coming], _SECONDS_TO_CANCEL)

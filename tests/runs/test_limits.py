@@ -301,3 +301,16 @@ def test_of_threads_that_wait_at_once_the_one_counts_that_waits_longest() -> Non
         clock.join()
     clock.spare(1.5)
     assert clock.waited == 5.0 + 2.0 + 1.5
+
+
+def test_an_object_that_hangs_for_ever_ends_the_questions_of_the_run_and_not_its_process(
+    systems: str, tmp_path: Path
+) -> None:
+    """It was built by the program, so that no other can be built in its place."""
+    hangs = RetrieverSpec(f"{systems}:Hangs").build()
+    folder = run(open_dataset("sample"), hangs, Settings(k=10, query_timeout=0.2), out=tmp_path)
+    about = RunFolder(folder).record["queries"]
+    assert 0 < about["failed"] < about["asked"]
+    said = {*errors(folder)}
+    assert "Hangs: search: it took longer than 0.2 s (--query-timeout)" in said
+    assert all("has not come back" in one or "longer than" in one for one in said)
