@@ -75,9 +75,9 @@ class AsOfWriter(DatasetWriter):
     def finish(self) -> None:
         """As a writer does; raises UsageError where no question is dated, or nothing was said."""
         if all(when is None for when in self._asked.values()):
-            raise UsageError("--as-of: none of these questions has a date")
+            raise UsageError("--as-of: none of these questions has a date; leave it out")
         if all(when is None for when in self._said) and not any(t for _, t in self._whole.values()):
-            raise UsageError("--as-of: none of these documents has a date")
+            raise UsageError("--as-of: none of these documents has a date; leave it out")
         times: dict[str, set[int | None]] = {}
         for query, haystack in zip(self._queries, self._query_haystack, strict=True):
             times.setdefault(haystack, set()).add(self._asked[query])
