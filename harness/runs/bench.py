@@ -34,7 +34,8 @@ class Bench:
     call: Here | InThread
     haystack: int | None = None
     index_error: str | None = None
-    counted: Counts = field(default_factory=dict)  # before this run
+    counted: Counts = field(default_factory=dict)  # before this attempt of the run
+    number: int = field(default_factory=lambda: int.from_bytes(os.urandom(5)))
     chain: int | None = None  # of which haystack it was told, as of the time of this one
     view: View = field(init=False)
 
@@ -87,6 +88,12 @@ def number_of(retriever: Retriever) -> int:
         number = os.getpid()
     # An isolated one begins anew in each process.
     return (retriever.process << 40) + number if isinstance(retriever, Isolated) else number
+
+
+def account_of(bench: Bench) -> int:
+    """Whose counts these are: of an isolated one, which counts anew in each process, that one's."""
+    isolated = isinstance(bench.retriever, Isolated)
+    return number_of(bench.retriever) if isolated else bench.number
 
 
 def name_of(retriever: Retriever) -> str:

@@ -22,7 +22,7 @@ class Ledger:
     ) -> None:
         """`done`: what came in earlier attempts; `rest`: what is left to do, by so many workers."""
         self._most, self._prices, self._workers = settings.max_usd, settings.prices, workers
-        self._by_process: dict[int, Counts] = {}
+        self._by_account: dict[int, Counts] = {}
         self._dearest = self._step = 0.0
         self._to_come = [unit.haystack for unit in rest]
         for outcome in done:
@@ -46,7 +46,7 @@ class Ledger:
     def _count(self, outcome: Outcome) -> None:
         if outcome.used is not None:
             before = self._spent()
-            self._by_process[outcome.process] = outcome.used
+            self._by_account[outcome.account] = outcome.used
             if outcome.index_seconds is None:
                 self._step = max(self._step, self._spent() - before)
         if outcome.ingested:
@@ -54,12 +54,12 @@ class Ledger:
 
     def _spent(self) -> float:
         """US dollars so far, of all processes and attempts."""
-        return usd(total(self._by_process.values()), self._prices) or 0.0
+        return usd(total(self._by_account.values()), self._prices) or 0.0
 
     def _check(self, more: bool) -> None:
-        if self._most is None or not self._by_process:
+        if self._most is None or not self._by_account:
             return
-        counts = total(self._by_process.values())
+        counts = total(self._by_account.values())
         if lacking := without_price(counts, self._prices):
             raise SpentError(f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices")
         if not counts or (any(counts.values()) and usd(counts, self._prices) is None):
@@ -78,7 +78,7 @@ class Ledger:
         said = []
         if outcome.taken_in is not None:
             said.append(f"{outcome.taken_in:,} of {outcome.documents:,} documents handed over")
-        counts = total(self._by_process.values())
+        counts = total(self._by_account.values())
         dollars = usd(counts, self._prices)
         said += [
             f"{n:,.0f} {name.replace('_', ' ')}"

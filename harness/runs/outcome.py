@@ -52,7 +52,8 @@ class Outcome:
     documents: int = 0
     process: int = 0  # which retriever it was, for `reported`
     reported: dict[str, Any] | None = None
-    used: dict[str, float] | None = None  # by how much its counts rose since the run has it
+    used: dict[str, float] | None = None  # by how much its counts rose in this attempt
+    account: int = 0  # of which `used` and `ingested` are: a retriever in one attempt of a run
     ingested: dict[str, float] | None = None  # by how much its counts rose while it indexed
     taken_in: int | None = None  # documents so far, while it is indexing
     kept: bool = False  # the haystack was taken in by an earlier run

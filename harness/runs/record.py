@@ -238,10 +238,10 @@ def _index_times(indexed: Sequence[Outcome]) -> dict[str, Any] | None:
 def _used(outcomes: Sequence[Outcome], questions: int, prices: money.Prices) -> dict[str, Any]:
     """What the system says that taking in the haystacks, and searching them, has used and cost."""
     # What was told in the midst of a haystack is part of what is told at its end.
-    last = {(o.process, o.unit): o.ingested for o in outcomes if o.ingested}
+    last = {(o.account, o.unit): o.ingested for o in outcomes if o.ingested}
     ingestion = money.total(last.values())
-    by_process = {o.process: o.used for o in outcomes if o.used is not None}
-    used = money.total(by_process.values())
+    by_account = {o.account: o.used for o in outcomes if o.used is not None}
+    used = money.total(by_account.values())
     searching = {name: n for name, n in money.rose(used, ingestion).items() if n > 0}
     found = money.in_record(searching, prices)
     if found and "usd" in found and questions:

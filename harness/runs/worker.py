@@ -26,6 +26,7 @@ from harness.runs.bench import (
     SECONDS_A_REPORT,
     Bench,
     Watch,
+    account_of,
     name_of,
     number_of,
     put_report,
@@ -91,7 +92,7 @@ class Worker:
             bench = self._bench = self._built()
         if bench.haystack != unit.haystack:
             self._index(bench, unit, outcome)
-        outcome.process = number_of(bench.retriever)
+        outcome.process, outcome.account = number_of(bench.retriever), account_of(bench)
         if bench.index_error is not None:
             outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
             yield outcome
@@ -110,7 +111,11 @@ class Worker:
                 self.begun = None
                 yield outcome
                 outcome = self.begun = Outcome(
-                    unit.number, unit.haystack, [], process=outcome.process
+                    unit.number,
+                    unit.haystack,
+                    [],
+                    process=outcome.process,
+                    account=outcome.account,
                 )
                 given = now
         put_report(bench, outcome)
@@ -175,7 +180,7 @@ class Worker:
         )
         if unit.chain is not None and calls.is_told(bench.retriever):
             take, bench.chain = partial(self._tell, bench, before_it), unit.chain
-        outcome.process = number_of(bench.retriever)
+        outcome.process, outcome.account = number_of(bench.retriever), account_of(bench)
         watch = Watch(bench, outcome, before, self.tell)
         clock = Clock(watch.taken_in)
         try:

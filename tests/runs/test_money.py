@@ -11,6 +11,8 @@ from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
+from harness.retrievers.bm25 import BM25
+from harness.retrievers.contract import Corpus
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
@@ -197,3 +199,26 @@ def test_prices_of_a_file_or_a_config_are_checked_and_named(
     refused = harness("run", "--config", "c.toml", "--quiet")
     assert refused.status == 2
     assert "calls of m must be US dollars a million, not -1" in refused.err
+
+
+def test_what_one_object_spent_in_every_attempt_counts_once(tmp_path: Path) -> None:
+    class Paid(BM25):
+        spent, batch_size = 0.0, 1
+
+        def index(self, corpus: Corpus) -> None:
+            self.spent += 1.0
+            super().index(corpus)
+
+        def report(self) -> dict[str, Any]:
+            return {"usd": self.spent}
+
+    paid, dataset = Paid(), open_dataset("sample")
+    run(dataset, paid, Settings(k=5, limit=3), out=tmp_path / "before")
+    before = paid.spent
+    for most in (4.0, 7.0):
+        with pytest.raises(RunError, match="--max-usd"):
+            run(dataset, paid, Settings(k=5, max_usd=most), out=tmp_path, resume=True)
+        assert paid.spent - before <= most
+    folder = run(dataset, paid, Settings(k=5, max_usd=100.0), out=tmp_path, resume=True)
+    record = RunFolder(folder).record["measured"]
+    assert record["ingestion"]["usd"] == paid.spent - before == 12
