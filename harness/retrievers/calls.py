@@ -65,19 +65,16 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
     `before`: what it has been told already, of which the corpus is what came to be; else it begins
     anew. Raises as `index` does.
     """
-    known = set() if before is None else {*before.handles}
-    changed = set() if before is None else {*before.changes}
     if before is None:
         awaited(retriever.reset())
     clock = current()
     document_of = {document.id: document for document in corpus} if corpus.changes else {}
-    for event in corpus.events():
+    for event in corpus.events(before):
         if isinstance(event, Changed):
-            if event not in changed:
-                _tell_of(retriever, event, document_of)
-        elif new := [document for document in event if document.id not in known]:
-            awaited(retriever.add(new))
-            clock.taken_in(len(new))
+            _tell_of(retriever, event, document_of)
+        else:
+            awaited(retriever.add(event))
+            clock.taken_in(len(event))
     wait_until_ready(retriever)
 
 

@@ -22,7 +22,16 @@ class Clock:
     """Measures one call, from now until it is stopped."""
 
     # Every question has one.
-    __slots__ = ("_began", "_branches", "_ended", "_since", "_told", "_waited", "pending")
+    __slots__ = (
+        "_began",
+        "_branches",
+        "_ended",
+        "_since",
+        "_told",
+        "_waited",
+        "given_up",
+        "pending",
+    )
 
     def __init__(self, told: Callable[[int], None] | None = None) -> None:
         """`told` is called with how many more documents were taken in; it may raise."""
@@ -32,6 +41,7 @@ class Clock:
         self._waited = 0.0
         self._since: float | None = None
         self._branches: dict[int, Clock] | None = None
+        self.given_up = False  # the call took too long, and was left to itself
         # What the call awaits, for who does not want to wait for it any longer.
         self.pending: Future[Any] | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
@@ -112,11 +113,21 @@ class Corpus(Sequence[Document]):
             sessions.setdefault(document.session or document.id, []).append(document)
         return Sessions(sessions.values())
 
-    def events(self) -> Iterator[list[Document] | Changed]:
+    def events(self, before: Corpus | None = None) -> Iterator[list[Document] | Changed]:
         """Sessions, and what became of documents, in time order: a change after the session of its
-        moment."""
-        waiting = [*self.changes]
-        for documents in self.sessions()[:]:
+        moment.
+
+        Without what was in the corpus `before`, of which this is what came to be: of a session that
+        went on the rest, at its own time.
+        """
+        known = set() if before is None else {*before.handles}
+        sessions = [[d for d in session if d.id not in known] for session in self.sessions()[:]]
+        sessions = [session for session in sessions if session]
+        if before is not None:
+            sessions.sort(key=lambda session: session[0].timestamp or -math.inf)
+        old = () if before is None else before.changes
+        waiting = [change for change in self.changes if change not in old]
+        for documents in sessions:
             when = documents[0].timestamp
             while waiting and when is not None and waiting[0].timestamp < when:
                 yield waiting.pop(0)

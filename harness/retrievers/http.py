@@ -234,7 +234,8 @@ class Http:
                     "start the service, or mend the url"
                 ) from None
             # What is gone is not asked again, with all retries, for every question of a haystack.
-            self._gone = isinstance(error, urllib3.exceptions.NewConnectionError)
+            gone = isinstance(error, urllib3.exceptions.NewConnectionError)
+            self._gone = self._gone or (gone and not clock.current().given_up)
             raise
         self._reached = True
         if away and message["type"] != "reset":

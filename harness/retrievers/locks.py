@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from harness.retrievers.clock import waiting
+
+_mine: set[Path] = set()
+"""What this process holds."""
 
 
 @contextmanager
@@ -17,15 +20,18 @@ def locked(path: Path, note: Callable[[], str], silent: float = 5.0) -> Iterator
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
-    with waiting():
+    # What a call that was left behind holds is no other's, and is not waited for for ever.
+    with nullcontext() if path in _mine else waiting():
         try:
             lock.acquire(timeout=silent)
         except Timeout:
             print(f"note: {note()}", file=sys.stderr, flush=True)
             lock.acquire()
+    _mine.add(path)
     try:
         yield
     finally:
+        _mine.discard(path)
         lock.release()
 
 

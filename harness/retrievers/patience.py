@@ -38,6 +38,8 @@ def patiently(
         try:
             return attempt()
         except Exception as error:
+            if measured.given_up:  # nobody waits for the answer any more
+                raise
             asked = rate_limit(error)
             if asked is None:
                 if failed == retries or not may_repeat(error):
@@ -105,7 +107,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__
 
 
 def _statuses(one: Any) -> list[Any]:

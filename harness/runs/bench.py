@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
@@ -15,14 +16,18 @@ from harness.errors import HarnessError
 from harness.retrievers.clock import Clock
 from harness.retrievers.contract import Retriever
 from harness.runs.isolated import Isolated
-from harness.runs.limits import Here, InThread
+from harness.runs.limits import Here, InThread, LateError
 from harness.runs.money import Counts, counted, rose
 from harness.runs.outcome import Outcome
-from harness.runs.reports import reported
+from harness.runs.reports import counts, reported
 from harness.runs.view import View
 
 SECONDS_A_REPORT = 1.0
 """Between two reports of the system, beside the last."""
+
+
+_SECONDS_TO_SAY = 2.0
+"""In which a retriever that hangs may say what it has used."""
 
 
 @dataclass
@@ -35,9 +40,24 @@ class Bench:
     haystack: int | None = None
     index_error: str | None = None
     counted: Counts = field(default_factory=dict)  # before this attempt of the run
+    late: list[InThread] = field(default_factory=list)  # of calls beside others
     number: int = field(default_factory=lambda: int.from_bytes(os.urandom(5)))
     chain: int | None = None  # of which haystack it was told, as of the time of this one
     view: View = field(init=False)
+
+    @property
+    def stuck(self) -> bool:
+        """Whether a call has not come back."""
+        return self.call.stuck or any(one.stuck for one in self.late)
+
+    def counts(self) -> Counts:
+        """What the retriever counts by now; of one that is stuck too, if it says so at once."""
+        if not self.stuck:
+            return self.call(partial(counts, self.retriever))
+        try:
+            return InThread()(partial(counts, self.retriever), _SECONDS_TO_SAY)
+        except LateError:
+            return {}
 
 
 class Watch:
@@ -106,8 +126,13 @@ def name_of(retriever: Retriever) -> str:
 def put_report(bench: Bench, outcome: Outcome) -> None:
     """Put into the outcome what the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
-    if callable(report) and not bench.call.stuck:
+    if not callable(report):
+        return
+    if not bench.stuck:
         _put(bench.call(partial(reported, report)), bench, outcome)
+        return
+    with suppress(LateError):
+        _put(InThread()(partial(reported, report), _SECONDS_TO_SAY), bench, outcome)
 
 
 def _put(said: dict[str, Any], bench: Bench, outcome: Outcome) -> None:

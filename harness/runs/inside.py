@@ -18,6 +18,7 @@ from harness.retrievers.answers import as_result
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Corpus, Question, Retriever
+from harness.retrievers.patience import rate_limit
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import retriever_record
 from harness.runs.reports import FAILURES, closed, reported, trace
@@ -38,8 +39,8 @@ def main() -> None:
         except HarnessError as error:
             usage = isinstance(error, UsageError)
             data = json.dumps({"ends": "usage" if usage else "run", "said": str(error)})
-        except FAILURES:
-            data = json.dumps({"error": trace()})
+        except FAILURES as error:
+            data = json.dumps({"error": trace(), "rate_limit": rate_limit(error)})
         answers.write(data.encode() + b"\n")
         answers.flush()
     bench.close()

@@ -202,7 +202,7 @@ class Isolated:
         if "ends" in reply:
             raise (UsageError if reply["ends"] == "usage" else RunError)(str(reply["said"]))
         if "error" in reply:
-            raise ToldError(str(reply["error"]))
+            raise ToldError(str(reply["error"]), reply.get("rate_limit"))
         seconds = reply.get("seconds")
         self.seconds = None if seconds is None else float(seconds)
         return reply["value"]

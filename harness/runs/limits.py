@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from harness.retrievers.clock import current
 
 T = TypeVar("T")
+P = TypeVar("P")
 
 _SECONDS_TO_CANCEL = 1.0
 """In which what is awaited may end after it was cancelled."""
@@ -83,6 +85,13 @@ class InThread:
         """Whether the last call has not come back."""
         return self._last is not None and not self._last.done()
 
+    def wait(self) -> None:
+        """Wait for a call that is late, once, as long as it might take."""
+        if self._last is not None and self.stuck and self._last is not self._given_up:
+            self._given_up = self._last
+            with current().wait():
+                wait([self._last], self._late)
+
     def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
         """What it returns. Raises LateError after `limit` seconds by the clock, and what it raises.
 
@@ -90,13 +99,9 @@ class InThread:
         once.
         """
         clock = current()
-        if self._last is not None and self.stuck:
-            if self._last is not self._given_up:
-                with clock.wait():
-                    wait([self._last], self._late)
-            self._given_up = self._last
-            if self.stuck:
-                raise LateError("a call before it took too long, and has not come back")
+        self.wait()
+        if self.stuck:
+            raise LateError("a call before it took too long, and has not come back")
         context, coming = copy_context(), Future[T]()
         self._last = coming
         self._work.put(partial(context.run, _fulfil, coming, work))
@@ -107,11 +112,33 @@ class InThread:
             wait([coming], left)  # again, where it waited meanwhile, which does not count
         if coming.done():
             return coming.result()
-        self._late = limit
+        self._late, clock.given_up = limit, True
         if clock.pending is not None:
             clock.pending.cancel()
             wait([coming], _SECONDS_TO_CANCEL)
         raise LateError(f"it took longer than {limit:g} s")
+
+
+def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator[T]:
+    """What comes of each part, in their order, n at once. Raises what the work raises.
+
+    What is begun when nobody wants more of it (Ctrl-C) is left to itself.
+    """
+    todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+    coming = [Future[T]() for _ in parts]
+    for one, part in zip(coming, parts, strict=True):
+        todo.put(partial(_fulfil, one, partial(work, part)))
+    for _ in range(n):
+        threading.Thread(target=_serve, args=(todo,), name="harness-calls", daemon=True).start()
+    try:
+        for one in coming:
+            yield one.result()
+    finally:
+        with suppress(Empty):
+            while True:
+                todo.get_nowait()
+        for _ in range(n):
+            todo.put(None)
 
 
 def _fulfil(coming: Future[T], work: Callable[[], T]) -> None:

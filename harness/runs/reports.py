@@ -26,9 +26,12 @@ def well_formed(text: str) -> str:
 class ToldError(Exception):
     """An error in another process, with its `trace` there."""
 
-    def __init__(self, trace: str) -> None:
+    def __init__(self, trace: str, rate_limit: float | None = None) -> None:
+        """`rate_limit`: where it was a refusal for the rate, seconds to wait, as there was said."""
         super().__init__(trace)
         self.trace = trace
+        if rate_limit is not None:
+            self.status, self.headers = 429, {"Retry-After": rate_limit}
 
 
 def trace() -> str:

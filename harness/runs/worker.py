@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -33,7 +32,7 @@ from harness.runs.bench import (
     seconds_of,
 )
 from harness.runs.isolated import Isolated, Isolation
-from harness.runs.limits import Here, InThread, LateError, Limits
+from harness.runs.limits import Here, InThread, LateError, Limits, side_by_side
 from harness.runs.money import Counts, rose
 from harness.runs.outcome import Answer, Outcome, Unit
 from harness.runs.reports import FAILURES, closed, counts, trace
@@ -88,7 +87,7 @@ class Worker:
         """
         outcome = self.begun = Outcome(unit.number, unit.haystack, [])
         bench = self._bench
-        if bench is None or (bench.haystack != unit.haystack and self._is_lost(bench)):
+        if bench is None or (bench.haystack != unit.haystack and self._is_lost(bench, unit)):
             bench = self._bench = self._built()
         if bench.haystack != unit.haystack:
             self._index(bench, unit, outcome)
@@ -136,8 +135,7 @@ class Worker:
         if self._concurrency == 1:
             yield from (self._search(bench, part) for part in parts)
             return
-        with ThreadPoolExecutor(self._concurrency) as threads:
-            yield from threads.map(partial(self._search, bench), parts)
+        yield from side_by_side(partial(self._search, bench), parts, self._concurrency)
 
     def _built(self) -> Bench:
         """What units are run with, built where its calls will be made."""
@@ -148,9 +146,13 @@ class Worker:
             bench.counted = caller(partial(counts, built))
         return bench
 
-    def _is_lost(self, bench: Bench) -> bool:
-        """Whether a call has not come back, and another retriever can be built for what follows."""
-        return bench.call.stuck and isinstance(self.builds, TO_BUILD)
+    def _is_lost(self, bench: Bench, unit: Unit) -> bool:
+        """Whether a call has not come back, and another retriever can be built for what follows.
+
+        Of a haystack as of several times the next one follows, and is not told anew.
+        """
+        follows = unit.chain is not None and unit.chain == bench.chain
+        return bench.stuck and isinstance(self.builds, TO_BUILD) and not follows
 
     def give_way(self) -> None:
         """Let other processes use what the retriever shares with them."""
@@ -160,7 +162,7 @@ class Worker:
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
         bench, self._bench = self._bench, None
-        if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.call.stuck:
+        if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.stuck:
             bench.call(partial(closed, bench.retriever))
 
     def _index(self, bench: Bench, unit: Unit, outcome: Outcome) -> None:
@@ -173,8 +175,8 @@ class Worker:
         outcome.documents = len(bench.view.rows) - len(before_it or ())
         isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
         before: Counts = {}
-        if not isolated and not bench.call.stuck:
-            before = bench.call(partial(counts, bench.retriever))
+        if not isolated:
+            before = bench.counts()
         take: Callable[..., bool] = partial(
             take_in, bench.retriever, bench.view.corpus, self._system
         )
@@ -184,6 +186,7 @@ class Worker:
         watch = Watch(bench, outcome, before, self.tell)
         clock = Clock(watch.taken_in)
         try:
+            self._wait_for_late(bench)
             with running(clock):
                 work = partial(take, only_kept=self._search_only)
                 outcome.kept = not bench.call(work, self._limits.index)
@@ -199,9 +202,19 @@ class Worker:
         if outcome.kept:  # who paid for it has its time and cost
             return
         outcome.index_seconds = seconds_of(bench.retriever, clock.stop())
-        after = {} if bench.call.stuck else bench.call(partial(counts, bench.retriever))
-        if after:
+        if after := bench.counts():
             outcome.ingested = rose(after, before)
+
+    def _wait_for_late(self, bench: Bench) -> None:
+        """Let searches that were late come back before another haystack is taken in.
+
+        Raises LateError where one does not.
+        """
+        for one in bench.late:
+            one.wait()
+        bench.late = [one for one in bench.late if one.stuck]
+        if bench.late:
+            raise LateError("a call before it took too long, and has not come back")
 
     def _tell(self, bench: Bench, before: Corpus | None, *, only_kept: bool) -> bool:
         """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
@@ -218,12 +231,17 @@ class Worker:
             retriever.reveal([gold_of(bench, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of one that bears several at once do not wait for each other.
-        apart = limit is not None and getattr(retriever, "concurrent", False)
+        apart = self._limits.in_time and getattr(retriever, "concurrent", False)
         clock = Clock()
 
         def ask() -> Sequence[Any]:
             call = InThread() if apart else bench.call
-            return call(partial(calls.search, retriever, questions, k), limit)
+            try:
+                return call(partial(calls.search, retriever, questions, k), limit)
+            except LateError:
+                if isinstance(call, InThread) and apart:
+                    bench.late.append(call)
+                raise
 
         try:
             with running(clock):
