@@ -78,7 +78,7 @@ def call(options: argparse.Namespace) -> int:
             options, "with --qrels, which are scored as they are", *_OF_A_DATASET, results="results"
         )
     elif path.is_dir() and not (options.log or options.expected):
-        said = ("name", "k", "out", "strict", "granularity", "text", "split", "rebuild")
+        said = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
         refuse(options, "for a run, which says it itself", *said)
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")

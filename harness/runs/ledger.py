@@ -24,22 +24,25 @@ class Ledger:
         self._most, self._prices, self._workers = settings.max_usd, settings.prices, workers
         self._by_account: dict[int, Counts] = {}
         self._dearest = self._step = 0.0
-        self._to_come = [unit.haystack for unit in rest]
+        self._told: dict[int, float] = {}  # of a haystack that is being taken in
+        self._answered = False
+        self._to_come = {unit.haystack for unit in rest}
+        self._left = sum(len(unit.queries) for unit in rest)
         for outcome in done:
             self._count(outcome)
-        if rest:
-            self._check(more=True)
+        self._check(more=True)
 
     def add(self, outcome: Outcome) -> str:
         """Count what came; what is to be said of it. Raises SpentError where it is enough.
 
         It is enough where the dearest step so far, made again, would spend more than may be: a
-        haystack that is taken in whole, or what passes between two reports of a second.
-        Of the first step nobody knows the price before. And where nobody can tell what is spent.
+        haystack that is taken in whole, or what is searched between two reports. Of the first step
+        nobody knows the price before. And where nobody can tell what is spent.
         """
         self._count(outcome)
-        if outcome.haystack in self._to_come:
-            self._to_come = [one for one in self._to_come if one != outcome.haystack]
+        self._to_come.discard(outcome.haystack)
+        self._left -= len(outcome.answers)
+        self._answered = self._answered or any(answer.error is None for answer in outcome.answers)
         self._check(more=outcome.last and bool(self._to_come))
         return self._said(outcome)
 
@@ -47,26 +50,32 @@ class Ledger:
         if outcome.used is not None:
             before = self._spent()
             self._by_account[outcome.account] = outcome.used
-            if outcome.index_seconds is None:
-                self._step = max(self._step, self._spent() - before)
-        if outcome.ingested:
-            self._dearest = max(self._dearest, usd(outcome.ingested, self._prices) or 0.0)
+            taken_in = usd(outcome.ingested or {}, self._prices) or 0.0
+            if outcome.index_seconds is not None:  # the rest was searched
+                self._dearest = max(self._dearest, taken_in)
+                before += taken_in - self._told.pop(outcome.account, 0.0)
+            elif outcome.ingested:
+                self._told[outcome.account] = taken_in
+            self._step = max(self._step, self._spent() - before)
 
     def _spent(self) -> float:
         """US dollars so far, of all processes and attempts."""
         return usd(total(self._by_account.values()), self._prices) or 0.0
 
     def _check(self, more: bool) -> None:
-        if self._most is None or not self._by_account:
+        if self._most is None or not self._by_account or self._left <= 0:
             return
         counts = total(self._by_account.values())
         if lacking := without_price(counts, self._prices):
             raise SpentError(f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices")
-        if not counts or (any(counts.values()) and usd(counts, self._prices) is None):
+        silent = not counts or (any(counts.values()) and usd(counts, self._prices) is None)
+        if silent and self._answered:
             raise SpentError(
                 "--max-usd cannot be kept: the system reports neither usd nor tokens; see report()"
             )
-        following = max(self._step, self._dearest * self._workers) if more else self._step
+        following = self._step * self._workers
+        if more:
+            following = max(following, self._dearest * self._workers)
         if self._spent() + following > self._most:
             raise SpentError(
                 f"--max-usd {self._most:g}: {self._spent():.4f} USD are spent, and what comes next "

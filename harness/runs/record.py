@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset
+from harness.dataset.reader import Dataset, base, last_of_base
 from harness.files import folder_aside, write_json
 from harness.runs import money
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
@@ -197,6 +197,8 @@ def _empty(dataset: Dataset, given: Sequence[Answer]) -> dict[str, Any] | None:
     answers: dict[int, list[Answer]] = {}
     for answer in given:
         haystack = int(dataset.query_haystack[answer.query])
+        if dataset.manifest.as_of:  # whose questions are of many times, and may be one each
+            haystack = last_of_base(dataset.haystack_ids, haystack)
         mine = answers.setdefault(haystack, [])
         if answer.error is None:
             mine.append(answer)
@@ -207,7 +209,8 @@ def _empty(dataset: Dataset, given: Sequence[Answer]) -> dict[str, Any] | None:
     ]
     if not empty:
         return None
-    first = [dataset.haystack_ids[haystack] for haystack in empty[:_NAMED]]
+    name = base if dataset.manifest.as_of else str
+    first = [name(dataset.haystack_ids[haystack]) for haystack in empty[:_NAMED]]
     queries = sum(len(answers[haystack]) for haystack in empty)
     return {"n": len(empty), "of": len(answers), "queries": queries, "first": first}
 

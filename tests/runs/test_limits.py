@@ -97,6 +97,45 @@ class Fails(Plain):
             raise ConnectionError("lost")
         return super().search(queries, k)
 
+class Beside(Plain):
+    concurrent = True
+    def search(self, queries, k):
+        time.sleep(0.005)
+        return super().search(queries, k)
+
+class LateBatch(Plain):
+    batch_size, n = 4, 0
+    def search(self, queries, k):
+        LateBatch.n += 1
+        if LateBatch.n == 1:
+            time.sleep(1.8)
+        return super().search(queries, k)
+
+class AddHangs:
+    "Of a second object of its kind nothing is asked of the first one's haystack."
+    def __init__(self, log):
+        self.log = log
+    def reset(self):
+        open(self.log, "a").write("reset ")
+        self.known = []
+    def add(self, documents):
+        if len(self.known) > 14:
+            threading.Event().wait()
+        self.known += [d.id for d in documents]
+    def search(self, queries, k):
+        return [self.known[:k] for _ in queries]
+
+class TooMany(Exception):
+    status_code, headers = 429, {"Retry-After": "0.1"}
+
+class RefusedHere(Plain):
+    n = 0
+    def search(self, queries, k):
+        self.n += 1
+        if self.n % 2:
+            raise TooMany("slow down")
+        return super().search(queries, k)
+
 class Refused(Plain):
     "Asks an endpoint that has a rate limit, by the standard library."
     def __init__(self, url):
@@ -314,3 +353,35 @@ def test_an_object_that_hangs_for_ever_ends_the_questions_of_the_run_and_not_its
     said = {*errors(folder)}
     assert "Hangs: search: it took longer than 0.2 s (--query-timeout)" in said
     assert all("has not come back" in one or "longer than" in one for one in said)
+
+
+def test_a_limit_on_indexing_alone_leaves_searches_beside_others_as_they_are(
+    systems: str, tmp_path: Path
+) -> None:
+    plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
+    for limits in ({"index_timeout": 60.0}, {"query_timeout": 60.0}):
+        folder = ran(f"{systems}:Beside", tmp_path / str(limits), concurrency=8, **limits)
+        assert RunFolder(folder).record["queries"]["failed"] == 0
+        assert ranked(folder) == plain
+
+
+def test_a_late_batch_is_waited_for_as_long_as_it_might_have_taken(
+    systems: str, tmp_path: Path
+) -> None:
+    folder = ran(f"{systems}:LateBatch", tmp_path, query_timeout=0.3, limit=24)
+    about = RunFolder(folder).record["queries"]
+    assert about["failed"] <= 4
+
+
+def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
+    systems: str, tmp_path: Path
+) -> None:
+    dataset, log = open_dataset("changes", split="test-as-of"), tmp_path / "log"
+    spec = RetrieverSpec(f"{systems}:AddHangs", {"log": str(log)})
+    run(dataset, spec, Settings(k=5, index_timeout=0.3), out=tmp_path)
+    assert log.read_text().count("reset") == 12
+
+
+def test_a_rate_limit_in_a_sandbox_is_waited_for_too(systems: str, tmp_path: Path) -> None:
+    folder = ran(f"{systems}:RefusedHere", tmp_path / "out", isolate=True, limit=14)
+    assert RunFolder(folder).record["queries"]["failed"] == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from corpora import gold_first
 from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
@@ -222,3 +223,36 @@ def test_what_one_object_spent_in_every_attempt_counts_once(tmp_path: Path) -> N
     folder = run(dataset, paid, Settings(k=5, max_usd=100.0), out=tmp_path, resume=True)
     record = RunFolder(folder).record["measured"]
     assert record["ingestion"]["usd"] == paid.spent - before == 12
+
+
+class OneEach:
+    """Searches for a dollar; each of its haystacks has one question."""
+
+    batch_size = 1
+
+    def __init__(self) -> None:
+        self.usd = 0.0
+
+    def index(self, corpus: Corpus) -> None:
+        self.n = len(corpus)
+
+    def search(self, queries: Any, k: int) -> list[list[int]]:
+        self.usd += len(queries)
+        return [list(range(self.n)) for _ in queries]
+
+    def report(self) -> dict[str, Any]:
+        return {"usd": self.usd} if self.usd else {}
+
+
+def test_questions_alone_are_steps_too_and_a_run_that_is_complete_is_never_refused(
+    tmp_path: Path,
+) -> None:
+    dataset = gold_first(tmp_path / "data", 10, 1)
+    for most, spent in ((5.0, 5.0), (4.5, 4.0)):
+        one = OneEach()
+        with pytest.raises(RunError, match="may cost 1"):
+            run(dataset, one, Settings(k=1, max_usd=most), out=tmp_path / str(most))
+        assert one.usd == spent
+    exact = OneEach()
+    folder = run(dataset, exact, Settings(k=1, max_usd=10.0), out=tmp_path / "all")
+    assert RunFolder(folder).record["measured"]["searching"]["usd"] == 10
