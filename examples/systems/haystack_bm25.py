@@ -22,5 +22,6 @@ class HaystackBM25:
         return [self.best(query.text, k) for query in queries]
 
     def best(self, text, k):
-        found = self.retriever.run(query=text, top_k=k)["documents"]
+        # An empty query is an error there.
+        found = self.retriever.run(query=text, top_k=k)["documents"] if text else []
         return [(document.id, document.score) for document in found]

