@@ -13,7 +13,7 @@ def add(verbs: Verbs) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "examples",
         help="list the examples, or print where one is",
-        description="Examples that come with the harness: services, commands, A/B tests, CI.",
+        description="Examples that come with the harness: services, stores, A/B tests, CI.",
         epilog='A copy to change: cp "$(harness examples command.py)" .',
         allow_abbrev=False,
     )

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,8 +65,9 @@ def printed(command: str, folder: Path) -> str:
         )
         try:
             status = shell.wait(300)
-        finally:  # also a service that was started before
-            os.killpg(shell.pid, signal.SIGKILL)
+        finally:
+            with suppress(ProcessLookupError):  # nothing is left but of a service
+                os.killpg(shell.pid, signal.SIGKILL)
         assert status == 0, (folder / "errors").read_text()
         return (folder / "said").read_text()
 
