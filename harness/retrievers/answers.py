@@ -73,6 +73,10 @@ def as_result(found: Found) -> Result:
     if any(hit is not None for hit in hits):
         raise TypeError("an answer is all hits or all ids, not some of each")
     if items and all(isinstance(item, tuple | list) and len(item) == 2 for item in items):
+        if any(score is None for _, score in items):
+            raise NotAnAnswerError(
+                "search returned a pair without a score, (id, None): give numbers, or ids alone"
+            )
         return Result([item[0] for item in items], [float(item[1]) for item in items])
     return Result(items)
 

@@ -205,11 +205,11 @@ class Http:
         limit = self._timeout if message["type"] == "search" else self._index_timeout
 
         away = False
+        if self._gone:
+            raise ConnectionError(f"{place}: the service was gone before, see there")
 
         def attempt() -> urllib3.BaseHTTPResponse:
             nonlocal away
-            if self._gone:
-                raise ConnectionError(f"{place}: the service was gone before, see there")
             try:
                 reply = self._pool.request("POST", place, body=body, timeout=limit)
             except urllib3.exceptions.NewConnectionError:

@@ -37,6 +37,7 @@ told, haystacks, asked = sys.argv[2] == "tells", {}, 0
 
 class Service(BaseHTTPRequestHandler):
     protocol_version, wbufsize = "HTTP/1.1", 1 << 16
+    disable_nagle_algorithm = True
     def do_POST(self):
         global asked
         m = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
