@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from harness.dataset.columns import HAYSTACKS
 from harness.dataset.reader import BETWEEN
-from harness.dataset.writer import DatasetWriter
+from harness.dataset.writer import DatasetWriter, columns
 from harness.errors import UsageError
-from harness.schema import Ability, Change, as_datetime
+from harness.schema import as_datetime
 
 
 class AsOfWriter(DatasetWriter):
@@ -23,9 +24,6 @@ class AsOfWriter(DatasetWriter):
         super().__init__(*given, **named)
         self._said: list[int | None] = []
         self._ids: list[str] = []
-        self._whole: dict[str, tuple[Sequence[int] | None, Sequence[int] | None]] = {}
-        self._asked: dict[str, int | None] = {}
-        self._changed: list[tuple[Change, str]] = []
 
     def document(self, id: str, text: str, *, timestamp: int | None = None, **about: Any) -> int:
         """Add one document and return its row."""
@@ -41,59 +39,29 @@ class AsOfWriter(DatasetWriter):
         self._ids += ids
         super().documents(ids, texts, titles)
 
-    def haystack(
-        self,
-        id: str,
-        rows: Sequence[int] | None = None,
-        timestamps: Sequence[int] | None = None,
-    ) -> None:
-        """Add a haystack, which is written when its questions are known."""
-        if id in self._whole:
-            raise UsageError(f"haystack {id!r} is defined twice")
-        self._whole[id] = (rows, timestamps)
-
-    def query(
-        self,
-        id: str,
-        text: str,
-        haystack: str,
-        *,
-        ability: Ability = Ability.LOOKUP,
-        category: str = "",
-        timestamp: int | None = None,
-        answers: Sequence[str] = (),
-    ) -> None:
-        """Add one query; its haystack may be defined later."""
-        self._asked[id] = timestamp
-        about = {"ability": ability, "category": category, "answers": answers}
-        super().query(id, text, haystack, timestamp=timestamp, **about)  # type: ignore[arg-type]
-
-    def change(self, change: Change, where: str = "") -> None:
-        """Add what became of a document; it is so in what is later than it."""
-        self._changed.append((change, where))
-
     def finish(self) -> None:
         """As a writer does; raises UsageError where no question is dated, or nothing was said."""
-        if all(when is None for when in self._asked.values()):
+        asked = dict(zip(self._queries, self._query_columns["timestamp"], strict=True))
+        haystack_of = dict(zip(self._queries, self._query_haystack, strict=True))
+        whole, changes = self._haystack_columns, self._changes
+        self._haystacks, self._haystack_columns, self._changes = {}, columns(HAYSTACKS), []
+        if all(when is None for when in asked.values()):
             raise UsageError("--as-of: none of these questions has a date; leave it out")
-        if all(when is None for when in self._said) and not any(t for _, t in self._whole.values()):
+        if all(when is None for when in self._said) and not any(whole["timestamps"]):
             raise UsageError("--as-of: none of these documents has a date; leave it out")
         times: dict[str, set[int | None]] = {}
-        for query, haystack in zip(self._queries, self._query_haystack, strict=True):
-            times.setdefault(haystack, set()).add(self._asked[query])
+        for query, name in haystack_of.items():
+            times.setdefault(name, set()).add(asked[query])
         there: dict[str, set[int]] = {}
-        for name, (rows, stamps) in self._whole.items():
+        for name, rows, stamps in zip(*(whole[c] for c in HAYSTACKS.names), strict=True):
             for when in sorted(times.get(name, ()), key=lambda t: (t is None, t or 0)):
                 kept = _until(rows, stamps, when, self._said)
                 there[_named(name, when)] = {*kept[0]}
-                super().haystack(_named(name, when), *kept)
-                for change, where in self._changed:
+                self.haystack(_named(name, when), *kept)
+                for change, where in changes:
                     if change.haystack == name and (when is None or change.timestamp <= when):
-                        super().change(replace(change, haystack=_named(name, when)), where)
-        self._query_haystack = [
-            _named(haystack, self._asked[query])
-            for query, haystack in zip(self._queries, self._query_haystack, strict=True)
-        ]
+                        self.change(replace(change, haystack=_named(name, when)), where)
+        self._query_haystack = [_named(name, asked[q]) for q, name in haystack_of.items()]
         self._leave_out_what_came_later(there)
         super().finish()
 

@@ -198,9 +198,14 @@ class Dataset:
         one haystack, or of one haystack as of several times."""
         if not self.manifest.as_of:
             return self.query_haystack
-        numbers = {name: i for i, name in enumerate(dict.fromkeys(map(base, self.haystack_ids)))}
-        of_haystack = np.array([numbers[base(name)] for name in self.haystack_ids], np.int32)
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(self.haystack_bases))}
+        of_haystack = np.array([numbers[name] for name in self.haystack_bases], np.int32)
         return of_haystack[self.query_haystack]
+
+    @cached_property
+    def haystack_bases(self) -> list[str]:
+        """The haystacks' names, without the times as of which they are."""
+        return [*map(base, self.haystack_ids)] if self.manifest.as_of else self.haystack_ids
 
     @cached_property
     def abilities(self) -> npt.NDArray[np.str_]:

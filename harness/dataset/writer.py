@@ -47,16 +47,16 @@ class DatasetWriter:
         self._bar = bar
         self._unknown_documents = unknown_documents
         self._tables = {name: TableFile(folder / name, schema) for name, schema in FILES.items()}
-        self._documents = _columns(DOCUMENTS)
+        self._documents = columns(DOCUMENTS)
         self._pending_characters = 0
         self._document_count = 0
         self._document_ids = Repeated()
         self._queries: dict[str, int] = {}
         self._query_haystack: list[str] = []
-        self._query_columns = _columns(QUERIES)
+        self._query_columns = columns(QUERIES)
         self._haystacks: dict[str, int] = {}
-        self._haystack_columns = _columns(HAYSTACKS)
-        self._judged = _columns(JUDGEMENTS)
+        self._haystack_columns = columns(HAYSTACKS)
+        self._judged = columns(JUDGEMENTS)
         self._judged_query: list[str] = []
         self._changes: list[tuple[Change, str]] = []
         self._repairs: dict[str, Repair] = {}
@@ -258,7 +258,7 @@ class DatasetWriter:
             self._tables["documents.arrow"].write_columns(self._documents)
             if self._bar is not None:
                 self._bar.update(len(self._documents["id"]))
-            self._documents = _columns(DOCUMENTS)
+            self._documents = columns(DOCUMENTS)
             self._pending_characters = 0
 
     def _write_haystacks(self) -> None:
@@ -333,5 +333,6 @@ class DatasetWriter:
                 )
 
 
-def _columns(schema: pa.Schema) -> dict[str, Any]:
+def columns(schema: pa.Schema) -> dict[str, Any]:
+    """An empty list for each column."""
     return {name: [] for name in schema.names}

@@ -68,7 +68,8 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
     if before is None:
         awaited(retriever.reset())
     clock = current()
-    document_of = {document.id: document for document in corpus} if corpus.changes else {}
+    sessions = corpus.sessions()[:] if corpus.changes else []
+    document_of = {document.id: document for session in sessions for document in session}
     for event in corpus.events(before):
         if isinstance(event, Changed):
             _tell_of(retriever, event, document_of)

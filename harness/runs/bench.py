@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from harness.dataset.reader import Dataset
@@ -21,6 +20,8 @@ from harness.runs.money import Counts, counted, rose
 from harness.runs.outcome import Outcome
 from harness.runs.reports import counts, reported
 from harness.runs.view import View
+
+T = TypeVar("T")
 
 SECONDS_A_REPORT = 1.0
 """Between two reports of the system, beside the last."""
@@ -51,13 +52,17 @@ class Bench:
         return self.call.stuck or any(one.stuck for one in self.late)
 
     def counts(self) -> Counts:
-        """What the retriever counts by now; of one that is stuck too, if it says so at once."""
+        """What the retriever counts by now; nothing of one that is stuck and does not say."""
+        return self.told(partial(counts, self.retriever)) or {}
+
+    def told(self, asked: Callable[[], T]) -> T | None:
+        """What the retriever says of itself; None where it is stuck and does not say at once."""
         if not self.stuck:
-            return self.call(partial(counts, self.retriever))
+            return self.call(asked)
         try:
-            return InThread()(partial(counts, self.retriever), _SECONDS_TO_SAY)
+            return InThread()(asked, _SECONDS_TO_SAY)
         except LateError:
-            return {}
+            return None
 
 
 class Watch:
@@ -126,13 +131,8 @@ def name_of(retriever: Retriever) -> str:
 def put_report(bench: Bench, outcome: Outcome) -> None:
     """Put into the outcome what the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
-    if not callable(report):
-        return
-    if not bench.stuck:
-        _put(bench.call(partial(reported, report)), bench, outcome)
-        return
-    with suppress(LateError):
-        _put(InThread()(partial(reported, report), _SECONDS_TO_SAY), bench, outcome)
+    if callable(report) and (said := bench.told(partial(reported, report))) is not None:
+        _put(said, bench, outcome)
 
 
 def _put(said: dict[str, Any], bench: Bench, outcome: Outcome) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset, base, last_of_base
+from harness.dataset.reader import Dataset, last_of_base
 from harness.files import folder_aside, write_json
 from harness.runs import money
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
@@ -209,8 +209,7 @@ def _empty(dataset: Dataset, given: Sequence[Answer]) -> dict[str, Any] | None:
     ]
     if not empty:
         return None
-    name = base if dataset.manifest.as_of else str
-    first = [name(dataset.haystack_ids[haystack]) for haystack in empty[:_NAMED]]
+    first = [dataset.haystack_bases[haystack] for haystack in empty[:_NAMED]]
     queries = sum(len(answers[haystack]) for haystack in empty)
     return {"n": len(empty), "of": len(answers), "queries": queries, "first": first}
 

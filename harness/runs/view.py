@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, base, last_of_base
+from harness.dataset.reader import Dataset, last_of_base
 from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.corpus import Changed, handle, is_handle
@@ -38,7 +38,7 @@ class View:
         as_of = dataset.manifest.as_of
         if as_of:
             haystack = last_of_base(dataset.haystack_ids, haystack)
-        rng = np.random.default_rng([seed, zlib.crc32(_seeded(dataset, haystack, as_of))])
+        rng = np.random.default_rng([seed, zlib.crc32(dataset.haystack_bases[haystack].encode())])
         rows = dataset.haystack_rows(haystack)
         dated = dataset.haystack_timestamps(haystack)
         sessions = self._sessions(rows)
@@ -169,11 +169,6 @@ class View:
         """Positions of document rows, in their order; for the oracle alone."""
         at = {row: position for position, row in enumerate(self.rows.tolist())}
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
-
-
-def _seeded(dataset: Dataset, haystack: int, as_of: bool) -> bytes:
-    name = dataset.haystack_ids[haystack]
-    return (base(name) if as_of else name).encode()
 
 
 def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:

@@ -173,10 +173,8 @@ class Worker:
         bench.haystack, bench.index_error, bench.chain = unit.haystack, None, None
         bench.view = View(bench.dataset, unit.haystack, self._seed)
         outcome.documents = len(bench.view.rows) - len(before_it or ())
-        isolated = isinstance(bench.retriever, Isolated)  # starts with a process that counts anew
-        before: Counts = {}
-        if not isolated:
-            before = bench.counts()
+        # An isolated one starts with a process that counts anew.
+        before: Counts = {} if isinstance(bench.retriever, Isolated) else bench.counts()
         take: Callable[..., bool] = partial(
             take_in, bench.retriever, bench.view.corpus, self._system
         )

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset, base
+from harness.dataset.reader import Dataset
 from harness.scoring.answers import ANSWERS, SHOWN, answers_in_top
 from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.ceiling import Ceilings
@@ -193,8 +193,7 @@ def query_table(
 ) -> pa.Table:
     """One row a query that was asked: what it is, and its values; null where it was not scored."""
     rows = np.flatnonzero(asked)
-    of = base if dataset.manifest.as_of else str
-    names = [*map(of, dataset.haystack_ids)]
+    names = dataset.haystack_bases
     table = {
         "query": [dataset.query_ids[i] for i in rows],
         "ability": dataset.abilities[rows],
