@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapters import longmemeval_ids
 from harness.dataset.adapters.json_stream import records
 from harness.dataset.adapters.raw_files import field, one_file
 from harness.dataset.adapters.session_documents import SessionDocuments, Slot
@@ -82,6 +83,7 @@ VARIANTS = (
         "08d8dad4be43ee2049a22ff5674eb86725d0ce5ff434cde2627e5e8e7e117894",
         0,  # its publisher's exact size is not known to us
     ),
+    longmemeval_ids.VARIANT,
 )
 
 
@@ -104,9 +106,10 @@ class LongMemEval:
     """The adapter of LongMemEval; the default variant is `s`."""
 
     version: ClassVar[int] = 2
+    shipped: ClassVar[Path] = Path(__file__).parent
 
     def variants(self) -> Iterable[Variant]:
-        """S, M, the oracle, and S before its cleaning."""
+        """S, M, the oracle, S before its cleaning, and the ids of S."""
         return VARIANTS
 
     def variant(self, name: str) -> Variant | None:
@@ -115,6 +118,8 @@ class LongMemEval:
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
         """The variant's one file."""
+        if variant is longmemeval_ids.VARIANT:
+            return {longmemeval_ids.FILE: longmemeval_ids.locate(source)}
         return one_file(source, variant)
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
@@ -125,6 +130,9 @@ class LongMemEval:
         from tqdm import tqdm
 
         (path,) = raw.files.values()
+        if raw.variant is longmemeval_ids.VARIANT:
+            longmemeval_ids.normalise(path, ABILITIES, out)
+            return
         documents = SessionDocuments(view, out)
         with tqdm(
             total=path.stat().st_size,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from harness.cli.options import Verbs, add_results, run_folder
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, print_json, refuse
 
 
 def add(verbs: Verbs) -> None:
@@ -15,15 +16,19 @@ def add(verbs: Verbs) -> None:
         "export",
         help="write a run's rankings for other tools",
         description=(
-            "Write a run's rankings as one file: TREC's lines, Parquet, or JSON lines. It appears "
-            "whole or not at all; one that is there already is not written over. (`harness "
-            "datasets export` writes documents, queries and judgements.)"
+            "Write a run's rankings as one file: TREC's lines, Parquet, JSON lines, or the log "
+            "that LongMemEval's own scripts read. It appears whole or not at all; one that is "
+            "there already is not written over. (`harness datasets export` writes documents, "
+            "queries and judgements.)"
         ),
         allow_abbrev=False,
     )
     parser.add_argument("run", metavar="RUN", help="its folder or its name")
-    parser.add_argument("--format", choices=("trec", "parquet", "jsonl"), required=True)
+    parser.add_argument(
+        "--format", choices=("trec", "parquet", "jsonl", "longmemeval"), required=True
+    )
     parser.add_argument("--out", metavar="FILE", required=True)
+    parser.add_argument("--source", metavar="PATH", help="the raw file, for a log of LongMemEval")
     add_results(parser)
     add_output(parser)
     parser.set_defaults(call=call)
@@ -33,7 +38,12 @@ def call(options: argparse.Namespace) -> int:
     """Write the file, and say where it is."""
     from harness.runs.folder.export import export_run
 
-    export_run(run_folder(options, options.run), Path(options.out), options.format)
+    if options.format != "longmemeval":
+        refuse(options, f"for --format {options.format}", "source")
+    folder, out = run_folder(options, options.run), Path(options.out)
+    left_out = export_run(folder, out, options.format, options.source)
+    if left_out and not options.quiet:
+        print(f"note: {left_out} places of texts that are no document left out", file=sys.stderr)
     if options.json:
         print_json("export", {"file": options.out})
     elif not options.quiet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 Line = tuple[str, str]
@@ -27,10 +27,29 @@ def notes(record: dict[str, Any]) -> list[str]:
         "answers_sorted_by_score": "answers were not in the order of their scores and were sorted",
         "answers_whose_scores_were_dropped": "answers lost their scores, as others had none",
     }
-    found = [f"{said[name]} {text}" for name, text in told.items() if said.get(name)]
+    found = [*_published(record)]
+    found += [f"{said[name]} {text}" for name, text in told.items() if said.get(name)]
     if beyond := record.get("hits", {}).get("documents_beyond_k_left_out"):
         found.append(f"{beyond} documents of texts stood beyond k = {k} and were left out")
     return found + _approximate(record)
+
+
+def _published(record: dict[str, Any]) -> Iterator[str]:
+    """Of rankings that somebody published: in which form, which of them, and what was asked."""
+    about = record["retriever"].get("rankings_from") or {}
+    if "format" in about:
+        from harness.rankings.published.form import run_format
+
+        others = [name for name in run_format(about["format"]).rankings if name != about["ranking"]]
+        more = f"; it holds {', '.join(others)} too (--ranking)" if others else ""
+        yield f"{about['ranking']} of {about['file']}, in the form {about['format']}{more}"
+    if "of" in about and about["asked"] < about["of"]:
+        zero = record["queries"]["asked"] > about["asked"]
+        scored = "the others count 0" if zero else "scores are over those"
+        within = ""
+        if about.get("haystacks_asked", 0) < about.get("haystacks", 0) < about["of"]:
+            within = f", in {about['haystacks_asked']} of {about['haystacks']} haystacks"
+        yield f"{about['asked']} of {about['of']} questions{within} stand in the file: {scored}"
 
 
 def _approximate(record: dict[str, Any]) -> list[str]:
@@ -118,6 +137,8 @@ def _prf(found: dict[str, float | None]) -> str:
 
 def _tokens(summary: dict[str, Any]) -> Line | None:
     tokens = summary["tokens"]
+    if tokens is None:
+        return "prompt cost", "not known: the dataset has ids alone, no texts"
     mean = tokens["retrieved_a_query_top_10"]["mean"]
     if mean is None:
         return None

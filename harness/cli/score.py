@@ -24,6 +24,7 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
+from harness.cli.published import add_published, folder_of_published, form_of
 from harness.cli.semantic import add_semantic, score_expected, threshold
 from harness.errors import UsageError
 
@@ -39,9 +40,10 @@ def add(verbs: Verbs) -> None:
         help="score a run file or a run folder",
         description=(
             "Score rankings that carry the dataset's own ids: a TREC run file, JSONL, JSON, CSV or "
-            "Parquet (.gz too), or the folder of an earlier run. With --qrels instead of "
-            "--dataset: trec_eval's metrics on any qrels file. With --expected: texts against "
-            "texts, where there are no ids. With --log: recalls that a system logged."
+            "Parquet (.gz too), or the folder of an earlier run; and rankings as other projects "
+            "publish them (--format). With --qrels instead of --dataset: trec_eval's metrics on "
+            "any qrels file. With --expected: texts against texts, where there are no ids. With "
+            "--log: recalls that a system logged."
         ),
         allow_abbrev=False,
     )
@@ -50,6 +52,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
     add_log(parser)
+    add_published(parser)
     add_view(parser)
     add_matching(parser)
     add_scoring(parser)
@@ -71,15 +74,15 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
         raise UsageError("--qrels and --dataset exclude each other; name one")
-    if not options.log and (options.log_config or options.repeats or options.lenient):
-        raise UsageError("--log-config, --repeats and --lenient are for a log; say --log too")
+    if not options.log and (options.log_config or options.lenient):
+        raise UsageError("--log-config and --lenient are for a log; say --log too")
     if options.qrels:
         refuse(
             options, "with --qrels, which are scored as they are", *_OF_A_DATASET, results="results"
         )
     elif path.is_dir() and not (options.log or options.expected):
         said = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
-        refuse(options, "for a run, which says it itself", *said)
+        refuse(options, "for a run, which says it itself", *said, "format", "ranking", "repeats")
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
     if options.log:
@@ -104,17 +107,23 @@ def call(options: argparse.Namespace) -> int:
     else:
         if not options.dataset:
             raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
-        dataset = fitting_dataset(options)
-        with _log_is_told(options, path):
-            folder = import_rankings(
-                path,
-                dataset,
-                out=Path(options.out or "results"),
-                name=options.name or path.name.partition(".")[0],
-                k=options.k,
-                strict=options.strict,
-                matching=matching(options),
-            )
+        form = form_of(options, path)
+        if form is not None:
+            folder, dataset = folder_of_published(options, path, form)
+        else:
+            refuse(options, "for a run file of a usual form", "repeats", "ranking")
+            dataset = fitting_dataset(options)
+            with _log_is_told(options, path):
+                folder = import_rankings(
+                    path,
+                    dataset,
+                    out=Path(options.out or "results"),
+                    name=options.name or path.name.partition(".")[0],
+                    k=options.k,
+                    strict=options.strict,
+                    matching=matching(options),
+                    unasked=options.missing == "zero",
+                )
     _score(folder, dataset, choices, semantic, options)
     return 0
 

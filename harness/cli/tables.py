@@ -13,6 +13,7 @@ from harness.cli import lines
 from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
+from harness.dataset.manifest import IDS_ONLY
 from harness.schema import Ability
 from harness.scoring.came import deep
 from harness.scoring.grid import grid, terminal_width
@@ -204,7 +205,12 @@ def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = Tru
         )
     if record["retriever"].get("sees_answer_key"):
         lines.append("this retriever is shown the answer key")
-    if unknown := summary["unknown_documents_in_run"]:
+    if d["text"] == IDS_ONLY:
+        lines.append(
+            "ids alone, no texts: what is no evidence is taken for another document of the "
+            "haystack, and there is no chance and no prompt cost"
+        )
+    elif unknown := summary["unknown_documents_in_run"]:
         lines.append(f"{unknown} returned documents are not in the haystack of their query")
     if d["own_document_left_out"]:
         lines.append("documents whose id equals the query's are left out, as BEIR does")

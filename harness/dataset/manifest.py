@@ -13,6 +13,10 @@ from harness.schema import SCHEMA_VERSION
 
 NAME = "manifest.json"
 
+IDS_ONLY = "ids-only"
+"""The text form of datasets that have ids alone: rankings are scored on them, nothing is run. Their
+haystacks hold the judged documents, and what else there is nobody knows."""
+
 AS_OF = "-as-of"
 """How a split's name ends whose questions are put to what had been said when they are asked."""
 
@@ -79,6 +83,11 @@ class Manifest:
     def published(self) -> bool | None:
         """`official`; None for the user's own files, which nobody published."""
         return None if self.own_files else self.official
+
+    @property
+    def ids_only(self) -> bool:
+        """Whether texts, and the documents that nobody judged, are not there."""
+        return self.text == IDS_ONLY
 
     @property
     def as_of(self) -> bool:

@@ -235,7 +235,8 @@ def _prepare(
             return dataset
         remove_leftovers(root)
         source = path or _known_source(name, adapter, variant, view)
-        source = source or getattr(adapter, "shipped", None)
+        if source is None and not variant.files:
+            source = getattr(adapter, "shipped", None)
         if source is None and variant.files:
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file

@@ -18,6 +18,8 @@ _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
 _NUMBERS = {int, float}
 _NESTED = {dict, list}
+_HEAD = 1 << 16
+_OBJECT_OF = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
 _KEY = re.compile(rb'"\s*:')
 
 
@@ -83,6 +85,15 @@ def read_json(path: Path) -> Answers:
     if (name := doubled_key(data, sum(map(len, records)))) is not None:
         raise UsageError(f"{path}: {name!r} stands twice in one record; keep one")
     return found.whole()
+
+
+def holds_queries(path: Path) -> bool:
+    """Whether a .json file is one object of queries, of which each can be answered with nothing."""
+    if not {".json"} & {ending.lower() for ending in path.suffixes}:
+        return False
+    with pa.input_stream(str(path), compression="detect") as stream:
+        head = _OBJECT_OF.match(stream.read(_HEAD))
+    return bool(head and RUN_LISTS.field(head[1].decode(errors="replace")) is None)
 
 
 def rows_of_lines(path: Path) -> pa.Table | None:

@@ -89,6 +89,11 @@ def run(
     if isinstance(retriever, type):
         name = retriever.__name__
         raise UsageError(f"run takes a retriever that is built, {name}(), or a name, not a class")
+    if dataset.manifest.ids_only:
+        raise UsageError(
+            f"{dataset.name} has ids alone, and nothing to search in: score rankings on it "
+            "(`harness score FILE --dataset ...`), or run on the dataset with the texts"
+        )
     settings, out = settings or Settings(), Path(out)
     k = settings.k or dataset.manifest.k
     tested = under_test(retriever)

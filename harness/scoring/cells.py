@@ -24,7 +24,7 @@ from harness.scoring.drawn_chance import answers_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import Ranked
-from harness.scoring.rollup import SessionLevel
+from harness.scoring.rollup import UNKNOWN_SIZE, SessionLevel
 from harness.scoring.session_chance import SessionChance
 from harness.scoring.ties import TieOrders
 
@@ -109,6 +109,7 @@ def document_columns(
     """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py, `settled` (n,) as
     in depth.py; without it nothing is said of what depth changes."""
     orders, ceilings = TieOrders(ranked), Ceilings(ranked, present)
+    sized = sizes.max(initial=0) < UNKNOWN_SIZE
     columns = []
     for metric in metrics:
         finish = _finisher(protocol, metric, scored)
@@ -117,7 +118,8 @@ def document_columns(
             low, high = (finish(values) for values in reversed(orders.bounds(metric)))
             if np.nanmax(high - low, initial=0) > 1e-12:
                 best, worst, expected = high, low, finish(orders.expected(metric))
-        by_chance, top = chance(metric, ranked, present, sizes), ceilings(metric)
+        by_chance = chance(metric, ranked, present, sizes) if sized else None
+        top = ceilings(metric)
         columns.append(
             Column(
                 metric,

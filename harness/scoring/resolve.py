@@ -84,6 +84,8 @@ def _rows(dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array) -> npt.
         if len(part) == 0:
             continue
         held = dataset.haystack_rows(int(haystack[part[0]]))
+        if len(held) == 0:
+            continue
         names = dataset.documents.column("id", None if _whole(held, dataset) else held)
         mine = ids if len(part) == len(ids) else ids.take(pa.array(part))
         at = places(mine, names.combine_chunks())

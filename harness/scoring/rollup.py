@@ -98,8 +98,14 @@ def sessions_of(dataset: Dataset, rows: npt.NDArray[np.int32], beyond: int = 0) 
     return own if len(codes) == 0 else np.where(rows >= 0, codes[rows], own)
 
 
+UNKNOWN_SIZE = 1 << 31
+"""Larger than any haystack: of datasets of ids alone, whose haystacks nobody knows."""
+
+
 def haystack_sizes(dataset: Dataset) -> Ints:
     """Documents in the haystack of each query; shape (n,)."""
+    if dataset.manifest.ids_only:
+        return np.full(dataset.n_queries, UNKNOWN_SIZE)
     sizes = np.array([dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))], np.int64)
     sizes = sizes[dataset.query_haystack]
     if dataset.manifest.exclude_self:

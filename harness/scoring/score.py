@@ -338,9 +338,9 @@ class _Scorer:
             "knowledge_update": sections.updates(ks, self._depth),
             **({"changes": changes} if changes else {}),
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),
-            "tokens": sections.tokens(
-                self._resolved, self._masks, self._answered.tokens, self._depth
-            ),
+            "tokens": None
+            if manifest.ids_only
+            else sections.tokens(self._resolved, self._masks, self._answered.tokens, self._depth),
             "warnings": [*self._warnings, *self._cautions.lines()],
         }
         table = pa.concat_tables(self._tables, promote_options="default")

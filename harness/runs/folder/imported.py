@@ -15,7 +15,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.rankings.jsonl import read_lines
+from harness.rankings.jsonl import holds_queries, read_lines
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.run_folder import (
@@ -40,10 +40,13 @@ def import_rankings(
     k: int | None,
     strict: bool,
     matching: Matching | None = None,
+    unasked: bool = True,
 ) -> Path:
     """Make a run folder of rankings that another system wrote; says what is odd about them.
 
-    Texts of its own (see HitsFile) are resolved to documents by `matching`.
+    Texts of its own (see HitsFile) are resolved to documents by `matching`. Without `unasked`, in a
+    file that is one object of queries, those that it does not name were not asked: it could name
+    them with an empty list, as files with a row a document cannot.
 
     Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
     when `strict`, for repeated documents and unknown queries.
@@ -56,13 +59,14 @@ def import_rankings(
     deepest = int(np.diff(rankings.starts).max(initial=0))
     if k is not None and deepest > k:
         raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
+    about: dict[str, Any] = {"file": source.name, "sha256": digest(source), "notes": notes}
+    asked = None
+    if not unasked and holds_queries(source):
+        named = set(rankings.query_ids)
+        asked = [query for query in dataset.query_ids if query in named]
+        about |= {"asked": len(asked), "of": dataset.n_queries}
     return _write(
-        out,
-        dataset,
-        rankings,
-        name=name,
-        k=k or max(deepest, 1),
-        source={"file": source.name, "sha256": digest(source), "notes": notes},
+        out, dataset, rankings, name=name, k=k or max(deepest, 1), source=about, asked=asked
     )
 
 
@@ -95,7 +99,7 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
             f"{dataset.documents[0].id!r} at granularity {manifest.granularity}, text "
             f"{manifest.text}; choose another with --granularity or --text"
         )
-    if absent:
+    if absent and not dataset.manifest.ids_only:
         notes.append(f"{absent} of its {n} documents are not in the haystack of their query")
     if repeated:
         said = counted(repeated, "rows")
@@ -229,11 +233,36 @@ def _write(
     name: str,
     k: int,
     source: dict[str, Any],
+    asked: list[str] | None,
 ) -> Path:
     """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
-    folder = out / folder_name(dataset, name or "run", {"rankings": source["sha256"], "k": k})
+    identity: dict[str, Any] = {"rankings": source["sha256"], "k": k}
+    if asked is not None and len(asked) < dataset.n_queries:
+        identity["asked"] = len(asked)
+    folder = out / folder_name(dataset, name or "run", identity)
     remedy = "name another folder with --out"
+    record = import_record(dataset, name, k, source)
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         write_rankings(rankings, aside, name)
-        write_json(aside / "run.json", import_record(dataset, name, k, source))
+        if asked is not None:
+            record["queries"] = {"asked": len(asked), "failed": 0}
+            sizes = dict(zip(rankings.query_ids, np.diff(rankings.starts).tolist(), strict=True))
+            write_asked(aside, asked, [sizes[query] for query in asked])
+        write_json(aside / "run.json", record)
     return folder
+
+
+def write_asked(folder: Path, ids: list[str], returned: list[int]) -> None:
+    """queries.parquet, as a run of the harness leaves it; what nobody published is null."""
+    import pyarrow.parquet as pq
+
+    n = len(ids)
+    table = {
+        "query": pa.array(ids, pa.string()),
+        "seconds": pa.nulls(n, pa.float64()),
+        "returned": pa.array(returned, pa.int32()),
+        "confidence": pa.nulls(n, pa.float64()),
+        "abstained": pa.repeat(False, n),
+        "failed": pa.repeat(False, n),
+    }
+    pq.write_table(pa.table(table), folder / "queries.parquet")

@@ -1,0 +1,44 @@
+"""Runs of cogito-ergo on LongMemEval: per_question.json, a system in two stages.
+
+`s2_top5_ids` is what the system returns, `s1_top5_ids` what its first stage hands to its re-ranker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from harness.rankings.published.form import (
+    Answer,
+    Question,
+    listed,
+    marked,
+    register_run_format,
+    text_of,
+    texts_of,
+)
+
+
+@register_run_format("cogito")
+class Cogito:
+    """Reader of per_question.json; the second stage unless the first is asked for."""
+
+    about: ClassVar[str] = (
+        "roli-lpci/cogito-ergo on LongMemEval (qid, s2_top5_ids after s1_top5_ids)"
+    )
+    rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "s2_top5_ids": ("session",),
+        "s1_top5_ids": ("session",),
+    }
+
+    def recognises(self, head: bytes) -> bool:
+        """By its three fields."""
+        return marked(head, "qid", *self.rankings)
+
+    def records(self, value: Any) -> Any:
+        """A record a question."""
+        return listed(value)
+
+    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
+        """The five sessions of a stage."""
+        return Answer(Question(id=text_of(record, "qid")), texts_of(record, ranking))

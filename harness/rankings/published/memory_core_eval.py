@@ -1,0 +1,42 @@
+"""Runs of memory-core-eval on LongMemEval: `results`, each with `retrieved_sessions`.
+
+Its systems index turns, and a session is named once for each of its turns that was found: the first
+place of a session counts, and its repeats take no places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from harness.rankings.published.form import (
+    Answer,
+    Question,
+    listed,
+    marked,
+    register_run_format,
+    text_of,
+    texts_of,
+)
+
+
+@register_run_format("memory-core-eval")
+class MemoryCoreEval:
+    """Reader of its JSON files."""
+
+    about: ClassVar[str] = (
+        "Evanyuan-builder/memory-core-eval on LongMemEval (results[].retrieved_sessions)"
+    )
+    rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {"retrieved_sessions": ("session",)}
+
+    def recognises(self, head: bytes) -> bool:
+        """By its three fields."""
+        return marked(head, "results", "question_id", "retrieved_sessions")
+
+    def records(self, value: Any) -> Any:
+        """A record a question, under `results`."""
+        return listed(value, "results")
+
+    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
+        """The sessions, each as often as it stands there."""
+        return Answer(Question(id=text_of(record, "question_id")), texts_of(record, ranking))

@@ -1,0 +1,125 @@
+"""A run on LongMemEval as the official scripts' retrieval log, which their generation reads.
+
+A line is the dataset's own record with `retrieval_results`, so it is made from the raw file, which
+the prepared dataset knows. Ids get the script's twist back: what is no gold there although its
+session is called evidence has `noans` for `answer`. `metrics` are those of print_retrieval_metrics.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.rankings.rankings import read_rankings
+from harness.runs.folder.run_folder import RunFolder, dataset_of_run
+from harness.scoring.resolve import resolve
+
+_PROTOCOL = "longmemeval-470"  # the questions that the official printing script takes
+_KEY = "longmemeval-official"
+_NAMES = {"hit": "recall_any", "recall_all": "recall_all", "ndcg_b2": "ndcg_any"}
+_LEVELS = {"session": "session", "turn": "turn", "turn>session": "session"}
+
+
+def write_log(folder: Path, out: Path, source: str | None = None) -> int:
+    """Write the log of a run; returns how many places are left out that name no document.
+
+    Raises UsageError for a run on anything but LongMemEval with its texts, and where the raw file
+    that it was run on is not there (or not at `source`).
+    """
+    import orjson
+
+    from harness.dataset.adapters.json_stream import records
+
+    run = RunFolder(folder)
+    name = run.record["dataset"]["name"]
+    if name.partition("/")[0] != "longmemeval" or name.endswith("-ids"):
+        raise UsageError(f"{folder}: was run on {name}; the official log is of LongMemEval's files")
+    dataset = dataset_of_run(folder, source=source)
+    raw = Path(dataset.manifest.raw[0].path)
+    if not raw.is_file() or raw.stat().st_size != dataset.manifest.raw[0].bytes:
+        raise UsageError(
+            f"{raw}: the file that was run on is not there any more; add --source PATH"
+        )
+    ranked, left_out = _ranked(run, dataset)
+    metrics = _metrics(folder)
+    with out.open("wb") as file:
+        for record in records(raw):
+            question = record.value["question_id"]
+            if question in ranked:
+                found = {
+                    "query": record.value["question"],
+                    "ranked_items": [*_items(ranked[question], record.value)],
+                    "metrics": metrics.get(question, {"session": {}, "turn": {}}),
+                }
+                line = orjson.dumps({**record.value, "retrieval_results": found})
+                file.write(line + b"\n")
+    return left_out
+
+
+def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str, str]]], int]:
+    """Of each question that was asked: ids as the script writes them, with the texts."""
+    rankings = read_rankings(run.rankings)
+    resolved = resolve(rankings, dataset)
+    texts = dataset.documents.contents(np.maximum(resolved.row, 0))
+    ids = dataset.documents.column("id", np.maximum(resolved.row, 0)).to_pylist()
+    sessions = dataset.documents.column("session", np.maximum(resolved.row, 0)).to_pylist()
+    judged = dataset.judgements(_KEY)
+    pairs = zip(judged.query.tolist(), judged.document.tolist(), judged.grade.tolist(), strict=True)
+    gold = {(query, row) for query, row, grade in pairs if grade >= 1}
+    found: dict[str, list[tuple[str, str]]] = {query: [] for query in rankings.query_ids}
+    left_out = 0
+    for at, (query, row) in enumerate(
+        zip(resolved.query.tolist(), resolved.row.tolist(), strict=True)
+    ):
+        if row < 0:
+            left_out += 1
+            continue
+        id_ = ids[at] if "#" not in ids[at] else _original(ids[at], sessions[at])
+        if "answer" in sessions[at] and (query, row) not in gold:
+            id_ = id_.replace("answer", "noans")
+        found[dataset.query_ids[query]].append((id_, texts[at]))
+    return found, left_out
+
+
+def _original(id_: str, session: str) -> str:
+    """The id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the file has it."""
+    copy = id_.removeprefix(f"{session}#")
+    return id_ if copy == id_ else session + copy.lstrip("0123456789")
+
+
+def _items(ranked: list[tuple[str, str]], record: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """ranked_items; the second place of a session's id has the second date of that session."""
+    dates: dict[str, list[str]] = {}
+    pairs = zip(record["haystack_session_ids"], record["haystack_dates"], strict=True)
+    for session, date in pairs:
+        dates.setdefault(session, []).append(date)
+    met = Counter[str]()
+    for id_, text in ranked:
+        plain = id_.replace("noans", "answer")
+        session = plain if plain in dates else plain.rpartition("_")[0]
+        of = dates.get(session, [""])
+        yield {"corpus_id": id_, "text": text, "timestamp": of[min(met[id_], len(of) - 1)]}
+        met[id_] += 1
+
+
+def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """By question and level, as the official script calls them; empty for a run without scores."""
+    import pyarrow.parquet as pq
+
+    path = folder / "scores.parquet"
+    if not path.is_file():
+        return {}
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for row in pq.read_table(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
+        level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["unit"]]]
+        for column, value in row.items():
+            metric, at, k = column.partition("@")
+            if at and metric in _NAMES and value is not None:
+                level[f"{_NAMES[metric]}@{k}"] = value
+    return found

@@ -1,0 +1,303 @@
+"""A file of published rankings as a run folder: what was asked is what is scored.
+
+Its readers are in rankings/published. A question that has no record was not asked; records that are
+doubled, broken, silent, or of no question of the dataset are counted and named.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError, near
+from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.rankings.published.form import Answer, Question, RunFormat, run_format
+from harness.rankings.published.records import Records, read_records
+from harness.rankings.rankings import Rankings
+from harness.runs.folder.from_hits import resolve_into, write_queries
+from harness.runs.folder.imported import import_record, known_queries, say, write_asked
+from harness.runs.folder.run_folder import OURS, folder_name, write_rankings
+from harness.schema import Ability
+from harness.scoring.matching.found import Matching
+from harness.scoring.matching.hits import Hit
+from harness.scoring.resolve import resolve
+
+REPEATS = ("latest", "first", "refuse")
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published file, and how it is taken.
+
+    `ranking`: which of a record's rankings. `repeats`: which record of a question counts that has
+    several. `unasked`: questions without a record count 0 instead of being left out.
+    """
+
+    path: Path
+    format: str
+    ranking: str
+    repeats: str = "latest"
+    unasked: bool = False
+
+    @property
+    def form(self) -> RunFormat:
+        """Its reader."""
+        return run_format(self.format)
+
+    @property
+    def granularities(self) -> tuple[str, ...]:
+        """What the ids of its ranking may be."""
+        return tuple(self.form.rankings[self.ranking])
+
+
+@dataclass
+class Joined:
+    """The answer of each question of the dataset that has one, by row; and what else there was."""
+
+    answers: dict[int, Answer] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    ambiguous: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    otherwise: list[str] = field(default_factory=list)
+
+
+def published(
+    path: Path,
+    format: str,
+    *,
+    ranking: str = "",
+    granularity: str = "",
+    repeats: str = "latest",
+    unasked: bool = False,
+) -> Published:
+    """The file, and which of its rankings is meant: by name, or the first of the granularity.
+
+    Raises UsageError for an unknown name or rule, and where no ranking is of the granularity.
+    """
+    known = run_format(format).rankings
+    if repeats not in REPEATS:
+        raise UsageError(f"--repeats must be {', '.join(REPEATS)}, not {repeats!r}")
+    if ranking and ranking not in known:
+        raise UsageError(f"--ranking {ranking!r}: {path.name} has none{near(ranking, list(known))}")
+    of = [name for name in known if ranking in ("", name)]
+    fit = [name for name in of if granularity in ("", *known[name])]
+    if not fit:
+        units = sorted({unit for name in of for unit in known[name]})
+        raise UsageError(
+            f"{path}: its rankings are of {' and '.join(units)}s, not of {granularity}s "
+            f"(--granularity {' or '.join(units)})"
+        )
+    return Published(path, format, fit[0], repeats, unasked)
+
+
+def import_published(
+    file: Published,
+    dataset: Dataset,
+    *,
+    out: Path,
+    name: str,
+    k: int | None = None,
+    strict: bool = False,
+    matching: Matching | None = None,
+) -> Path:
+    """Make a run folder of what a project published; says what is odd about it.
+
+    Raises UsageError for a file that cannot be read, one without any question of the dataset, and,
+    when `strict`, for whatever is odd.
+    """
+    granularity = dataset.manifest.granularity
+    records = read_records(file.path, file.format, file.form, file.ranking, granularity)
+    joined = join(records.answers, dataset, file.repeats, file.path)
+    if not joined.answers:
+        raise UsageError(f"{file.path}: {_nothing_joined(records, dataset)}")
+    answers = _with_unasked(joined.answers, dataset) if file.unasked else joined.answers
+    texts = any(answer.texts is not None for answer in answers.values())
+    deepest = max(len(_found(answer)) for answer in answers.values())
+    if k is not None and deepest > k:
+        raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {k}")
+    depth = k or max(deepest, 1)
+    notes, rankings = _odd(file, records, joined, dataset), None
+    if not texts:
+        rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
+        notes += more
+    say(file.path, notes, strict)
+    about = {
+        "file": file.path.name,
+        "sha256": digest(file.path),
+        "format": file.format,
+        "ranking": file.ranking,
+        "repeats": file.repeats,
+        "records": len(records.answers) + len(records.broken),
+        "broken": len(records.broken),
+        **{one: len(getattr(joined, one)) for one in ("unknown", "ambiguous", "silent", "doubled")},
+        "doubled_otherwise": len(joined.otherwise),
+        "asked": len(joined.answers),
+        "of": dataset.n_queries,
+        "haystacks_asked": len(np.unique(dataset.query_shares[[*joined.answers]])),
+        "haystacks": len(np.unique(dataset.query_shares)),
+        "notes": notes,
+    }
+    identity = {key: about[key] for key in ("sha256", "format", "ranking", "repeats")}
+    identity |= {"k": depth, "unasked": file.unasked}
+    if matching is not None:
+        identity["matching"] = asdict(matching)
+    folder = out / folder_name(dataset, name or "run", identity)
+    record = import_record(dataset, name, depth, about)
+    record["queries"] = {"asked": len(answers), "failed": 0}
+    ids = [dataset.query_ids[row] for row in answers]
+    with (
+        disk_errors(out, "name another folder with --out"),
+        folder_aside(folder, ours=OURS) as aside,
+    ):
+        if rankings is None:
+            hits = _hits(answers, dataset, depth)
+            ranked, record["hits"] = resolve_into(aside, dataset, hits, depth, matching)
+            write_queries(aside, dataset, ranked, ids, name)
+        else:
+            write_rankings(rankings, aside, name)
+        write_asked(aside, ids, [len(_found(answer)) for answer in answers.values()])
+        write_json(aside / "run.json", record)
+    return folder
+
+
+def fits(file: Published, dataset: Dataset) -> bool:
+    """Whether any document that the file names is in the haystack of its question."""
+    granularity = dataset.manifest.granularity
+    records = read_records(file.path, file.format, file.form, file.ranking, granularity)
+    joined = join(records.answers, dataset, "latest", file.path)
+    if any(answer.texts is not None for answer in joined.answers.values()):
+        return True  # texts are held against documents of any granularity
+    return bool((resolve(_rankings(joined.answers, dataset), dataset).row >= 0).any())
+
+
+def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) -> Joined:
+    """Find the question of each answer. Raises UsageError for doubled ones under `refuse`."""
+    joined, known = Joined(), _Questions(dataset, answers)
+    for answer in answers:
+        row = known.find(answer.question)
+        if row is None or row < 0:
+            (joined.unknown if row is None else joined.ambiguous).append(str(answer.question))
+        elif answer.documents is None and answer.texts is None:
+            joined.silent.append(dataset.query_ids[row])
+        elif row in joined.answers:
+            joined.doubled.append(dataset.query_ids[row])
+            if _found(joined.answers[row]) != _found(answer):
+                joined.otherwise.append(dataset.query_ids[row])
+            if repeats == "latest":
+                joined.answers[row] = answer
+        else:
+            joined.answers[row] = answer
+    if joined.doubled and repeats == "refuse":
+        raise UsageError(
+            f"{path}: the question {joined.doubled[0]!r} has several records; say which counts "
+            "with --repeats latest or first"
+        )
+    joined.answers = dict(sorted(joined.answers.items()))
+    return joined
+
+
+class _Questions:
+    """The questions of a dataset, to be found by what a record says of them."""
+
+    def __init__(self, dataset: Dataset, answers: Sequence[Answer]) -> None:
+        self._by_id = {id_: row for row, id_ in enumerate(dataset.query_ids)}
+        bases = dataset.haystack_bases
+        self._haystacks = list(dict.fromkeys(bases))
+        self._of: dict[str, list[int]] = {name: [] for name in self._haystacks}
+        for row, haystack in enumerate(dataset.query_haystack.tolist()):
+            self._of[bases[haystack]].append(row)
+        self._texts: list[str] = dataset.query_table["text"].to_pylist()
+        # Of questions with the same words in one haystack the n-th record is the n-th question.
+        self._asked = Counter(self._words(a.question) for a in answers if a.question.id is None)
+        self._met = Counter[tuple[str, str]]()
+
+    def find(self, question: Question) -> int | None:
+        """The row of a question; None where there is none, -1 where it may be one of several."""
+        if question.id is not None:
+            return self._by_id.get(question.id)
+        haystack, text = self._words(question)
+        rows = self._of.get(haystack, [])
+        if question.place is not None:
+            row = rows[question.place] if 0 <= question.place < len(rows) else None
+            right = row is not None and (not text or self._texts[row].strip() == text)
+            return row if right else None
+        same = [row for row in rows if self._texts[row].strip() == text]
+        if not same:
+            return None
+        met = self._met[haystack, text]
+        self._met[haystack, text] += 1
+        return same[met % len(same)] if self._asked[haystack, text] >= len(same) else -1
+
+    def _words(self, question: Question) -> tuple[str, str]:
+        at = question.haystack
+        if isinstance(at, int):
+            at = self._haystacks[at] if 0 <= at < len(self._haystacks) else ""
+        return at or "", (question.text or "").strip()
+
+
+def _found(answer: Answer) -> list[str]:
+    return (answer.documents if answer.documents is not None else answer.texts) or []
+
+
+def _with_unasked(answers: dict[int, Answer], dataset: Dataset) -> dict[int, Answer]:
+    """Questions without a record, taken as answered with nothing.
+
+    Those without an answer are left out: for them silence would be right.
+    """
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    empty = Answer(Question(), [])
+    rest = (row for row in range(dataset.n_queries) if row not in answers and not without[row])
+    return dict(sorted({**answers, **dict.fromkeys(rest, empty)}.items()))
+
+
+def _rankings(answers: Mapping[int, Answer], dataset: Dataset) -> Rankings:
+    found = [_found(answer) for answer in answers.values()]
+    # By order alone: what one project rounds to equal scores is still the order that it returned.
+    return Rankings(
+        [dataset.query_ids[row] for row in answers],
+        np.repeat(np.arange(len(found), dtype=np.int32), [len(one) for one in found]),
+        pa.chunked_array([pa.array(list(chain(*found)), pa.string())]),
+        None,
+    )
+
+
+def _hits(answers: Mapping[int, Answer], dataset: Dataset, depth: int) -> list[Hit]:
+    return [
+        Hit(row, place, text, [], None, 0)
+        for row, answer in answers.items()
+        for place, text in enumerate(_found(answer)[:depth], 1)
+    ]
+
+
+def _odd(file: Published, records: Records, joined: Joined, dataset: Dataset) -> list[str]:
+    counts = (
+        (records.broken, "records cannot be read and are passed over", 1),
+        (joined.unknown, f"records are of no question of {dataset.name}, ignored", _SHOWN),
+        (joined.ambiguous, "records may be of several questions, ignored", _SHOWN),
+        (joined.silent, f"records do not say what was retrieved ({file.ranking}), ignored", _SHOWN),
+        (joined.doubled, f"records are of a question again, the {file.repeats} counts", _SHOWN),
+        (joined.otherwise, "of those say something else than the one before", _SHOWN),
+    )
+    return [f"{len(n)} {what} ({_first(n, shown)})" for n, what, shown in counts if n]
+
+
+def _first(names: Sequence[str], shown: int) -> str:
+    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
+
+
+def _nothing_joined(records: Records, dataset: Dataset) -> str:
+    first = records.answers[0].question
+    return (
+        f"none of its {len(records.answers)} records is of a question of {dataset.name}: the first "
+        f"is {str(first)!r:.80}, where the dataset has {dataset.query_ids[0]!r}; is it another "
+        "--dataset?"
+    )
