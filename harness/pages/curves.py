@@ -114,6 +114,8 @@ def by_tokens(material: Material) -> dict[str, Any]:
     `ended` is the share of queries whose ranking ended before the budget was spent: where it is
     high, the curve is held down by the depth of the run.
     """
+    if material.dataset.manifest.ids_only:
+        return {"budgets": [], "slices": {}}
     budget = TokenBudget(material.ranked, material.resolved, material.costs)
     without = material.dataset.abilities == str(Ability.ABSTENTION)
     relevant = material.ranked.query[material.ranked.grade >= 1]

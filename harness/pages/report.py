@@ -79,7 +79,7 @@ def report_data(
         "by_k": [by_k(material, drawn) for material in materials] if drawn else [],
         "by_k_of": f"{drawn[0]}/{first.blocks[drawn]['version']}" if drawn else None,
         "by_tokens": [by_tokens(material) for material in materials],
-        "tokenizer": first.scores["tokens"]["tokenizer"],
+        "tokenizer": (first.scores["tokens"] or {}).get("tokenizer"),
         "risk": [risk(material) for material in materials],
         "latency": latency(materials),
         "queries": questions(materials, shown, missed, share=share),

@@ -46,6 +46,10 @@ from harness.scoring.uncertainty import add_intervals
 
 SCORE_VERSION = 1
 _NO_RANKING = "no ranking in the run"
+NOT_ASKED = "not asked in this run"
+NO_ANSWER = "no answer exists (abstention)"
+NO_JUDGEMENT = "no judgement"
+NO_EVIDENCE = "no evidence in the answer key"
 Flags = npt.NDArray[np.bool_]
 
 
@@ -110,6 +114,7 @@ class _Scorer:
         self._left_out: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
         self._cut_offs: set[int] = set()  # of documents
+        self._unscorable = np.ones(dataset.n_queries, bool)  # by any protocol, in any run
         self._cautions = Cautions(depth, self._sizes)
 
     def apply(self, protocol: Protocol) -> None:
@@ -167,14 +172,16 @@ class _Scorer:
         any_relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=n) > 0
         without = self._dataset.abilities == str(Ability.ABSTENTION)
         reasons = {
-            "not asked in this run": ~answered.asked,
+            NOT_ASKED: ~answered.asked,
+            # What no run can be scored on comes before what became of the query in this one.
+            NO_ANSWER: without & (not protocol.unanswerable),
+            NO_JUDGEMENT: ~any_judged & protocol.judged,
+            NO_EVIDENCE: ~any_relevant & protocol.relevant,
             "failed with an error": answered.failed,
             "not measurable: no text was resolved": answered.asked & ~answered.failed & ~known,
-            "no answer exists (abstention)": without & (not protocol.unanswerable),
-            "no judgement": ~any_judged & protocol.judged,
-            "no evidence in the answer key": ~any_relevant & protocol.relevant,
             _NO_RANKING: self._skipped,
         }
+        self._unscorable &= reasons[NO_ANSWER] | reasons[NO_JUDGEMENT] | reasons[NO_EVIDENCE]
         scored = np.ones(n, bool)
         left_out: dict[str, list[str]] = {}
         for reason, mask in reasons.items():
@@ -291,6 +298,12 @@ class _Scorer:
             return "all"
         return digest([self._dataset.query_ids[i] for i in np.flatnonzero(self._counted)])
 
+    def _scorable(self) -> dict[str, Any]:
+        """The queries that were asked and that some protocol could score: what compares."""
+        rows = np.flatnonzero(self._answered.asked & ~self._unscorable)
+        ids = sorted(self._dataset.query_ids[row] for row in rows)
+        return {"n": len(ids), "digest": digest(ids)}
+
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
             self._warnings.append(text)
@@ -327,6 +340,7 @@ class _Scorer:
             "queries": {
                 "in_dataset": dataset.n_queries,
                 "asked": int(self._answered.asked.sum()),
+                "scorable": self._scorable(),
                 "failed": int(self._answered.failed.sum()),
                 "without_ranking": int((asked & ~ranked.answered).sum()),
                 "unknown_in_run": len(self._resolved.unknown_queries),

@@ -105,7 +105,7 @@ def drops(
     if over not in ("auto", "haystacks", "queries"):
         raise UsageError(f"over must be auto, haystacks or queries, not {over!r}")
     blocks = list(dict.fromkeys(block for block, _, _ in places))
-    if apart := differing([essentials(run, blocks) for run in (before, now)]):
+    if apart := differing(essentials((before, now), blocks)):
         names = f"{before.folder} / {now.folder}"
         raise UsageError(f"these runs do not compare ({names}): {'; '.join(map(str, apart))}")
     for block, metric, _ in places:
@@ -148,4 +148,5 @@ def _values(run: ScoredRun, place: Place, order: Sequence[str]) -> Values:
     values = rows.values(metric, order)
     place_of = {query: at for at, query in enumerate(rows.queries)}
     mask = slice_masks(rows, by_category=True)[name]
-    return np.where(mask[[place_of[query] for query in order]], values, np.nan)
+    inside = [query in place_of and mask[place_of[query]] for query in order]
+    return np.where(inside, values, np.nan)

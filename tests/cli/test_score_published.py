@@ -19,7 +19,8 @@ def _scored(harness: Harness, *options: Any) -> tuple[dict[str, Any], dict[str, 
     assert told.status == 0, told.err
     values = orjson.loads(told.out)
     block = next(b for b in values["scores"]["protocols"] if b["protocol"] == "memory")
-    return block["slices"]["all"]["metrics"], values["run"], told.err
+    record = {**values["run"], "folder": values["folder"]}
+    return block["slices"]["all"]["metrics"], record, told.err
 
 
 def _lines(path: Path, records: list[Any]) -> Path:
@@ -46,6 +47,7 @@ def test_rankings_on_longmemeval_s_give_their_values_without_its_texts(
     assert [round(cells[name]["value"], 4) for name in names] == expected
     assert {cells[name]["n"] for name in names} == {470}
     assert not any("chance" in cell for cell in cells.values())
+    assert harness("verify", record["folder"]).status == 0
     assert record["dataset"]["text"] == "ids-only"
 
 
@@ -154,6 +156,17 @@ def test_a_stage_or_a_granularity_is_asked_for_by_name(
         told = harness("score", *options)
         assert (told.status, len(told.err.splitlines())) == (2, 1)
         assert said in told.err
+
+
+def test_runs_compare_that_were_scored_on_the_same_questions(harness: Harness, data: Path) -> None:
+    published = data / "published"
+    asked_500 = published / "memory-core-eval" / "bm25_2026-04-19_19-46-05_n500.json"
+    asked_470 = published / "cogito" / "baseline_per_question.json"
+    folders = [_scored(harness, path, *IDS)[1]["folder"] for path in (asked_500, asked_470)]
+    told = harness("compare", *folders, "--metrics", "recall@5", "--json")
+    assert told.status == 0, told.err
+    assert orjson.loads(told.out)["groups"]
+    assert harness("report", folders[0]).status == 0
 
 
 def test_texts_that_others_published_are_held_against_the_documents(

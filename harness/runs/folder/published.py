@@ -126,9 +126,10 @@ def import_published(
         raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {k}")
     depth = k or max(deepest, 1)
     notes, rankings = _odd(file, records, joined, dataset), None
+    returned = [len(_found(answer)) for answer in answers.values()]
     if not texts:
         rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
-        notes += more
+        notes, returned = notes + more, np.diff(rankings.starts).tolist()
     say(file.path, notes, strict)
     about = {
         "file": file.path.name,
@@ -164,7 +165,7 @@ def import_published(
             write_queries(aside, dataset, ranked, ids, name)
         else:
             write_rankings(rankings, aside, name)
-        write_asked(aside, ids, [len(_found(answer)) for answer in answers.values()])
+        write_asked(aside, ids, returned)
         write_json(aside / "run.json", record)
     return folder
 

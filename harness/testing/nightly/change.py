@@ -59,7 +59,7 @@ def change(
     blocks = list(dict.fromkeys([*last.blocks, *now.blocks]))
     reasons = [
         f"{row.what} {row.values[0]} -> {row.values[1]}"
-        for row in differing([essentials(last, blocks), essentials(now, blocks)])
+        for row in differing(essentials((last, now), blocks))
     ]
     if depths_refuse([last, now], blocks, metrics):
         reasons.append(f"k {last.scores['depth']} -> {now.scores['depth']}")

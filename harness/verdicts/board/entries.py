@@ -9,7 +9,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.schema import Ability
 from harness.scoring.score import SCORE_VERSION
-from harness.scoring.signature import Signature, digest
+from harness.scoring.signature import Signature
 from harness.verdicts.compare.scored import ScoredRun
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
@@ -88,7 +88,7 @@ def _head(run: ScoredRun) -> dict[str, Any]:
     return {
         "dataset": run.scores["dataset"],
         "depth": run.scores["depth"],
-        "queries": {"asked": len(run.asked), "digest": digest(run.asked)},
+        "queries": dict(zip(("asked", "digest"), run.scorable, strict=True)),
         "scoring": {"harness": run.scores["harness"], "score_version": SCORE_VERSION},
     }
 

@@ -66,7 +66,7 @@ def compare(
         named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
         raise UsageError(f"no run was scored under {', '.join(named)}{near(named[0], known)}")
     _check_metrics(options.metrics, runs, blocks)
-    required = [essentials(run, blocks) for run in runs]
+    required = essentials(runs, blocks)
     remedy = depths_refuse(runs, blocks, options.metrics)
     if remedy:
         required = [
@@ -106,8 +106,7 @@ def _group(
     blocks = [
         block
         for block in shared_blocks(runs, options.protocols)
-        if all(block in run.blocks for run in runs)
-        and not differing([essentials(run, [block]) for run in runs])
+        if all(block in run.blocks for run in runs) and not differing(essentials(runs, [block]))
     ]
     pairs = list(combinations(range(len(runs)), 2))
     tables = tuple(table(runs, block, pairs, options) for block in blocks)
@@ -120,7 +119,7 @@ def _group(
         systems=tuple(called(run.record) for run in runs),
         failed=tuple(run.scores["queries"]["failed"] for run in runs),
         came=tuple(run.scores.get("came") for run in runs),
-        essentials=essentials(runs[0], blocks) | {"k": " / ".join(depths)},
+        essentials=essentials(runs, blocks)[0] | {"k": " / ".join(depths)},
         settings=tuple(differing([settings(run) for run in runs])),
         tables=tables,
     )
@@ -205,9 +204,7 @@ def compare_split(
     if not blocks or any(blocks[0] not in run.blocks for run in runs):
         raise UsageError(f"the runs have no protocol {protocol or 'in common'}")
     block = blocks[0]
-    other = [
-        d for d in differing([essentials(r, [block]) for r in runs]) if "queries" not in d.what
-    ]
+    other = [d for d in differing(essentials(runs, [block])) if "queries" not in d.what]
     if other:
         raise UsageError(f"these runs differ in more than queries: {'; '.join(map(str, other))}")
     rows = [run.rows(block) for run in runs]

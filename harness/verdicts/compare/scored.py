@@ -64,6 +64,18 @@ class ScoredRun:
         ids: list[str] = pc.unique(self.table["query"]).to_pylist()
         return sorted(ids)
 
+    @property
+    def scorable(self) -> tuple[int, str]:
+        """How many queries were asked that some protocol could score, and the digest of their ids.
+
+        Whether others were asked changes no score: those without an answer, or without evidence.
+        Of scores that are older than this all queries that were asked.
+        """
+        found = self.scores["queries"].get("scorable")
+        if found is None:
+            return len(self.asked), digest(self.asked)
+        return found["n"], found["digest"]
+
     def rows(self, block: Block) -> BlockRows:
         """The per-query rows of one protocol."""
         protocol, unit = block
@@ -90,12 +102,13 @@ class BlockRows:
         return np.array(self.table[column].to_pylist(), dtype=str)
 
     def values(self, metric: str, order: Sequence[str] | None = None) -> Values:
-        """A metric by query, NaN where it was not scored, in the order of these ids."""
+        """A metric by query, in the order of these ids; NaN where it was not scored or asked."""
         found = np.asarray(self.table[metric].to_numpy(zero_copy_only=False), np.float64)
         if order is None or order == self.queries:
             return found
         place = {query: i for i, query in enumerate(self.queries)}
-        return found[[place[query] for query in order]]
+        at = np.array([place.get(query, len(found)) for query in order], np.int64)
+        return np.append(found, np.nan)[at]
 
     def haystacks(self) -> list[str]:
         """Haystack of each query. Raises UsageError where an older version left it out."""
@@ -127,8 +140,15 @@ def _short(value: str) -> str:
     return value[:12] if re.fullmatch("[0-9a-f]{64}", value) else value
 
 
-def essentials(run: ScoredRun, blocks: Sequence[Block]) -> dict[str, str]:
-    """Everything that must agree; `blocks` are the protocols that are to be compared."""
+def essentials(runs: Sequence[ScoredRun], blocks: Sequence[Block]) -> list[dict[str, str]]:
+    """Everything that must agree, by run; `blocks` are the protocols that are to be compared."""
+    queries = [(len(run.asked), digest(run.asked)) for run in runs]
+    if len({run.scorable for run in runs}) == 1:  # others that were asked make no difference
+        queries = [run.scorable for run in runs]
+    return [_essentials(run, blocks, *of) for run, of in zip(runs, queries, strict=True)]
+
+
+def _essentials(run: ScoredRun, blocks: Sequence[Block], n: int, of: str) -> dict[str, str]:
     dataset = run.scores["dataset"]
     essential = {
         "dataset": dataset["name"],
@@ -136,7 +156,7 @@ def essentials(run: ScoredRun, blocks: Sequence[Block]) -> dict[str, str]:
         "granularity": dataset["granularity"],
         "text": dataset["text"],
         "split": dataset["split"],
-        "queries asked": f"{len(run.asked)} (#{digest(run.asked)})",
+        "queries asked": f"{n} (#{of})",
         "metric version": f"{run.scores['harness']} (scores {run.scores['score_version']})",
     }
     for block in blocks:

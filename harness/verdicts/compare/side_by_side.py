@@ -60,7 +60,7 @@ def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
         metrics = list(all_cells(run.blocks[block]))
         if metric not in metrics:
             raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, metrics)}")
-    if runs[0].asked != runs[1].asked:
+    if runs[0].asked != runs[1].asked and runs[0].scorable != runs[1].scorable:
         raise UsageError(f"{a} and {b}: were asked other queries")
     require_depth(runs, block, metric)
     rows = runs[0].rows(block)

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.dataset.manifest import IDS_ONLY
 from harness.verdicts.verify.rankings import parquet_rows
 
 ABSTENTION = "abstention"
+_UNKNOWN = 1 << 31  # more than any ranking holds
 """The ability of queries that have no answer."""
 
 NO_RANKING = "no ranking in the run"
@@ -112,7 +114,9 @@ class Key:
         return self.documents.get(self.queries[query].haystack, {})
 
     def size(self, query: str) -> int:
-        """How many documents the query could be answered with."""
+        """How many documents the query could be answered with; of ids alone nobody knows."""
+        if self.about["text"] == IDS_ONLY:
+            return _UNKNOWN
         own = self.about["own_document_left_out"] and query in self.held(query)
         return self.sizes[self.queries[query].haystack] - bool(own)
 
@@ -205,6 +209,14 @@ RULES = {
 }
 
 
+FOR_NO_RUN = (
+    "no answer exists (abstention)",
+    "no judgement",
+    "no evidence in the answer key",
+)
+"""Why no run can be scored on a query, whatever became of it."""
+
+
 def why_not(
     rule: Rule,
     query: Query,
@@ -219,16 +231,16 @@ def why_not(
     """
     if query.id not in outcomes.asked:
         return "not asked in this run"
-    if query.id in outcomes.failed:
-        return "failed with an error"
-    if query.id in outcomes.unmeasurable:
-        return "not measurable: no text was resolved"
     if query.ability == ABSTENTION and not rule.unanswerable:
         return "no answer exists (abstention)"
     if rule.needs == "judgement" and not judged:
         return "no judgement"
     if rule.needs == "evidence" and not any(one.grade >= 1 for one in judged):
         return "no evidence in the answer key"
+    if query.id in outcomes.failed:
+        return "failed with an error"
+    if query.id in outcomes.unmeasurable:
+        return "not measurable: no text was resolved"
     return NO_RANKING if skipped else None
 
 

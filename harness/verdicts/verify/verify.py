@@ -16,7 +16,7 @@ from harness.verdicts.verify import changes, sections
 from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
 from harness.verdicts.verify.formulas import Metric
 from harness.verdicts.verify.hearing import PLAIN, Difference, Hearing, Line
-from harness.verdicts.verify.key import RULES, Key, Outcomes, slices
+from harness.verdicts.verify.key import FOR_NO_RUN, RULES, Key, Outcomes, slices
 from harness.verdicts.verify.published import Check, Folder, signature_check
 from harness.verdicts.verify.rankings import FILES, Run, cleaned, differing, read_run
 from harness.verdicts.verify.texts import (
@@ -119,6 +119,7 @@ class Recount:
         if (folder.path / "hits.parquet").is_file():
             self._hits = read_hits(folder.path / "hits.parquet", key, folder.depth)
         self._left_out: sections.Numbers = {}
+        self._unscorable = set(key.queries)
         self.hearing = Hearing(folder, slices(key))
 
     def protocols(self, witnesses: Sequence[Tool]) -> None:
@@ -142,6 +143,7 @@ class Recount:
                 ties = any("ties" in cell for _, cell in cells)
                 self._beside(index, one.levels(metrics, ties=ties) | {"value": values})
                 why = one.why
+                self._unscorable &= {q for q, reason in why.items() if reason in FOR_NO_RUN}
             else:
                 continue
             for reason in {*block["left_out"], *why.values()}:
@@ -209,9 +211,16 @@ class Recount:
             ("queries", "unknown_in_run"): len(set(run) - set(key.queries)),
             ("unknown_documents_in_run",): unknown,
             ("repeated_documents_in_run",): self._repeated,
+            **self._scorable(),
             **(self._came() if self._folder.scores.get("came") else {}),
             **self._left_out,
         }
+
+    def _scorable(self) -> sections.Numbers:
+        """How many queries some protocol could score; older scores do not say."""
+        if "scorable" not in self._folder.scores["queries"]:
+            return {}
+        return {("queries", "scorable", "n"): len(self._material.outcomes.asked - self._unscorable)}
 
     def _came(self) -> sections.Numbers:
         """How many documents came, of the rankings of queries that were not abstained from."""
