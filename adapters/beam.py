@@ -8,6 +8,7 @@ the messages that a question's `source_chat_ids` name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,7 +20,7 @@ from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.files import read_json
-from harness.schema import Ability
+from harness.schema import Ability, Change
 
 ABILITIES = {
     "abstention": Ability.ABSTENTION,
@@ -98,13 +99,15 @@ class Beam:
 
 
 class _Chat:
-    """One chat being written: `rows` holds the document of each message."""
+    """One chat being written: `rows` holds the document of each message, `said` when it came."""
 
     def __init__(self, id: str, path: Path, view: View, out: DatasetWriter) -> None:
         self._id = id
         self._view = view
         self._out = out
         self._rows: dict[int, int] = {}
+        self._said: dict[int, int] = {}
+        self._told: set[Change] = set()
         if path.name == CUT:
             out.repair(
                 "chats that their authors cut to the size of the tier: the cut ones read", id
@@ -162,7 +165,9 @@ class _Chat:
                     "taken off",
                     f"{self._id}: {message.role}, message {message.id}",
                 )
-            if message.timestamp is None:
+            if message.timestamp is not None:
+                self._said[message.id] = message.timestamp
+            else:
                 self._out.repair(
                     "messages of a batch without a date: kept undated", f"{self._id}: {message.id}"
                 )
@@ -185,15 +190,30 @@ class _Chat:
             raise UsageError(f"{where}: the field 'source_chat_ids' is missing; add it")
         named = question["source_chat_ids"]
         if isinstance(named, dict) and kind == "knowledge_update":
-            self._note_update(id_, named, where)
+            self._update(id_, named, where)
         self._judge(id_, [*_flat(named, where)])
 
-    def _note_update(self, query: str, named: Mapping[str, Any], where: str) -> None:
-        old, new = ({*_flat(field(named, name, list, where), where)} for name in _UPDATE)
-        if not new:
-            self._out.repair("updates of which no new message is named: the old one kept", query)
-        elif old & new:
-            self._out.repair("updates whose old message is the new one too: kept as one", query)
+    def _update(self, query: str, named: Mapping[str, Any], where: str) -> None:
+        """Say that the new messages of an update replaced the old ones, where that can be said.
+
+        A session of many messages neither holds nor does not.
+        """
+        if self._view.granularity != "turn":
+            return
+        pair = [{*_flat(field(named, name, list, where), where)} for name in _UPDATE]
+        old, new = (sorted(ids & self._said.keys()) for ids in pair)
+        if not old or not new:
+            why = "one of the two is not named"
+        elif max(self._said[id_] for id_ in old) >= min(self._said[id_] for id_ in new):
+            why = "the old message is not before the new one"
+        else:
+            for one, by in product(old, new):
+                change = Change(self._id, "key-update", str(one), self._said[by], str(by))
+                if change not in self._told:
+                    self._told.add(change)
+                    self._out.change(change, where)
+            return
+        self._out.repair(f"updates of which nothing can be outdated, as {why}", query)
 
     def _judge(self, query: str, named: list[int]) -> None:
         """Judge the documents of the messages that exist, each once; every mend is recorded."""

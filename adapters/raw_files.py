@@ -67,8 +67,8 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
 class DayClock:
     """Timestamps for what a file dates by the day alone, in the file's order.
 
-    What is said on a day is a second apart, from 00:00:00 on: no hour is claimed, but what came
-    later is later.
+    What is said on a day is a second apart, from 00:00:01 on: no hour is claimed, but what came
+    later is later, and midnight is before all of it.
     """
 
     def __init__(self) -> None:
@@ -76,7 +76,7 @@ class DayClock:
 
     def next(self, day: int) -> int:
         """The timestamp of what comes next on a day (the schema timestamp of its midnight)."""
-        self._said[day] = self._said.get(day, -1) + 1
+        self._said[day] = self._said.get(day, 0) + 1
         return day + self._said[day]
 
 

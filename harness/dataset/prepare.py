@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -18,6 +19,9 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
+
+_REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
+"""Where a URL names the revision, a file from there is the publisher's, whatever its hash."""
 
 
 def home() -> Path:
@@ -129,7 +133,7 @@ def choose_view(variant: Variant, granularity: str, text: str, split: str, name:
         choose("granularity", granularity, variant.granularities),
         choose("text form", text, variant.texts),
         choose("split", split.removesuffix(AS_OF), variant.splits)
-        + (AS_OF if split.endswith(AS_OF) else ""),
+        + (AS_OF if variant.as_of or split.endswith(AS_OF) else ""),
     )
 
 
@@ -335,7 +339,7 @@ def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
     status = "unknown"
     if sha256 in published or (remote and remote.md5 and digest(path, "md5") == remote.md5):
         status = "pinned"
-    elif remote and remote.url.startswith("hf://") and path.is_relative_to(raw.downloads):
+    elif remote and _REVISION.match(remote.url) and path.is_relative_to(raw.downloads):
         status = "revision"
     stat = path.stat()
     return RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)
