@@ -16,7 +16,7 @@ from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import NotAtHandError, UsageError, near
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
 
@@ -227,7 +227,7 @@ def _prepare(
 ) -> Dataset:
     from filelock import FileLock
 
-    from harness.dataset.download import downloads_folder, fetch
+    from harness.dataset.download import downloads_folder
 
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)
@@ -244,13 +244,26 @@ def _prepare(
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
-                for file in variant.files:
-                    if not file.splits or view.of_raw.split in file.splits:
-                        fetch(file, downloads, quiet=quiet)
+                _fetch_all(variant, view.of_raw.split, downloads, quiet=quiet)
             source = downloads
         files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
         return Dataset(_build(name, adapter, view, raw, path, source or downloads))
+
+
+def _fetch_all(variant: Variant, split: str, downloads: Path, *, quiet: bool) -> None:
+    """Download what a split needs. Of several files it is their folder that may be given instead.
+
+    Raises NotAtHandError.
+    """
+    from harness.dataset.download import fetch
+
+    needed = [file for file in variant.files if not file.splits or split in file.splits]
+    for file in needed:
+        try:
+            fetch(file, downloads, quiet=quiet)
+        except NotAtHandError as error:
+            raise NotAtHandError(str(error), file.name if len(needed) == 1 else "FOLDER") from None
 
 
 def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
