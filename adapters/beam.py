@@ -189,17 +189,15 @@ class _Chat:
         if "source_chat_ids" not in question:
             raise UsageError(f"{where}: the field 'source_chat_ids' is missing; add it")
         named = question["source_chat_ids"]
-        if isinstance(named, dict) and kind == "knowledge_update":
+        if kind == "knowledge_update" and self._view.granularity == "turn":
+            # A session of many messages neither holds nor does not.
             self._update(id_, named, where)
         self._judge(id_, [*_flat(named, where)])
 
-    def _update(self, query: str, named: Mapping[str, Any], where: str) -> None:
-        """Say that the new messages of an update replaced the old ones, where that can be said.
-
-        A session of many messages neither holds nor does not.
-        """
-        if self._view.granularity != "turn":
-            return
+    def _update(self, query: str, named: Any, where: str) -> None:
+        """Say that the new messages of an update replaced the old ones, where that can be said."""
+        if isinstance(named, list):  # which does not say which of them are old
+            named = {_UPDATE[0]: named, _UPDATE[1]: []}
         pair = [{*_flat(field(named, name, list, where), where)} for name in _UPDATE]
         old, new = (sorted(ids & self._said.keys()) for ids in pair)
         if not old or not new:
