@@ -71,14 +71,23 @@ def read_sessions(conversation: dict[str, Any], where: str) -> list[Session]:
 
     Raises UsageError for a missing field, a bad date, or a dia_id that stands twice.
     """
-    numbers = sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
-    sessions = [_read_session(conversation, number, where) for number in numbers]
+    sessions = [
+        _read_session(conversation, number, where)
+        for number in session_numbers(conversation, where)
+    ]
     ids: set[str] = set()
     for turn in (turn for session in sessions for turn in session.turns):
         if turn.id in ids:
             raise UsageError(f"{where}: the dia_id {turn.id!r} stands twice; make it unique")
         ids.add(turn.id)
     return sessions
+
+
+def session_numbers(conversation: Any, where: str) -> list[int]:
+    """The numbers of the fields `session_N`, in order. Raises UsageError for what is no object."""
+    if not isinstance(conversation, dict):
+        raise UsageError(f"{where}: not an object; the file is damaged or of another format")
+    return sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
 
 
 def dates_without_session(conversation: dict[str, Any]) -> list[str]:

@@ -34,6 +34,20 @@ def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path
     )
 
 
+def refuse_a_part(files: Mapping[str, Path], variant: Variant, source: Path) -> None:
+    """Raise UsageError for some of the published files without the others.
+
+    With their true hashes they would pass for the whole, of which their numbers are none.
+    """
+    sizes = {file.name: file.bytes for file in variant.files if file.sha256}
+    missing = sorted(sizes.keys() - files.keys())
+    if missing and all(path.stat().st_size == sizes.get(name) for name, path in files.items()):
+        raise UsageError(
+            f"{source}: {len(files)} of the {len(sizes)} published files; the first that is "
+            f"missing is {missing[0]}. A part is another benchmark: get them all"
+        )
+
+
 def field(record: Any, name: str, kind: type[T], where: str) -> T:
     """The field `name` of a JSON object, of type `kind` (str, int, list or dict).
 
@@ -48,6 +62,27 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
     if not isinstance(value, kind):
         raise UsageError(f"{where}: the field {name!r} must be {_KINDS[kind]}, not {value!r:.60}")
     return value
+
+
+class DayClock:
+    """Timestamps for what a file dates by the day alone, in the file's order.
+
+    What is said on a day is a second apart, from 00:00:01 on: no hour is claimed, but what came
+    later is later, and midnight is before all of it.
+    """
+
+    def __init__(self) -> None:
+        self._said: dict[int, int] = {}
+
+    def next(self, day: int) -> int:
+        """The timestamp of what comes next on a day (the schema timestamp of its midnight)."""
+        self._said[day] = self._said.get(day, 0) + 1
+        return day + self._said[day]
+
+
+def day(timestamp: int) -> str:
+    """A schema timestamp as `[2023-05-08]`, where nobody knows the hour."""
+    return f"[{as_datetime(timestamp):%Y-%m-%d}]"
 
 
 def date(timestamp: int) -> str:

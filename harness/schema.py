@@ -97,7 +97,7 @@ class Haystack:
     timestamps: Sequence[int] | None = None
 
 
-CHANGE_KINDS = ("update", "forget")
+CHANGE_KINDS = ("update", "forget", "key-update")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,9 @@ class Change:
     """What became of something that was said: from `timestamp` on, `document` no longer holds.
 
     `kind`: an `update` was replaced by the document `by`; a `forget` was to be forgotten, and `by`,
-    if any, is the document in which that wish was uttered. Documents are named by their ids in
-    `haystack`.
+    if any, is the document in which that wish was uttered. A `key-update` is an update that the
+    answer key alone tells: it is scored, and no system is told of it. Documents are named by their
+    ids in `haystack`.
     """
 
     haystack: str

@@ -42,7 +42,8 @@ class Variant:
     files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
     ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
     query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
-    judgements of documents the corpus lacks.
+    judgements of documents the corpus lacks. `as_of`: its questions are never asked otherwise than
+    as of their time.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Variant:
     exclude_self: bool = False
     needs_source: bool = False
     unknown_documents: str = "keep"
+    as_of: bool = False
 
     @property
     def bytes(self) -> int:

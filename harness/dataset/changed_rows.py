@@ -70,7 +70,7 @@ def _checked(
         raise UsageError(f"{where}: the kind {change.kind!r} is none of {', '.join(CHANGE_KINDS)}")
     if change.haystack not in said:
         raise UsageError(f"{where}: names the haystack {change.haystack!r}, which is not there")
-    if change.kind == "update" and change.by is None:
+    if change.kind != "forget" and change.by is None:
         raise UsageError(f"{where}: an update by nothing; name the new document in `by`")
     if change.by == change.document:
         raise UsageError(f"{where}: the document is changed by itself; name another in `by`")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,9 +16,12 @@ from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import NotAtHandError, UsageError, near
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
+
+_REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
+"""Where a URL names the revision, a file from there is the publisher's, whatever its hash."""
 
 
 def home() -> Path:
@@ -129,7 +133,7 @@ def choose_view(variant: Variant, granularity: str, text: str, split: str, name:
         choose("granularity", granularity, variant.granularities),
         choose("text form", text, variant.texts),
         choose("split", split.removesuffix(AS_OF), variant.splits)
-        + (AS_OF if split.endswith(AS_OF) else ""),
+        + (AS_OF if variant.as_of or split.endswith(AS_OF) else ""),
     )
 
 
@@ -223,7 +227,7 @@ def _prepare(
 ) -> Dataset:
     from filelock import FileLock
 
-    from harness.dataset.download import downloads_folder, fetch
+    from harness.dataset.download import downloads_folder
 
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)
@@ -241,13 +245,26 @@ def _prepare(
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
-                for file in variant.files:
-                    if not file.splits or view.of_raw.split in file.splits:
-                        fetch(file, downloads, quiet=quiet)
+                _fetch_all(variant, view.of_raw.split, downloads, quiet=quiet)
             source = downloads
         files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
         return Dataset(_build(name, adapter, view, raw, path, source or downloads))
+
+
+def _fetch_all(variant: Variant, split: str, downloads: Path, *, quiet: bool) -> None:
+    """Download what a split needs. Of several files it is their folder that may be given instead.
+
+    Raises NotAtHandError.
+    """
+    from harness.dataset.download import fetch
+
+    needed = [file for file in variant.files if not file.splits or split in file.splits]
+    for file in needed:
+        try:
+            fetch(file, downloads, quiet=quiet)
+        except NotAtHandError as error:
+            raise NotAtHandError(str(error), file.name if len(needed) == 1 else "FOLDER") from None
 
 
 def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
@@ -336,7 +353,7 @@ def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
     status = "unknown"
     if sha256 in published or (remote and remote.md5 and digest(path, "md5") == remote.md5):
         status = "pinned"
-    elif remote and remote.url.startswith("hf://") and path.is_relative_to(raw.downloads):
+    elif remote and _REVISION.match(remote.url) and path.is_relative_to(raw.downloads):
         status = "revision"
     stat = path.stat()
     return RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)

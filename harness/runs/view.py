@@ -76,12 +76,14 @@ class View:
         )
 
     def _changes(self, haystack: int) -> list[Changed]:
-        """What became of the documents that are shown, by their handles."""
+        """What became of the documents that are shown, by their handles; not what the answer key
+        alone knows."""
         numbers = self._numbers.tolist()
         name = {row: handle(n) for row, n in zip(self.rows.tolist(), numbers, strict=True)}
         return [
             Changed(one.kind, name[one.row], one.timestamp, name.get(one.by_row))
             for one in self._dataset.changes(haystack)
+            if one.kind != "key-update"
         ]
 
     def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:

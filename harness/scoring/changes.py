@@ -4,20 +4,23 @@ Over the default answer key of a dataset with changes (schema.Change). A questio
 change if it has no time, or one that is not before the change's. Of such a question
 
 * a document is *outdated* if an update has replaced it by then and it is judged with grade 0: one
-  that is relevant is what the question asks for ("where did she live before?");
+  that is relevant is what the question asks for ("where did she live before?"). Where the answer
+  key alone tells of updates (`key-update`), what they replaced may be evidence beside what replaced
+  it: of a knowledge-update question it is outdated nevertheless;
 * a document is *forgotten* if it was to be forgotten by then and is judged, whatever its grade;
 * a document is of the *future* if it was said after the question was asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from harness.dataset.reader import ChangedRow, Dataset
+from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
 from harness.scoring.chance import none_found
 from harness.scoring.ranks import NOT_RETRIEVED
@@ -116,7 +119,7 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
     stamps = dataset.query_table["timestamp"].to_pylist()
     starts = np.searchsorted(resolved.query, np.arange(dataset.n_queries + 1))
     grades = _Grades(dataset)
-    haystacks = dataset.query_haystack
+    haystacks, abilities = dataset.query_haystack, dataset.abilities
     for haystack in np.unique(haystacks[asked]).tolist():
         changes, said = dataset.changes(haystack), _Said(dataset, haystack)
         for query in np.flatnonzero(asked & (haystacks == haystack)).tolist():
@@ -126,8 +129,14 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
             forgotten = {
                 c.row for c in by_then if c.kind == "forget" and judged.get(c.row, -1) >= 0
             }
-            updates = [change for change in by_then if change.kind == "update"]
-            outdated = {change.row for change in updates if judged.get(change.row) == 0}
+            updates = [change for change in by_then if change.kind != "forget"]
+            of_update = abilities[query] == Ability.KNOWLEDGE_UPDATE
+            outdated = {
+                one.row
+                for one in updates
+                if judged.get(one.row) == 0
+                or (of_update and one.kind == "key-update" and _both(one, judged))
+            }
             current = _replaced_by(outdated, updates) - outdated - forgotten
             part = slice(starts[query], starts[query + 1])
             rows, ranks = resolved.row[part], resolved.rank[part]
@@ -141,6 +150,11 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
                 _group(forgotten - own, rows, ranks),
                 said.after(when, rows, ranks),
             )
+
+
+def _both(change: ChangedRow, judged: Mapping[int, int]) -> bool:
+    """Whether what was replaced is evidence beside what replaced it."""
+    return all(judged.get(row, -1) > 0 for row in (change.row, change.by_row) if row is not None)
 
 
 def _group(wanted: Collection[int], rows: np.ndarray, ranks: Ints) -> _Group:

@@ -133,6 +133,17 @@ PROTOCOLS = {
             fixed_ks=True,
             source="snap-research/locomo task_eval/evaluation_stats.py at 3eb6f2c",
         ),
+        Protocol(
+            "realmem-official",
+            1,
+            "RealMem's retrieval metrics over the sessions that an answer used",
+            _LONGMEMEVAL,
+            (5, 10, 20),
+            key="realmem-official",
+            relevant=True,
+            fixed_ks=True,
+            source="AvatarMemory/RealMemBench eval/compute_auto_metrics_for_realmem.py",
+        ),
     )
 }
 

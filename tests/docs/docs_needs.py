@@ -6,6 +6,7 @@ import atexit
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -19,12 +20,17 @@ _OTHER_FILES = {"longmemeval/s": "longmemeval/longmemeval_s_sample.json"}
 _PREPARED = {
     "locomo": ("locomo", "locomo/locomo10.json"),
     "scifact": ("beir/scifact", "beir/scifact"),
+    "realtalk": ("realtalk", "realtalk"),
+}
+_ARCHIVES = {
+    "beam": ("beam/100k", "beam/beam_100k.tar.gz"),
+    "realmem": ("realmem", "realmem/realmem.tar.gz"),
 }
 _BESIDE = {
     "audit": ("errors.json", "locomo/audit_errors.json"),
     "scifact-files": ("scifact", "beir/scifact"),
 }
-NEEDS = ("runs", "locomo", "scifact", "longmemeval", "minilm", *_BESIDE)
+NEEDS = ("runs", "locomo", "scifact", "realtalk", "longmemeval", "minilm", *_ARCHIVES, *_BESIDE)
 _RUNS = ("bm25", "tfidf")
 
 
@@ -45,6 +51,21 @@ def supply(needs: Sequence[str], folder: Path, data: Path | None) -> Iterator[st
         if need in _PREPARED:
             name, file = _PREPARED[need]
             yield f"harness datasets prepare {name} --quiet --source '{data}/{file}'"
+        if need in _ARCHIVES:
+            assert data is not None
+            name, file = _ARCHIVES[need]
+            source = _unpacked(data / file)
+            yield f"harness datasets prepare {name} --quiet --source '{source}'"
+
+
+@cache
+def _unpacked(archive: Path) -> Path:
+    """The folder of an archive's files, for as long as the tests run."""
+    folder = Path(tempfile.mkdtemp(prefix="harness-docs-data-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(archive) as packed:
+        packed.extractall(folder, filter="data")
+    return folder
 
 
 def with_sources(line: str, needs: Sequence[str], data: Path | None) -> str:

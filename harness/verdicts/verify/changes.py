@@ -42,8 +42,14 @@ def changes(
         ]
         left_out = key.left_out(id_)
         forgotten = {c.document for c in came if c.kind == "forget" if _judged(grades, c) >= 0}
-        updates = [change for change in came if change.kind == "update"]
-        outdated = {change.document for change in updates if _judged(grades, change) == 0}
+        updates = [change for change in came if change.kind != "forget"]
+        evidence = {
+            change.document
+            for change in updates
+            if change.kind == "key-update" and query.ability == "knowledge-update"
+            if _judged(grades, change) > 0 and grades.get(change.by or "", -1) > 0
+        }
+        outdated = evidence | {c.document for c in updates if _judged(grades, c) == 0}
         now = set()
         for document in outdated:
             now |= _ends(document, updates, set())

@@ -206,6 +206,8 @@ RULES = {
     "locomo-official/1": Rule("locomo-official", empty={"recall": 1.0}),
     # Its aggregating script: every question; one without evidence counts 0.
     "locomo-official-aggregate/1": Rule("locomo-official"),
+    # RealMem's evaluate_retrieval: queries that have evidence.
+    "realmem-official/1": Rule("realmem-official", unanswerable=False, needs="evidence"),
 }
 
 

@@ -1,0 +1,249 @@
+"""BEAM: probing questions of ten kinds over long chats of a user with an assistant.
+
+Source: https://github.com/mohammadtavakoli78/BEAM (no licence stated there: downloaded, never
+shipped). It scores answers by a judge and has no scorer of retrieval, so there is one answer key:
+the messages that a question's `source_chat_ids` name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapters.beam_chat import Exchange, Message, read_exchanges
+from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
+from harness.dataset.adapters.raw_files import day, field
+from harness.dataset.catalogue import register_adapter
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.schema import Ability, Change
+
+ABILITIES = {
+    "abstention": Ability.ABSTENTION,
+    "contradiction_resolution": Ability.KNOWLEDGE_UPDATE,
+    "event_ordering": Ability.TEMPORAL,
+    "information_extraction": Ability.LOOKUP,
+    "instruction_following": Ability.LOOKUP,
+    "knowledge_update": Ability.KNOWLEDGE_UPDATE,
+    "multi_session_reasoning": Ability.MULTI_HOP,
+    "preference_following": Ability.LOOKUP,
+    "summarization": Ability.MULTI_HOP,
+    "temporal_reasoning": Ability.TEMPORAL,
+}
+"""By what has to be retrieved: docs/how-to/beam.md argues each."""
+
+_ANSWERS = ("answer", "ideal_answer", "ideal_summary")
+_UPDATE = ("original_info", "updated_info")
+
+
+def _variant(tier: str, messages: str) -> Variant:
+    return Variant(
+        tier.lower(),
+        f"{20 * CHATS[tier]} questions of ten kinds over {CHATS[tier]} chats with an assistant, "
+        f"{messages}",
+        "none stated in the repository",
+        files=published(tier),
+        granularities=("turn", "session"),
+        texts=("official", "dated"),
+    )
+
+
+VARIANTS = (
+    _variant("100K", "5,094 messages"),
+    _variant("500K", "about 1,090 messages each"),
+    _variant("1M", "about 2,130 messages each"),
+    _variant("10M", "about 20,900 messages each; from a clone of the repository, with --source"),
+)
+
+
+@register_adapter("beam")
+class Beam:
+    """The adapter of BEAM; the default variant is `100k`."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The four tiers."""
+        return VARIANTS
+
+    def variant(self, name: str) -> Variant | None:
+        """The tier called `name`."""
+        return by_name(VARIANTS, name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """A clone of the repository, its folder `chats`, or the tier's folder in that."""
+        return local(source, variant)
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Write one haystack a chat, and its questions.
+
+        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        """
+        tier = raw.variant.name.upper()
+        if not raw.files:
+            raise UsageError(
+                f"beam/{raw.variant.name} is not downloaded: clone {REPOSITORY} and name it with "
+                f"--source, or its chats/{tier}"
+            )
+        here = {name.split("/")[2] for name in raw.files}
+        for chat in map(str, range(1, CHATS[tier] + 1)):
+            if chat not in here:
+                out.repair(f"chats of {tier} that are not in this copy: it is a part of BEAM", chat)
+        paths = [*raw.files.values()]
+        for (name, path), questions in zip([*raw.files.items()][::2], paths[1::2], strict=True):
+            _Chat(name.split("/")[2], path, view, out).write(questions)
+
+
+class _Chat:
+    """One chat being written: `rows` holds the document of each message, `said` when it came."""
+
+    def __init__(self, id: str, path: Path, view: View, out: DatasetWriter) -> None:
+        self._id = id
+        self._view = view
+        self._out = out
+        self._rows: dict[int, int] = {}
+        self._said: dict[int, int] = {}
+        self._told: set[Change] = set()
+        if path.name == CUT:
+            out.repair(
+                "chats that their authors cut to the size of the tier: the cut ones read", id
+            )
+        self._exchanges = read_exchanges(read_json(path), str(path))
+
+    def write(self, questions: Path) -> None:
+        """Write the documents, the haystack, and the questions with their evidence."""
+        for exchange in self._exchanges:
+            if self._view.granularity == "session":
+                self._write_session(exchange)
+            else:
+                for position, message in enumerate(exchange.messages):
+                    self._rows[message.id] = self._write_message(exchange, message, position)
+        self._note(message for exchange in self._exchanges for message in exchange.messages)
+        self._out.haystack(self._id, list(dict.fromkeys(self._rows.values())))
+        of_kind = read_json(questions)
+        for kind in of_kind if isinstance(of_kind, dict) else ():
+            if kind not in ABILITIES:
+                raise UsageError(f"{questions}: {kind!r} is none of {', '.join(ABILITIES)}")
+        for kind in ABILITIES:
+            for place, question in enumerate(field(of_kind, kind, list, str(questions))):
+                self._question(kind, place, question, f"{questions}, {kind} {place}")
+
+    def _write_message(self, exchange: Exchange, message: Message, position: int) -> int:
+        text = message.text
+        if self._view.text == "dated":
+            text = f"{_before(exchange)}{message.role}: {text}"
+        return self._out.document(
+            str(message.id),
+            text,
+            timestamp=message.timestamp,
+            session=exchange.id,
+            speaker=message.role,
+            position=position,
+        )
+
+    def _write_session(self, exchange: Exchange) -> None:
+        if not exchange.messages:
+            return
+        said = "\n".join(f"{message.role}: {message.text}" for message in exchange.messages)
+        row = self._out.document(
+            exchange.id,
+            f"{_before(exchange)}{said}" if self._view.text == "dated" else said,
+            timestamp=exchange.messages[0].timestamp,
+            session=exchange.id,
+        )
+        self._rows.update(dict.fromkeys((message.id for message in exchange.messages), row))
+
+    def _note(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            if message.marked:
+                self._out.repair(
+                    "marks ->-> n,m of the plan at the end of a message, which tell its place: "
+                    "taken off",
+                    f"{self._id}: {message.role}, message {message.id}",
+                )
+            if message.timestamp is not None:
+                self._said[message.id] = message.timestamp
+            else:
+                self._out.repair(
+                    "messages of a batch without a date: kept undated", f"{self._id}: {message.id}"
+                )
+
+    def _question(self, kind: str, place: int, question: Any, where: str) -> None:
+        id_ = f"{self._id}_{kind}_{place}"
+        text = field(question, "question", str, where)
+        ability = ABILITIES[kind]
+        self._out.query(
+            id_,
+            text,
+            self._id,
+            ability=ability,
+            category=kind,
+            answers=[str(question[name]) for name in _ANSWERS if name in question],
+        )
+        if ability is Ability.ABSTENTION and "source_chat_ids" not in question:
+            return
+        if "source_chat_ids" not in question:
+            raise UsageError(f"{where}: the field 'source_chat_ids' is missing; add it")
+        named = question["source_chat_ids"]
+        if kind == "knowledge_update" and self._view.granularity == "turn":
+            # A session of many messages neither holds nor does not.
+            self._update(id_, named, where)
+        self._judge(id_, [*_flat(named, where)])
+
+    def _update(self, query: str, named: Any, where: str) -> None:
+        """Say that the new messages of an update replaced the old ones, where that can be said."""
+        if isinstance(named, list):  # which does not say which of them are old
+            named = {_UPDATE[0]: named, _UPDATE[1]: []}
+        pair = [{*_flat(field(named, name, list, where), where)} for name in _UPDATE]
+        old, new = (sorted(ids & self._said.keys()) for ids in pair)
+        if not old or not new:
+            why = "one of the two is not named"
+        elif max(self._said[id_] for id_ in old) >= min(self._said[id_] for id_ in new):
+            why = "the old message is not before the new one"
+        else:
+            for one, by in product(old, new):
+                change = Change(self._id, "key-update", str(one), self._said[by], str(by))
+                if change not in self._told:
+                    self._told.add(change)
+                    self._out.change(change, where)
+            return
+        self._out.repair(f"updates of which nothing can be outdated, as {why}", query)
+
+    def _judge(self, query: str, named: list[int]) -> None:
+        """Judge the documents of the messages that exist, each once; every mend is recorded."""
+        there = [message for message in dict.fromkeys(named) if message in self._rows]
+        for message in dict.fromkeys(named):
+            if message not in self._rows:
+                self._out.repair(
+                    "evidence that names a message which does not exist: left out",
+                    f"{query}: {message}",
+                )
+        for _ in range(len(named) - len(set(named))):
+            self._out.repair("evidence that names a message twice: merged", query)
+        if not there:
+            self._out.repair("questions without evidence: kept, without judgements", query)
+        for row in dict.fromkeys(self._rows[message] for message in there):
+            self._out.judgement(query, row)
+
+
+def _before(exchange: Exchange) -> str:
+    """What stands before a dated text."""
+    return "" if exchange.day is None else f"{day(exchange.day)} "
+
+
+def _flat(named: Any, where: str) -> Iterator[int]:
+    """The message ids in a list, in lists of lists, or in an object of them (old and new).
+
+    Raises UsageError for what is no id.
+    """
+    if isinstance(named, int) and not isinstance(named, bool):
+        yield named
+        return
+    if not isinstance(named, (list, dict)):
+        raise UsageError(f"{where}: source_chat_ids has {named!r:.40}, which is no message id")
+    for one in named.values() if isinstance(named, dict) else named:
+        yield from _flat(one, where)

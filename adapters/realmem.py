@@ -1,0 +1,286 @@
+"""RealMem: 1,415 queries in the midst of ten people's talks with an assistant.
+
+Source: https://github.com/AvatarMemory/RealMemBench (Apache-2.0). A query is a turn of a session,
+and is put to the sessions before that one, as the authors' pipeline does it. Evidence is the
+sessions whose memories the assistant's next turn used. The `realmem-official` key is that of
+eval/compute_auto_metrics_for_realmem.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapters.raw_files import DayClock, day, field, refuse_a_part
+from harness.dataset.catalogue import register_adapter
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.schema import Ability, timestamp
+
+OFFICIAL_KEY = "realmem-official"
+ABILITIES = {
+    "Dynamic Incremental": Ability.MULTI_HOP,
+    "Dynamic Updating": Ability.KNOWLEDGE_UPDATE,
+    "Implicit Preference": Ability.LOOKUP,
+    "Temporal-reasoning": Ability.TEMPORAL,
+}
+"""By the file's `category_name`: docs/how-to/realmem.md argues each."""
+
+_RAW = (
+    "https://raw.githubusercontent.com/AvatarMemory/RealMemBench/"
+    "67afd0891d603adcc4458ff0449df306ef296b7a/dataset/"
+)
+_ENDS = "_dialogues_256k.json"
+_FILES = (
+    (
+        "Adeleke_Okonjo",
+        "9dc2a8bf2777c182108b3859be6987b4203b65bd6df5cbb6e1a02e4e9f871fdb",
+        2_461_825,
+    ),
+    (
+        "Ethan_Hunt",
+        "67bd20d962cd0b01c1531cc82a73a0b1a1e58ef17db6e2f743fc9b35273734ac",
+        3_595_699,
+    ),
+    (
+        "Kenta_Tanaka",
+        "b8fe2e606db96dbce1ffa0ab7c21b23ce83d4b5d472d80cd4bd23cd8a259d397",
+        1_966_517,
+    ),
+    (
+        "Kim_Ji_young",
+        "e3e286120bc5e42d3dbe513d720f969ecebf3518fbe1a4782595e927474356a9",
+        2_467_110,
+    ),
+    (
+        "Liam_O_Connor",
+        "2427ab7d7012b28c0da9b2a70b1763cb60630f5198cf6eeed1ee68d0271c551c",
+        2_157_949,
+    ),
+    (
+        "Lin_Wanyu",
+        "a7a751066c48e829b3012a94f2b365febd0e6fb6db454a6d5f4ec01f9c55008a",
+        2_498_500,
+    ),
+    (
+        "Oliver_Smith",
+        "25a829eb690d7f81bd47141a0cd7c174e1aa98d899111d8b04e9115f0b92e1f3",
+        2_769_234,
+    ),
+    (
+        "Pak_Budi",
+        "d35e08ac141e83780b8b7bc3611feef042dbd082d0986812da1d885d028b638a",
+        2_064_025,
+    ),
+    (
+        "Sarah_Miller",
+        "2e84cfb4e29bfceebfb4eed09b84e7a2a7cae8a908d8584830e4c94a29819a6d",
+        2_830_748,
+    ),
+    (
+        "Sophie_Dubois",
+        "75f71e5ec0d14606debaea409075a6e631faf6a57d74ce7ec49f17476ef44e26",
+        2_978_252,
+    ),
+)
+VARIANTS = (
+    Variant(
+        "",
+        "1,415 queries of ten people in mid-history, each over the sessions before it: 2,055 "
+        "sessions",
+        "Apache-2.0",
+        files=tuple(
+            RemoteFile(name + _ENDS, _RAW + name + _ENDS, sha256=sha256, bytes=size)
+            for name, sha256, size in _FILES
+        ),
+        granularities=("session",),
+        texts=("official", "dated"),
+        as_of=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """One session: its place among the person's, `uuid` by which evidence names it, its turns."""
+
+    id: str
+    uuid: str
+    place: int
+    timestamp: int
+    turns: list[Any]
+
+
+@register_adapter("realmem")
+class RealMem:
+    """The adapter of RealMem."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The one dataset there is."""
+        return VARIANTS
+
+    def variant(self, name: str) -> Variant | None:
+        """The dataset, for an empty name."""
+        return by_name(VARIANTS, name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The people's files in a folder, in the `dataset` of a clone, or one of them."""
+        files: list[Path] = [source] if source.is_file() else []
+        for folder in (source / "dataset", source):
+            files = files or sorted(folder.glob(f"*{_ENDS}"))
+        if not files:
+            raise UsageError(
+                f"{source}: no *{_ENDS} in this folder; name that of the people's files, or a "
+                "clone of https://github.com/AvatarMemory/RealMemBench"
+            )
+        found = {path.name: path for path in files}
+        refuse_a_part(found, variant, source)
+        return found
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Write the sessions of each person, and the queries with both answer keys.
+
+        Of the one haystack a person the writer makes one for each time at which it is asked (see
+        harness/dataset/as_of.py). Raises UsageError for a file that is cut off, a field that is
+        missing, a bad date.
+        """
+        for file in VARIANTS[0].files:
+            if file.name not in raw.files:
+                out.repair("people who are not in this copy: it is a part of RealMem", file.name)
+        for path in raw.files.values():
+            _Person(path, view, out).write()
+
+
+class _Person:
+    """One person's sessions being written: the document of each, by its uuid."""
+
+    def __init__(self, path: Path, view: View, out: DatasetWriter) -> None:
+        self._id = path.name.removesuffix(_ENDS).removesuffix(".json")
+        self._where = str(path)
+        self._view = view
+        self._out = out
+        self._sessions = self._read(field(read_json(path), "dialogues", list, self._where))
+        self._of_uuid = {session.uuid: session for session in self._sessions}
+        self._rows: dict[str, int] = {}
+
+    def write(self) -> None:
+        """Write the documents, the haystack, and the queries with their evidence."""
+        for session in self._sessions:
+            self._rows[session.uuid] = self._out.document(
+                session.id,
+                self._text(session),
+                timestamp=session.timestamp,
+                session=session.id,
+            )
+        self._out.haystack(self._id, [*self._rows.values()])
+        for session in self._sessions:
+            for place, turn in enumerate(session.turns):
+                where = f"{self._where}, {session.id}, turn {place}"
+                if isinstance(turn, dict) and turn.get("is_query") is True:
+                    self._query(session, place, where)
+
+    def _read(self, dialogues: list[Any]) -> list[_Session]:
+        """The sessions in the file's order, which is that in which they were held.
+
+        Where a date goes back it is read as the last one, so that nothing of a haystack is later
+        than what is asked of it.
+        """
+        clock, latest = DayClock(), 0
+        sessions: list[_Session] = []
+        seen: set[str] = set()
+        for place, record in enumerate(dialogues):
+            where = f"{self._where}: session {place}"
+            id_, uuid = (
+                field(record, name, str, where) for name in ("session_identifier", "session_uuid")
+            )
+            for name in (id_, uuid):
+                if name in seen:
+                    raise UsageError(f"{where}: {name!r} stands twice; make it unique")
+                seen.add(name)
+            said = _day(field(record, "current_time", str, where), where)
+            if said < latest:
+                self._out.repair(
+                    "sessions dated before one that stands before them: their date read as its",
+                    f"{self._id}: {id_}",
+                )
+            latest = max(latest, said)
+            turns = field(record, "dialogue_turns", list, where)
+            sessions.append(_Session(id_, uuid, place, clock.next(latest), turns))
+        return sessions
+
+    def _text(self, session: _Session) -> str:
+        lines = []
+        for place, turn in enumerate(session.turns):
+            where = f"{self._where}, {session.id}, turn {place}"
+            speaker, said = (field(turn, name, str, where) for name in ("speaker", "content"))
+            lines.append(f"{speaker}: {said}")
+        text = "\n".join(lines)
+        return f"{day(session.timestamp)}\n{text}" if self._view.text == "dated" else text
+
+    def _query(self, session: _Session, place: int, where: str) -> None:
+        turn = session.turns[place]
+        kind = field(turn, "category_name", str, where)
+        if kind not in ABILITIES:
+            raise UsageError(f"{where}: category_name {kind!r} is none of {', '.join(ABILITIES)}")
+        answer = session.turns[place + 1] if place + 1 < len(session.turns) else None
+        if answer is None or field(answer, "speaker", str, where) != "Assistant":
+            raise UsageError(f"{where}: a query that no turn of the assistant's follows; mend it")
+        id_ = f"{self._id}_{field(turn, 'query_id', str, where)}"
+        self._out.query(
+            id_,
+            field(turn, "content", str, where),
+            self._id,
+            ability=ABILITIES[kind],
+            category=kind,
+            # A moment before its own session, which is no part of what it is put to.
+            timestamp=session.timestamp - 1,
+            answers=[field(answer, "content", str, where)],
+        )
+        self._judge(id_, session, field(answer, "memory_session_uuids", list, where))
+
+    def _judge(self, query: str, asked_in: _Session, uuids: list[Any]) -> None:
+        """Judge the sessions before the query's by both keys; every mend is recorded."""
+        judged = False
+        for uuid in dict.fromkeys(uuids):
+            session = self._of_uuid.get(uuid)
+            if session is None:
+                self._out.repair(
+                    "evidence that names a session which does not exist: left out",
+                    f"{query}: {uuid!r:.40}",
+                )
+            elif session.place < asked_in.place:
+                judged = True
+                for key in ("default", OFFICIAL_KEY):
+                    self._out.judgement(query, self._rows[session.uuid], key=key)
+            else:
+                own = session is asked_in
+                self._out.repair(
+                    "evidence in the query's own session, which nobody is given: left out of the "
+                    "default key"
+                    if own
+                    else "evidence in a later session: left out of the default key",
+                    f"{query}: {session.id}",
+                )
+                # The script looks for it all the same: it cannot be found.
+                self._out.judgement(query, -1, key=OFFICIAL_KEY, document_id=session.id)
+        for _ in range(len(uuids) - len({*uuids})):
+            self._out.repair("evidence that names a session twice: merged", query)
+        if not judged:
+            self._out.repair("queries without evidence: kept, without judgements", query)
+
+
+def _day(written: str, where: str) -> int:
+    """The timestamp of a day like `2025-12-15 (Monday)`. Raises UsageError."""
+    try:
+        return timestamp(datetime.strptime(written, "%Y-%m-%d (%A)"))
+    except ValueError:
+        raise UsageError(
+            f"{where}: current_time {written!r:.40} is not a date like 2025-12-15 (Monday)"
+        ) from None

@@ -1,0 +1,287 @@
+"""REALTALK: 728 questions over ten chats of two people each, who wrote to each other for 21 days.
+
+Source: https://github.com/danny911kr/REALTALK (no licence stated there: downloaded, never shipped).
+The form is LoCoMo's, with two differences: the D-number of a `dia_id` is not always its session's,
+and every turn has its own time. No official scorer of retrieval is known, so there is one answer
+key: the turns that `evidence` names, after the mends that every preparation counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapters.locomo_conversation import session_numbers
+from harness.dataset.adapters.raw_files import dated_turn, field, refuse_a_part
+from harness.dataset.catalogue import register_adapter
+from harness.dataset.writer import DatasetWriter
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.schema import Ability, timestamp
+
+CATEGORIES = {
+    1: ("multi-hop", Ability.MULTI_HOP),
+    2: ("temporal", Ability.TEMPORAL),
+    3: ("commonsense", Ability.LOOKUP),
+}
+_RAW = (
+    "https://raw.githubusercontent.com/danny911kr/REALTALK/"
+    "b903e06a9770bf4e5fe9018c3e132889666d3b4a/data/"
+)
+_FILES = (
+    (
+        "Chat_1_Emi_Elise.json",
+        "4e947998a751a1ba2c3710fc873b90fbcbc234fda7a5e4e75db2b762e0f25a36",
+        236_990,
+    ),
+    (
+        "Chat_2_Kevin_Elise.json",
+        "4ac6e319c206731aa9a025c93325eb1edb43686cf39473f058c87ae7deb2d62a",
+        228_327,
+    ),
+    (
+        "Chat_3_Kevin_Paola.json",
+        "10c9208016538cbe7a28aafa6cfd72587b072677964c36ec242159fdf58961f2",
+        231_570,
+    ),
+    (
+        "Chat_4_Emi_Paola.json",
+        "80aa012ed6a918f5b317bd942b4d4811a158d27a6e07b7a5c6182994107a9367",
+        232_501,
+    ),
+    (
+        "Chat_5_Nicolas_Nebraas.json",
+        "32dd7c45786b1a26861dc1574a1bb698a855196fd2ae3fc0c091f3c9ab2d6d06",
+        466_832,
+    ),
+    (
+        "Chat_6_Vanessa_Nicolas.json",
+        "9d5ee072ab5a0667ef71d5644d7cd3a4c6777a1e6e2252bf306f310d982e40ac",
+        467_008,
+    ),
+    (
+        "Chat_7_Nebraas_Vanessa.json",
+        "b5716bb093217980e747dec0d98996829b569febc09587a025efc6b79806e9ce",
+        383_849,
+    ),
+    (
+        "Chat_8_Akib_Muhhamed.json",
+        "814f64ad7e8a46f0398f550fe84184e2ba495a292290b9ff96ffc95448280800",
+        364_402,
+    ),
+    (
+        "Chat_9_Fahim_Akib.json",
+        "05b9b4331bf0e25a2a64dc89c404622c83a61ab5e7c935fb7d844449caf6dd39",
+        400_397,
+    ),
+    (
+        "Chat_10_Fahim_Muhhamed.json",
+        "26135a9e3482f40bea4c71de570a2d994a361848111067e60587be1dd82a0127",
+        283_618,
+    ),
+)
+VARIANTS = (
+    Variant(
+        "",
+        "728 questions over ten chats of two people each, of 21 days: 219 sessions, 8,944 turns",
+        "none stated in the repository",
+        files=tuple(
+            RemoteFile(name, _RAW + name, sha256=sha256, bytes=size)
+            for name, sha256, size in _FILES
+        ),
+        granularities=("turn", "session"),
+        texts=("official", "dated"),
+    ),
+)
+_TURN = r"D:?(\d+):(\d+)"
+_NAMED = re.compile(rf"{_TURN}(?:\s*-\s*{_TURN})?")
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """What one person wrote, and when; `caption` describes a picture that came with it."""
+
+    id: str
+    speaker: str
+    said: str
+    caption: str
+    timestamp: int
+
+    def text(self, *, dated: bool) -> str:
+        """As it is indexed; the dated form has the caption too."""
+        if not dated:
+            return f"{self.speaker}: {self.said}"
+        shared = f" (shared: {self.caption})" if self.caption else ""
+        return dated_turn(self.timestamp, self.speaker, self.said + shared)
+
+
+@register_adapter("realtalk")
+class RealTalk:
+    """The adapter of REALTALK."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The one dataset there is."""
+        return VARIANTS
+
+    def variant(self, name: str) -> Variant | None:
+        """The dataset, for an empty name."""
+        return by_name(VARIANTS, name)
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The chats in a folder, in the `data` of a clone of the repository, or one of them."""
+        files: list[Path] = [source] if source.is_file() else []
+        for folder in (source / "data", source):
+            files = files or sorted(folder.glob("Chat_*.json"), key=_number)
+        if not files:
+            raise UsageError(
+                f"{source}: no Chat_*.json in this folder; name that of the chats, or a clone of "
+                "https://github.com/danny911kr/REALTALK"
+            )
+        found = {path.name: path for path in files}
+        refuse_a_part(found, variant, source)
+        return found
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """Write one haystack a chat, and its questions.
+
+        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        """
+        for file in VARIANTS[0].files:
+            if file.name not in raw.files:
+                out.repair("chats that are not in this copy: it is a part of REALTALK", file.name)
+        for path in raw.files.values():
+            _Chat(path, view, out).write()
+
+
+class _Chat:
+    """One chat being written: the document that carries each turn, by its dia_id."""
+
+    def __init__(self, path: Path, view: View, out: DatasetWriter) -> None:
+        self._id = path.stem
+        self._where = str(path)
+        self._record = read_json(path)
+        self._view = view
+        self._out = out
+        self._rows: dict[str, int] = {}
+
+    def write(self) -> None:
+        """Write the documents, the haystack, and the questions with their evidence."""
+        for number in session_numbers(self._record, self._where):
+            self._write_session(number)
+        self._out.haystack(self._id, list(dict.fromkeys(self._rows.values())))
+        for place, question in enumerate(field(self._record, "qa", list, self._where)):
+            self._question(f"{self._id}_qa{place}", question, f"{self._where}, qa {place}")
+
+    def _write_session(self, number: int) -> None:
+        name, dated = f"session_{number}", self._view.text == "dated"
+        turns = [*self._turns(name)]
+        if self._view.granularity == "session":
+            row = self._out.document(
+                f"S{number}",
+                "\n".join(turn.text(dated=dated) for turn in turns),
+                timestamp=_moment(self._record, f"{name}_date_time", self._where),
+                session=name,
+            )
+        for position, turn in enumerate(turns):
+            if self._view.granularity == "turn":
+                row = self._out.document(
+                    turn.id,
+                    turn.text(dated=dated),
+                    timestamp=turn.timestamp,
+                    session=name,
+                    speaker=turn.speaker,
+                    position=position,
+                )
+            if turn.id in self._rows:
+                raise UsageError(
+                    f"{self._where}: the dia_id {turn.id!r} stands twice; make it unique"
+                )
+            self._rows[turn.id] = row
+
+    def _turns(self, session: str) -> Iterator[_Turn]:
+        for position, turn in enumerate(field(self._record, session, list, self._where)):
+            at = f"{self._where}, {session}, turn {position}"
+            id_, speaker, said = (
+                field(turn, name, str, at) for name in ("dia_id", "speaker", "clean_text")
+            )
+            caption = field(turn, "blip_caption", str, at) if turn.get("blip_caption") else ""
+            if not id_.startswith(f"D{session.removeprefix('session_')}:"):
+                self._out.repair(
+                    "turns whose dia_id has the number of another session: kept, in the session "
+                    "where they stand",
+                    f"{self._id}: {id_} in {session}",
+                )
+            yield _Turn(id_, speaker, said, caption, _moment(turn, "date_time", at))
+
+    def _question(self, id_: str, question: Any, where: str) -> None:
+        number = field(question, "category", int, where)
+        if number not in CATEGORIES:
+            raise UsageError(f"{where}: category {number} is none of 1 to 3; correct it")
+        category, ability = CATEGORIES[number]
+        if "answer" not in question:
+            raise UsageError(f"{where}: the field 'answer' is missing; add it")
+        self._out.query(
+            id_,
+            field(question, "question", str, where),
+            self._id,
+            ability=ability,
+            category=category,
+            answers=[str(question["answer"])],
+        )
+        evidence = [str(string) for string in field(question, "evidence", list, where)]
+        turns = [turn for string in evidence for turn in self._named(id_, string)]
+        for _ in range(len(turns) - len({*turns})):
+            self._out.repair("evidence that names a turn twice: merged", id_)
+        if not turns:
+            self._out.repair("questions without evidence: kept, without judgements", id_)
+        for row in dict.fromkeys(self._rows[turn] for turn in turns):
+            self._out.judgement(id_, row)
+
+    def _named(self, query: str, string: str) -> Iterator[str]:
+        """The turns that exist of those that an evidence string names; every mend is recorded."""
+        said = f"{query}: {string!r}"
+        found = [*_NAMED.finditer(string)]
+        if not found:
+            self._out.repair("evidence that names no turn: left out", said)
+        elif len(found) > 1:
+            self._out.repair("evidence strings that name several turns: split", said)
+        elif found[0][3] is None and found[0][0] != string:
+            self._out.repair("evidence in another spelling: read as the turn it means", said)
+        for one in found:
+            ends = [f"D{int(one[1])}:{int(one[2])}"]
+            if one[3] is not None:
+                self._out.repair("evidence from a turn to another: read as all between", said)
+                ends.append(f"D{int(one[3])}:{int(one[4])}")
+            for end in ends:
+                if end not in self._rows:
+                    self._out.repair(
+                        "evidence that names a turn which does not exist: left out",
+                        f"{said}, {end}",
+                    )
+            inner = range(int(one[2]) + 1, int(one[4])) if one[3] == one[1] else ()
+            turns = [ends[0], *(f"D{int(one[1])}:{turn}" for turn in inner), *ends[1:]]
+            yield from (turn for turn in turns if turn in self._rows)
+
+
+def _number(path: Path) -> tuple[int, str]:
+    """`Chat_10_...` after `Chat_9_...`."""
+    number = path.name.split("_")[1]
+    return int(number) if number.isdigit() else 0, path.name
+
+
+def _moment(record: Any, name: str, where: str) -> int:
+    """The timestamp in a field like `29.12.2023, 22:42:04`. Raises UsageError."""
+    written = field(record, name, str, where)
+    try:
+        return timestamp(datetime.strptime(written, "%d.%m.%Y, %H:%M:%S"))
+    except ValueError:
+        raise UsageError(
+            f"{where}: {name} {written!r:.40} is not a date like 29.12.2023, 22:42:04"
+        ) from None
