@@ -42,7 +42,9 @@ class Variant:
     files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
     ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
     query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
-    judgements of documents the corpus lacks.
+    judgements of documents the corpus lacks. `advice`: what else could be done, said beside the
+    error of a dataset that needs a source and got none. `mean_over`: `categories` where the
+    publisher's number is the mean of the categories' means.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Variant:
     exclude_self: bool = False
     needs_source: bool = False
     unknown_documents: str = "keep"
+    advice: str = ""
+    mean_over: str = ""
 
     @property
     def bytes(self) -> int:
@@ -97,7 +101,9 @@ class Raw:
 class Adapter(Protocol):
     """A family of datasets. Raise the version whenever `normalise` gives other content.
 
-    Optional: `shipped`, the folder of raw files that come with the adapter itself.
+    Optional: `shipped`, the folder of raw files that come with the adapter itself;
+    `remote_files(variant, view, downloads)`, the files to download where only the publisher knows
+    their names, each called as `locate` will call it.
     """
 
     version: ClassVar[int]

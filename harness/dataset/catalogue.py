@@ -22,6 +22,7 @@ BUILT_IN = {
     "locomo": "harness.dataset.adapters.locomo",
     "beir": "harness.dataset.adapters.beir",
     "msmarco": "harness.dataset.adapters.msmarco",
+    "mteb": "harness.dataset.adapters.mteb",
     "ir": "harness.dataset.adapters.ir",
     "labelled": "harness.dataset.adapters.labelled",
 }

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
+
+_SHOWN = 3  # warnings about single files
 
 
 def home() -> Path:
@@ -90,6 +93,7 @@ def _own_files(
         others = near(variant.name, named) if variant.name and named else ""
         raise UsageError(
             f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
+            f"{variant.advice}"
         )
     if before.exists():
         return before, None
@@ -236,10 +240,14 @@ def _prepare(
         remove_leftovers(root)
         source = path or _known_source(name, adapter, variant, view)
         source = source or getattr(adapter, "shipped", None)
-        if source is None and variant.files:
+        remote = getattr(adapter, "remote_files", None)
+        if source is None and (variant.files or remote is not None):
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
+                if remote is not None:
+                    found = remote(variant, view.of_raw, downloads)
+                    variant = replace(variant, files=tuple(found))
                 for file in variant.files:
                     if not file.splits or view.of_raw.split in file.splits:
                         fetch(file, downloads, quiet=quiet)
@@ -311,6 +319,7 @@ def _build(
                 exclude_self=raw.variant.exclude_self,
                 k=raw.variant.depths.get(view.granularity, raw.variant.k),
                 keys=out.keys,
+                mean_over=raw.variant.mean_over,
             )
         manifest.write(folder)
     if path is not None and not raw.variant.needs_source:
@@ -342,10 +351,12 @@ def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
 
 
 def _warn_unknown(manifest: Manifest) -> None:
-    for raw in manifest.raw:
-        if raw.status != "pinned":
-            print(
-                f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
-                f"{manifest.name}: its numbers do not compare with others', and results say so",
-                file=sys.stderr,
-            )
+    unknown = [raw for raw in manifest.raw if raw.status != "pinned"]
+    for raw in unknown[:_SHOWN]:
+        print(
+            f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
+            f"{manifest.name}: its numbers do not compare with others', and results say so",
+            file=sys.stderr,
+        )
+    if len(unknown) > _SHOWN:
+        print(f"warning: nor are {len(unknown) - _SHOWN} other files of it", file=sys.stderr)
