@@ -53,7 +53,8 @@ class Documents:
             if self._several:
                 texts[here] = _hashes(batch)
                 before = at[here]
-                new = (before < 0) | (self._known_texts[before] != texts[here])
+                seen = np.append(self._known_texts, 0)[before]  # of -1, which is none: the last
+                new = (before < 0) | (seen != texts[here])
                 rows[here][~new] = self._known_rows[before[~new]]
             rows[here][new] = self._write(batch if new.all() else batch.filter(pa.array(new)))
         if self._several:
