@@ -170,12 +170,17 @@ def _column(
     file: TextFile, numbers: Sequence[int], name: str, values: list[Any], type_: pa.DataType
 ) -> pa.Array:
     try:
-        return pa.array(values, type_)
+        return _exactly(values, type_)
     except (pa.ArrowException, TypeError):
         for number, value in zip(numbers, values, strict=True):
             try:
-                pa.array([value], type_)
+                _exactly([value], type_)
             except (pa.ArrowException, TypeError):
                 said = f"the field {name!r} must be {type_}, not {value!r:.60}"
                 raise file.error(number, said) from None
         raise
+
+
+def _exactly(values: list[Any], type_: pa.DataType) -> pa.Array:
+    """The values as an array; told the type at once, Arrow would cut fractions off."""
+    return pa.array(values, type_) if type_ == _TEXT else pa.array(values).cast(type_)
