@@ -49,13 +49,14 @@ class Mteb:
         from harness.dataset.download import fetch, hub_files
 
         task = _task(variant)
+        named = f"{_folder(task)}/{repository.CARD}"
+        url = f"hf://datasets/{task.repository}@{task.revision}/{repository.CARD}"
+        card = fetch(RemoteFile(named, url), downloads)
         there = {
             file.name: replace(file, name=f"{_folder(task)}/{file.name}")
             for file in hub_files(task.repository, task.revision)
         }
-        card = there.get(repository.CARD)
-        path = None if card is None else fetch(card, downloads)
-        parts = _parts(path, [*there], task, view, f"{task.repository} on the hub")
+        parts = _parts(card, [*there], task, view, f"{task.repository} on the hub")
         return [there[name] for name in _wanted(parts, [*there])]
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
@@ -80,7 +81,9 @@ class Mteb:
         parts = _parts(paths.get(repository.CARD), [*paths], task, view, raw.variant.name)
         subsets = []
         for name, tables in parts.items():
-            files = {part: [paths[one] for one in of] for part, of in tables.items()}
+            files = {part: [paths[one] for one in of.files] for part, of in tables.items()}
+            if (split := tables["qrels"].split) != view.split:
+                out.repair(f"judgements without a split {view.split!r}: their only one", split)
             ability = task.abilities.get(name, Ability.LOOKUP)
             subsets.append(Subset(name, files, read_questions(files, out), ability))
         counts = Counter(query for subset in subsets for query in subset.questions.texts)
@@ -105,7 +108,7 @@ def _variant(task: Task) -> Variant:
         k=1000,
         exclude_self=task.ignore_identical_ids,
         needs_source=not task.repository,
-        advice="" if task.repository else tasks.advice(task.name),
+        without_source="" if task.repository else tasks.unknown(task.name),
         mean_over="categories",
     )
 
@@ -130,5 +133,5 @@ def _parts(
 
 def _wanted(parts: repository.Parts, names: list[str]) -> list[str]:
     """The files that are read, each once, the card first."""
-    read = (name for tables in parts.values() for files in tables.values() for name in files)
+    read = (name for tables in parts.values() for of in tables.values() for name in of.files)
     return list(dict.fromkeys([*(n for n in names if n == repository.CARD), *read]))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.dataset.adapters.mteb.tables import KINDS
 from harness.errors import UsageError, near
@@ -21,8 +21,17 @@ OPTIONAL = ("top_ranked", "instruction")
 
 Configs = Mapping[str, Mapping[str, Sequence[str]]]
 """Names of files by config and split."""
-Parts = Mapping[str, Mapping[str, Sequence[str]]]
-"""Names of files by subset ("" where there are none) and table."""
+
+
+class Table(NamedTuple):
+    """A table of a subset: the split that is read, and the names of its files."""
+
+    split: str
+    files: Sequence[str]
+
+
+Parts = Mapping[str, Mapping[str, Table]]
+"""What is read, by subset ("" where there are none) and table."""
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}.*$")
 _WILD = re.compile(r"\*\*/|\*\*|\*|\?")
@@ -66,7 +75,7 @@ def parts(found: Configs, subsets: Sequence[str], split: str, where: str) -> Par
     if not subsets:
         subsets = [name.removesuffix("-corpus") for name in found if name.endswith("-corpus")]
         subsets = [""] if "corpus" in found or not subsets else subsets
-    tables: dict[str, dict[str, Sequence[str]]] = {}
+    tables: dict[str, dict[str, Table]] = {}
     for subset in subsets:
         named = {part: _config(part, subset, found) for part in (*NEEDED, *OPTIONAL)}
         tables[subset] = {
@@ -80,16 +89,17 @@ def parts(found: Configs, subsets: Sequence[str], split: str, where: str) -> Par
 def _config(part: str, subset: str, found: Configs) -> str:
     if part == "queries" and "query" in found:
         return "query"
-    if subset:
+    if subset not in ("", "default"):
         return f"{subset}-{part}"
     return "default" if part == "qrels" and "default" in found else part
 
 
-def _of_split(found: Configs, config: str, split: str, where: str) -> Sequence[str]:
+def _of_split(found: Configs, config: str, split: str, where: str) -> Table:
     if config not in found:
         raise UsageError(
             f"{where}: no config {config!r}{near(config, [*found])}; MTEB's layout has "
-            f"{', '.join(NEEDED)}, or SUBSET-corpus and so on"
+            f"{', '.join(NEEDED)}, or SUBSET-corpus and so on (files in BEIR's form are read "
+            "by the dataset `labelled`)"
         )
     splits = found[config]
     chosen = split if split in splits or len(splits) != 1 else next(iter(splits))
@@ -100,7 +110,7 @@ def _of_split(found: Configs, config: str, split: str, where: str) -> Sequence[s
         raise UsageError(f"{where}: {config} has no file for the split {chosen!r}; get it whole")
     if odd := [name for name in splits[chosen] if not name.endswith(KINDS)]:
         raise UsageError(f"{where}: {odd[0]} is neither Parquet nor JSON lines")
-    return splits[chosen]
+    return Table(chosen, splits[chosen])
 
 
 def _said_by(card: Path) -> list[Any] | None:

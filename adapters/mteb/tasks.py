@@ -70,10 +70,13 @@ def find(name: str) -> Task | None:
     return replace(task, name=f"{task.name}:{subset}", subsets=(subset,)) if subset else None
 
 
-def advice(name: str) -> str:
-    """What else could be done about a name that nobody knows."""
-    more = "" if find_spec("mteb") else f"; all tasks of mteb are known after {install('mteb')}"
-    return f"{near(name, [*_table()])}{more}"
+def unknown(name: str) -> str:
+    """What is said of a name that nobody knows, where no files were given with it."""
+    more = "" if find_spec("mteb") else f"; all of mteb's are known after {install('mteb')}"
+    return (
+        f"mteb/{name}: no task of that name is known{near(name, [*_table()])}; give the folder of "
+        f"its repository with --source PATH, or name that, as mteb/OWNER/NAME@COMMIT{more}"
+    )
 
 
 @cache

@@ -42,8 +42,8 @@ class Variant:
     files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
     ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
     query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
-    judgements of documents the corpus lacks. `advice`: what else could be done, said beside the
-    error of a dataset that needs a source and got none. `mean_over`: `categories` where the
+    judgements of documents the corpus lacks. `without_source`: what is said where one is
+    needed and was not given. `mean_over`: `categories` where the
     publisher's number is the mean of the categories' means.
     """
 
@@ -60,7 +60,7 @@ class Variant:
     exclude_self: bool = False
     needs_source: bool = False
     unknown_documents: str = "keep"
-    advice: str = ""
+    without_source: str = ""
     mean_over: str = ""
 
     @property

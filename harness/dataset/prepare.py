@@ -16,7 +16,7 @@ from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError, near
+from harness.errors import NotAtHandError, UsageError, near
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
 
@@ -92,8 +92,8 @@ def _own_files(
         named = [one.partition("/")[2] for one in own_names(name.partition("/")[0])]
         others = near(variant.name, named) if variant.name and named else ""
         raise UsageError(
-            f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
-            f"{variant.advice}"
+            variant.without_source
+            or f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
         )
     if before.exists():
         return before, None
@@ -227,7 +227,7 @@ def _prepare(
 ) -> Dataset:
     from filelock import FileLock
 
-    from harness.dataset.download import downloads_folder, fetch
+    from harness.dataset.download import downloads_folder
 
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)
@@ -240,21 +240,35 @@ def _prepare(
         remove_leftovers(root)
         source = path or _known_source(name, adapter, variant, view)
         source = source or getattr(adapter, "shipped", None)
-        remote = getattr(adapter, "remote_files", None)
-        if source is None and (variant.files or remote is not None):
+        if source is None and (variant.files or hasattr(adapter, "remote_files")):
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
-                if remote is not None:
-                    found = remote(variant, view.of_raw, downloads)
-                    variant = replace(variant, files=tuple(found))
-                for file in variant.files:
-                    if not file.splits or view.of_raw.split in file.splits:
-                        fetch(file, downloads, quiet=quiet)
+                variant = _downloaded(adapter, variant, view.of_raw, downloads, quiet=quiet)
             source = downloads
         files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
         return Dataset(_build(name, adapter, view, raw, path, source or downloads))
+
+
+def _downloaded(
+    adapter: Adapter, variant: Variant, view: View, downloads: Path, *, quiet: bool
+) -> Variant:
+    """Download what the variant is read from; returns it with these files."""
+    from harness.dataset.download import fetch
+
+    listed = getattr(adapter, "remote_files", None)
+    try:
+        if listed is not None:
+            variant = replace(variant, files=tuple(listed(variant, view, downloads)))
+        for file in variant.files:
+            if not file.splits or view.split in file.splits:
+                fetch(file, downloads, quiet=quiet)
+    except NotAtHandError as error:
+        if listed is None:
+            raise
+        raise NotAtHandError(str(error), "FOLDER") from None  # one file of many helps nobody
+    return variant
 
 
 def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:

@@ -103,8 +103,13 @@ def test_a_task_is_downloaded_at_its_commit_and_only_what_is_read_of_it(
         n = len(hub.requests)
         assert open_dataset(f"mteb/{REPO}@{COMMIT}").fingerprint == dataset.fingerprint
         assert len(hub.requests) == n
-        with pytest.raises(RunError, match=r"does not list the files of .*someone/none .*--source"):
+        with pytest.raises(RunError, match=r"someone/none/resolve.*HTTP 401 .*--source"):
             open_dataset(f"mteb/someone/none@{COMMIT}")
+        del hub.files[f"/api/datasets/{REPO}/tree/{COMMIT}?recursive=true&expand=false"]
+        with pytest.raises(
+            RunError, match=r"does not list the files of .*someone/notes .*--source"
+        ):
+            open_dataset(f"mteb/{REPO}@{COMMIT}", rebuild=True)
     statuses = {Path(raw.name).name: raw.status for raw in dataset.manifest.raw}
     assert statuses.pop("README.md") == "revision"
     assert set(statuses.values()) == {"pinned"}
@@ -254,7 +259,8 @@ def test_the_only_split_there_is_is_taken_and_of_several_the_one_that_is_asked_f
     tmp_path: Path, home: Path
 ) -> None:
     folder = write(tmp_path / "r", SMALL, split="train")
-    assert open_dataset("mteb/mine", source=folder).n_queries == 2
+    dataset = open_dataset("mteb/mine", source=folder)
+    assert repairs(dataset)["judgements without a split 'test': their only one"] == ["train"]
     card = (folder / "README.md").read_text()
     before = "  - split: train\n    path: default/train-*\n"
     (folder / "README.md").write_text(
@@ -294,7 +300,7 @@ def test_names_are_those_of_mteb_and_of_lmeb() -> None:
 
 
 def test_a_name_that_nobody_knows_says_what_it_could_be(home: Path) -> None:
-    with pytest.raises(UsageError, match=r"add --source PATH once.*did you mean LoCoMo\?"):
+    with pytest.raises(UsageError, match=r"no task of that name.*did you mean LoCoMo\?.*--source"):
         open_dataset("mteb/LoCoMoo")
 
 
