@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -86,35 +87,72 @@ def test_without_a_card_the_files_are_taken_by_their_names(tmp_path: Path, home:
     assert open_dataset("mteb/plain", source=folder).fingerprint == with_card.fingerprint
 
 
-def test_a_task_is_downloaded_at_its_commit_and_only_what_is_read_of_it(
-    tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def hub(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Loopback]:
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    folder = write(tmp_path / "r", {**SMALL, "other": SMALL["corpus"]})
-    paths = [path for path in folder.rglob("*") if path.is_file()]
-    files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
     with Loopback() as hub:
         monkeypatch.setenv("HF_ENDPOINT", hub.url)
         monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
-        hub.put_dataset(REPO, COMMIT, files)
-        dataset = open_dataset(f"mteb/{REPO}@{COMMIT}")
-        assert not any("other" in request.path for request in hub.requests)
-        n = len(hub.requests)
-        assert open_dataset(f"mteb/{REPO}@{COMMIT}").fingerprint == dataset.fingerprint
-        assert len(hub.requests) == n
-        with pytest.raises(RunError, match=r"someone/none/resolve.*HTTP 401 .*--source"):
-            open_dataset(f"mteb/someone/none@{COMMIT}")
-        del hub.files[f"/api/datasets/{REPO}/tree/{COMMIT}?recursive=true&expand=false"]
-        with pytest.raises(
-            RunError, match=r"does not list the files of .*someone/notes .*--source"
-        ):
-            open_dataset(f"mteb/{REPO}@{COMMIT}", rebuild=True)
+        yield hub
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+def test_a_task_is_downloaded_at_its_commit_and_only_what_is_read_of_it(
+    tmp_path: Path, hub: Loopback
+) -> None:
+    folder = write(tmp_path / "r", {**SMALL, "other": SMALL["corpus"]})
+    hub.put_dataset(REPO, COMMIT, files_of(folder))
+    dataset = open_dataset(f"mteb/{REPO}@{COMMIT}")
+    assert not any("other" in request.path for request in hub.requests)
+    n = len(hub.requests)
+    assert open_dataset(f"mteb/{REPO}@{COMMIT}").fingerprint == dataset.fingerprint
+    assert len(hub.requests) == n
     statuses = {Path(raw.name).name: raw.status for raw in dataset.manifest.raw}
     assert statuses.pop("README.md") == "revision"
     assert set(statuses.values()) == {"pinned"}
     assert dataset.manifest.official
     assert key(dataset) == key(open_dataset("mteb/mine", source=folder))
+
+
+def test_what_the_hub_does_not_give_is_one_line(tmp_path: Path, hub: Loopback) -> None:
+    with pytest.raises(RunError, match=r"someone/none/resolve[^\n]*HTTP 401 [^\n]*--source[^\n]*$"):
+        open_dataset(f"mteb/someone/none@{COMMIT}")
+    hub.put_dataset(REPO, COMMIT, files_of(write(tmp_path / "r", SMALL)))
+    hub.files.clear()  # the list of its files
+    with pytest.raises(RunError, match=r"does not list the files of [^\n]*notes [^\n]*--source"):
+        open_dataset(f"mteb/{REPO}@{COMMIT}")
+
+
+def test_a_task_of_lmeb_comes_from_its_pinned_commit_with_abilities(
+    tmp_path: Path, hub: Loopback
+) -> None:
+    task = tasks.find("LMEB-LoCoMo")
+    assert task is not None
+    tables: dict[str, list[Row]] = {}
+    for name in task.subsets:
+        lists = [{"query-id": f"{name}_q", "corpus-ids": ["b", "a"]}]
+        tables |= subset(name, docs(a="tea", b="rye", c="jam"), asks(f"{name}_q"), top_ranked=lists)
+    hub.put_dataset(task.repository, task.revision, files_of(write(tmp_path / "r", tables)))
+    dataset = open_dataset("mteb/LMEB-LoCoMo")
+    assert (dataset.name, dataset.manifest.licence) == ("mteb/LoCoMo", "cc-by-nc-4.0")
+    assert dataset.manifest.official
+    assert dict(zip(dataset.categories.tolist(), dataset.abilities.tolist(), strict=True)) == {
+        "single_hop": "lookup",
+        "multi_hop": "multi-hop",
+        "temporal_reasoning": "temporal",
+        "open_domain": "lookup",
+        "adversarial": "abstention",
+    }
+    assert (len(dataset.documents), len(dataset.haystack_ids)) == (3, 1)
+    hub.requests.clear()
+    alone = open_dataset("mteb/LoCoMo:multi_hop")
+    assert alone.query_ids == ["multi_hop_q"]
+    assert not any("/lfs/" in request.path for request in hub.requests)  # downloaded with the whole
 
 
 def test_a_subset_is_a_category_and_what_subsets_share_is_there_once(
