@@ -155,7 +155,8 @@ def _lines(
     for numbers, records in jsonl.batches(file):
         if not records:
             continue
-        chosen = _chosen(file, [*records[0]], columns)
+        there = dict.fromkeys(name for record in records for name in record)
+        chosen = _chosen(file, [*there], columns)
         arrays = {}
         for name, own in chosen.items():
             wanted = columns[name]

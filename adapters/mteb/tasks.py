@@ -63,8 +63,10 @@ def find(name: str) -> Task | None:
         task: Task | None = _of_hub(whole)
     else:
         task = _known(whole) if _NAME.fullmatch(whole) else None
-    if task is None or not colon:
-        return task if task is None else _of_one_language(task)
+    if task is None:
+        return None
+    if not colon:
+        return _of_one_language(task)
     if task.subsets and subset not in task.subsets:
         raise UsageError(f"mteb/{whole} has no subset {subset!r}{near(subset, [*task.subsets])}")
     return replace(task, name=f"{task.name}:{subset}", subsets=(subset,)) if subset else None

@@ -155,12 +155,12 @@ def hub_files(repo: str, revision: str) -> list[RemoteFile]:
             f"{type(error).__name__}: {said}; if it is gated, accept its terms there and set "
             "HF_TOKEN, or give a local copy with --source PATH"
         ) from error
-    for file in found:
-        if file.path.startswith("/") or ".." in file.path.split("/"):
-            raise RunError(
-                f"{_endpoint()}/datasets/{repo} names {file.path!r}, a path that climbs out of it; do "
-                "not use this repository"
-            )
+    climbing = [f.path for f in found if f.path[0] == "/" or ".." in f.path.split("/")]
+    if climbing:
+        raise RunError(
+            f"{_endpoint()}/datasets/{repo} names {climbing[0]!r}, a path that climbs out of it; "
+            "do not use this repository"
+        )
     return [
         RemoteFile(
             file.path,

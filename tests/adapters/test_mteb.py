@@ -123,6 +123,9 @@ def test_what_the_hub_does_not_give_is_one_line(tmp_path: Path, hub: Loopback) -
     with pytest.raises(RunError, match=r"someone/none/resolve[^\n]*HTTP 401 [^\n]*--source[^\n]*$"):
         open_dataset(f"mteb/someone/none@{COMMIT}")
     hub.put_dataset(REPO, COMMIT, files_of(write(tmp_path / "r", SMALL)))
+    hub.put_dataset("someone/else", COMMIT, {"README.md": b"", "corpus/../../out": b"x"})
+    with pytest.raises(RunError, match=r"'corpus/../../out', a path that climbs out of it"):
+        open_dataset(f"mteb/someone/else@{COMMIT}")
     hub.files.clear()  # the list of its files
     with pytest.raises(RunError, match=r"does not list the files of [^\n]*notes [^\n]*--source"):
         open_dataset(f"mteb/{REPO}@{COMMIT}")
@@ -263,6 +266,9 @@ def test_a_table_that_is_not_as_it_must_be_is_one_line(tmp_path: Path, home: Pat
     assert "no column 'text' (there is: _id, title, body)" in refused(folder("a", corpus=texts))
     twice = [*SMALL["corpus"], SMALL["corpus"][0]]
     assert "1 document ids stand more than once, first 'd1'" in refused(folder("b", corpus=twice))
+    mixed = [{"_id": "d1", "text": "x"}, {"_id": 2, "title": "Two", "text": "y"}]
+    dataset = open_dataset("mteb/mine", source=folder("g", "jsonl", corpus=mixed))
+    assert [(d.id, d.title) for d in dataset.documents] == [("d1", ""), ("2", "Two")]
     half = [{"query-id": "q1", "corpus-id": "d1", "score": 0.5}]
     for kind, said in (("parquet", "is not int32 throughout"), ("jsonl", "'score' must be int32")):
         assert said in refused(folder(f"c-{kind}", kind, default=half))
