@@ -6,6 +6,7 @@ Run with -m dense in an environment that has the extra [mteb] (and so torch).
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import mteb_files
 import numpy as np
 import pytest
 import pytrec_eval
+from places import ROOT
 
 import harness
 from harness.dataset.export import export
@@ -167,6 +169,27 @@ def test_the_mean_over_subsets_is_the_number_of_mteb(
     over = scores.cell("ndcg@10", "all", "trec")["over_categories"]
     assert over["value"] == pytest.approx(np.mean([*exact.values()]), abs=1e-9)
     assert over["categories"] == len(subsets) == 5
+
+
+def test_what_mteb_loads_by_code_of_its_own_is_written_by_the_lines_of_the_page(
+    home: Path, tmp_path: Path
+) -> None:
+    """A task with data as BRIGHT's: dictionaries, and lists without what is excluded."""
+    page = (ROOT / "docs" / "how-to" / "mteb.md").read_text()
+    found = re.search(r'```python title="as_layout.py"\n(.*?)```', page, re.S)
+    assert found is not None
+    lines: dict[str, Any] = {}
+    exec(found[1], lines)
+    task = task_of(mteb_files.write(tmp_path / "r", mteb_files.SMALL), [])
+    del task.dataset
+    task.corpus = {"test": {"d1": {"text": "tea"}, "d2": {"text": "rye"}, "d3": {"text": "jam"}}}
+    task.queries = {"test": {"q1": "drink?", "q2": "bread?"}}
+    task.relevant_docs = {"test": {"q1": {"d1": 1}, "q2": {"d2": 2}}}
+    task.top_ranked = {"test": {"q1": ["d1", "d2", "d3"], "q2": ["d2", "d3"]}}
+    lines["write"](task, tmp_path / "layout")
+    back = harness.open_dataset("mteb/mine", source=tmp_path / "layout")
+    assert_same(task, back)
+    assert [len(back.haystack_rows(h)) for h in back.query_haystack] == [3, 2]
 
 
 def test_the_table_of_tasks_is_as_the_installed_mteb_has_it() -> None:
