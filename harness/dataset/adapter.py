@@ -42,9 +42,9 @@ class Variant:
     files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
     ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
     query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
-    judgements of documents the corpus lacks. `without_source`: what is said where one is
-    needed and was not given. `mean_over`: `categories` where the
-    publisher's number is the mean of the categories' means.
+    judgements of documents the corpus lacks. `without_source`: what is said where a
+    source is needed and was not given. `mean_over`: `categories` where the publisher's number is
+    the mean of the categories' means.
     """
 
     name: str

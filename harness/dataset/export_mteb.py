@@ -20,6 +20,7 @@ _CORPUS = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.st
 _QUERIES = pa.schema([("id", pa.string()), ("text", pa.string())])
 _QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
 _TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
+
 Rows = npt.NDArray[np.int32]
 
 _ROWS = 1 << 14
@@ -39,7 +40,7 @@ def write_mteb(
     `names` are those of the documents, by row; `key` is query, document and grade of each
     judgement; `whole`: every query is answered from all documents.
     """
-    split = dataset.manifest.split
+    split = dataset.manifest.split.replace("-", "_")  # the hub's splits have no hyphens
     tables = {
         "corpus": (_CORPUS, _corpus(dataset, names)),
         "queries": (_QUERIES, iter([dataset.query_table.select(["id", "text"])])),
