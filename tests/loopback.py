@@ -109,8 +109,16 @@ class Loopback:
         files: Mapping[str, bytes],
         token: str | None = None,
     ) -> None:
-        """Serve a dataset repository at one revision; with `token`, gated to those who send it."""
+        """Serve a dataset repository at one revision, with the hub's list of its files; with
+        `token`, the files are gated to those who send it."""
         self.repositories[repo] = Repository(revision, files, token)
+        tree = [
+            {"type": "file", "path": name, "size": len(content), "oid": "0" * 40}
+            | ({} if name == "README.md" else {"lfs": _pointer(content)})
+            for name, content in files.items()
+        ]
+        path = f"/api/datasets/{repo}/tree/{revision}?recursive=true&expand=false"
+        self.put(path, json.dumps(tree).encode())
 
     def put_model(self, repo: str, revision: str, files: Mapping[str, bytes]) -> None:
         """Serve a model repository at one revision, with the hub's lists of its files."""
@@ -132,6 +140,11 @@ class Loopback:
     def asked(self, path: str, method: str = "GET") -> list[Request]:
         """The requests for `path`, in their order."""
         return [r for r in self.requests if (r.method, r.path) == (method, path)]
+
+
+def _pointer(content: bytes) -> dict[str, object]:
+    """What the hub tells of a file that it keeps apart."""
+    return {"oid": _sha256(content), "size": len(content), "pointerSize": 1}
 
 
 class _Handler(BaseHTTPRequestHandler):

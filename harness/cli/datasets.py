@@ -27,14 +27,14 @@ def add(verbs: Verbs) -> None:
         ("prepare", "download (or read --source) and normalise into the cache", call_prepare),
         ("verify", "check the cached content and raw files against their hashes", call_verify),
         ("info", "source, licence, counts, and everything that was repaired", call_info),
-        ("export", "write it as BEIR, TREC or JSONL files", call_export),
+        ("export", "write it as BEIR, MTEB, TREC or JSONL files", call_export),
     ):
         one = add_inner(commands, name, about)
         one.add_argument("name", metavar="NAME", help="see `harness datasets`")
         add_view(one)
         add_output(one)
         if name == "export":
-            one.add_argument("--format", choices=("beir", "trec", "jsonl"), required=True)
+            one.add_argument("--format", choices=("beir", "mteb", "trec", "jsonl"), required=True)
             one.add_argument("--out", metavar="FOLDER", required=True)
         if name == "prepare":
             one.add_argument(
@@ -76,7 +76,8 @@ def call_list(options: argparse.Namespace) -> int:
     headers = ["dataset", "here", "download", "licence", "what it is"]
     print(grid(table, headers, most=[None, None, None, 22, 72]))
     print(
-        "\nalso: ir/<any ir_datasets id>; your own files: --dataset labelled/NAME --source FOLDER"
+        "\nalso: ir/<any ir_datasets id>; mteb/<any retrieval task of texts>; your own files: "
+        "--dataset labelled/NAME --source FOLDER"
     )
     return 0
 

@@ -160,6 +160,10 @@ def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]
     if (weakest := _weakest(block, shown[0])) is not None:
         name, cell = weakest
         rows.append([shown[0], f"weakest: {name}", *_measured(cell)])
+    one = "ndcg@10" if "ndcg@10" in shown else shown[0]
+    if (each := cells[one].get("over_categories")) is not None:
+        over = f"mean of {each['categories']} categories"
+        rows.append([one, over, "-", _number(each), "-", "-"])
     text = grid(rows, ["metric", "over", "n", "value", "95%", "chance"], keys=2)
     interval = cells[shown[0]].get("interval") or {}
     rough = f"\nintervals are rough: {interval['rough']}" if "rough" in interval else ""
@@ -249,6 +253,10 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
         once = [_number(cells[m].get("over_haystacks")) for m in shown]
         haystacks = cells[shown[0]].get("interval", {}).get("units", "")
         rows.append(["  mean of haystacks", haystacks, *once])
+    means = {m: cells[m]["over_categories"] for m in shown if "over_categories" in cells[m]}
+    if means:
+        n = next(iter(means.values()))["categories"]
+        rows.append(["  mean of categories", n, *(_number(means.get(m)) for m in shown)])
     rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
     if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
         name = "ceiling at most" if any("ceiling_is" in cells[m] for m in shown) else "ceiling"

@@ -43,7 +43,8 @@ class Variant:
     ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
     query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
     judgements of documents the corpus lacks. `as_of`: its questions are never asked otherwise than
-    as of their time.
+    as of their time. `without_source`: what is said where a source is needed and was not given.
+    `mean_over`: `categories` where the publisher's number is the mean of the categories' means.
     """
 
     name: str
@@ -60,6 +61,8 @@ class Variant:
     needs_source: bool = False
     unknown_documents: str = "keep"
     as_of: bool = False
+    without_source: str = ""
+    mean_over: str = ""
 
     @property
     def bytes(self) -> int:
@@ -99,7 +102,9 @@ class Raw:
 class Adapter(Protocol):
     """A family of datasets. Raise the version whenever `normalise` gives other content.
 
-    Optional: `shipped`, the folder of raw files that come with the adapter itself.
+    Optional: `shipped`, the folder of raw files that come with the adapter itself;
+    `remote_files(variant, view, downloads)`, the files to download where only the publisher knows
+    their names, each called as `locate` will call it.
     """
 
     version: ClassVar[int]

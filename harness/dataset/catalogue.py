@@ -25,6 +25,7 @@ BUILT_IN = {
     "realmem": "harness.dataset.adapters.realmem",
     "beir": "harness.dataset.adapters.beir",
     "msmarco": "harness.dataset.adapters.msmarco",
+    "mteb": "harness.dataset.adapters.mteb",
     "ir": "harness.dataset.adapters.ir",
     "labelled": "harness.dataset.adapters.labelled",
 }

@@ -131,6 +131,47 @@ class HubFile:
         return Path(found) if isinstance(found, str) else None
 
 
+def hub_files(repo: str, revision: str) -> list[RemoteFile]:
+    """The files of a dataset repository of the hub at a revision; names are their paths there.
+
+    What the hub keeps apart (LFS) is pinned by its hash. Raises RunError when the hub does not say.
+    """
+    if offline():
+        raise RunError(
+            f"HF_HUB_OFFLINE is set, so the hub is not asked for the files of {repo}: unset it, or "
+            "give a local copy with --source PATH"
+        )
+    from huggingface_hub import HfApi
+    from huggingface_hub.hf_api import RepoFile
+
+    api = HfApi(endpoint=_endpoint())
+    try:
+        tree = api.list_repo_tree(repo, recursive=True, revision=revision, repo_type="dataset")
+        found = [file for file in tree if isinstance(file, RepoFile)]
+    except Exception as error:  # of the hub's library, and of the one that it speaks HTTP with
+        said = (str(error).strip() or "no reason given").splitlines()[0]
+        raise RunError(
+            f"the hub does not list the files of {_endpoint()}/datasets/{repo} at {revision}: "
+            f"{type(error).__name__}: {said}; if it is gated, accept its terms there and set "
+            "HF_TOKEN, or give a local copy with --source PATH"
+        ) from error
+    climbing = [f.path for f in found if f.path[0] == "/" or ".." in f.path.split("/")]
+    if climbing:
+        raise RunError(
+            f"{_endpoint()}/datasets/{repo} names {climbing[0]!r}, a path that climbs out of it; "
+            "do not use this repository"
+        )
+    return [
+        RemoteFile(
+            file.path,
+            f"hf://datasets/{repo}@{revision}/{file.path}",
+            sha256="" if file.lfs is None else file.lfs.sha256,
+            bytes=file.size,
+        )
+        for file in found
+    ]
+
+
 def offline() -> bool:
     """True when the environment forbids the network, as the hub's own library reads it."""
     value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""

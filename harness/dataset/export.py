@@ -1,16 +1,18 @@
-"""A prepared dataset as files that other tools read: BEIR, TREC, or JSONL.
+"""A prepared dataset as files that other tools read: BEIR, MTEB, TREC, or JSONL.
 
 * `jsonl` loses nothing: documents.jsonl, queries.jsonl, judgements.jsonl and, where something was
   changed, changes.jsonl, as the dataset `labelled` reads them back.
 * `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
   `metadata`, where BEIR's tools keep what they do not use.
+* `mteb`: a repository of the hub as mteb loads them (see export_mteb.py); which documents are whose
+  is its `top_ranked`.
 * `trec`: documents.jsonl (TREC has no one format of documents), topics.tsv, qrels.txt.
 
-BEIR and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
+BEIR, MTEB and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
 their own, haystacks.jsonl says which documents are whose; an id that stands for different
 documents in different haystacks becomes `haystack/id`. Of several answer keys the default one is
 written, without its units. Judgements of documents that the corpus lacks are kept. Changes of what
-was said are left out: neither format can say them.
+was said are left out: none of the three can say them.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.dataset.export_mteb import write_mteb
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import folder_aside
@@ -33,7 +36,7 @@ _LINE = re.compile(r"[\t\r\n]+")
 
 
 def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
-    """Write `dataset` into `folder` as `beir`, `trec` or `jsonl`, and return the files.
+    """Write `dataset` into `folder` as `beir`, `mteb`, `trec` or `jsonl`, and return the files.
 
     The folder appears whole or not at all. Raises UsageError for an unknown format, a folder that
     holds something already, and ids that the format cannot carry.
@@ -178,8 +181,20 @@ def _trec(dataset: Dataset, folder: Path) -> None:
     _write_haystacks(dataset, names, folder)
 
 
+def _mteb(dataset: Dataset, folder: Path) -> None:
+    names = _unique_ids(dataset)
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"{dataset.name}: an id is that of another document with its haystack before it, and "
+            "MTEB's layout needs ids that are unique; export as jsonl"
+        )
+    whole = all(dataset.haystack_size(h) == len(names) for h in range(len(dataset.haystack_ids)))
+    write_mteb(dataset, folder, names, _default_key(dataset, names), whole=whole)
+
+
 _FORMATS: dict[str, Callable[[Dataset, Path], None]] = {
     "beir": _beir,
+    "mteb": _mteb,
     "trec": _trec,
     "jsonl": _jsonl,
 }

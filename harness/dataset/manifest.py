@@ -51,7 +51,8 @@ class Manifest:
     """Everything about a prepared dataset that is not in its tables.
 
     `raw`: the files that were read; `origin`: what came through another package, which checks its
-    own files. `own_files`: the dataset is of the user's own data.
+    own files. `own_files`: the dataset is of the user's own data. `mean_over`: `categories` where
+    the publisher's number is the mean of the categories' means.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Manifest:
     keys: list[str] = field(default_factory=list)
     origin: list[str] = field(default_factory=list)
     own_files: bool = False
+    mean_over: str = ""
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from harness.rankings.tables import Frame
 
 _REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
 """Where a URL names the revision, a file from there is the publisher's, whatever its hash."""
+_SHOWN = 3  # warnings about single files
 
 
 def home() -> Path:
@@ -93,7 +95,8 @@ def _own_files(
         named = [one.partition("/")[2] for one in own_names(name.partition("/")[0])]
         others = near(variant.name, named) if variant.name and named else ""
         raise UsageError(
-            f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
+            variant.without_source
+            or f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
         )
     if before.exists():
         return before, None
@@ -241,30 +244,40 @@ def _prepare(
         source = path or _known_source(name, adapter, variant, view)
         if source is None and not variant.files:
             source = getattr(adapter, "shipped", None)
-        if source is None and variant.files:
+        if source is None and (variant.files or hasattr(adapter, "remote_files")):
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
-                _fetch_all(variant, view.of_raw.split, downloads, quiet=quiet)
+                variant = _downloaded(adapter, variant, view.of_raw, downloads, quiet=quiet)
             source = downloads
         files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
         raw = Raw(files, variant, downloads, quiet)
         return Dataset(_build(name, adapter, view, raw, path, source or downloads))
 
 
-def _fetch_all(variant: Variant, split: str, downloads: Path, *, quiet: bool) -> None:
-    """Download what a split needs. Of several files it is their folder that may be given instead.
+def _downloaded(
+    adapter: Adapter, variant: Variant, view: View, downloads: Path, *, quiet: bool
+) -> Variant:
+    """Download what the variant is read from; returns it with these files.
 
-    Raises NotAtHandError.
+    Of several files it is their folder that may be given instead: that is what NotAtHandError says.
     """
     from harness.dataset.download import fetch
 
-    needed = [file for file in variant.files if not file.splits or split in file.splits]
-    for file in needed:
-        try:
+    listed = getattr(adapter, "remote_files", None)
+    several = listed is not None
+    try:
+        if listed is not None:
+            variant = replace(variant, files=tuple(listed(variant, view, downloads)))
+        needed = [one for one in variant.files if not one.splits or view.split in one.splits]
+        several = several or len(needed) > 1
+        for file in needed:
             fetch(file, downloads, quiet=quiet)
-        except NotAtHandError as error:
-            raise NotAtHandError(str(error), file.name if len(needed) == 1 else "FOLDER") from None
+    except NotAtHandError as error:
+        if not several:
+            raise
+        raise NotAtHandError(str(error), "FOLDER") from None
+    return variant
 
 
 def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
@@ -329,6 +342,7 @@ def _build(
                 exclude_self=raw.variant.exclude_self,
                 k=raw.variant.depths.get(view.granularity, raw.variant.k),
                 keys=out.keys,
+                mean_over=raw.variant.mean_over,
             )
         manifest.write(folder)
     if path is not None and not raw.variant.needs_source:
@@ -360,10 +374,12 @@ def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
 
 
 def _warn_unknown(manifest: Manifest) -> None:
-    for raw in manifest.raw:
-        if raw.status != "pinned":
-            print(
-                f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
-                f"{manifest.name}: its numbers do not compare with others', and results say so",
-                file=sys.stderr,
-            )
+    unknown = [raw for raw in manifest.raw if raw.status != "pinned"]
+    for raw in unknown[:_SHOWN]:
+        print(
+            f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
+            f"{manifest.name}: its numbers do not compare with others', and results say so",
+            file=sys.stderr,
+        )
+    if len(unknown) > _SHOWN:
+        print(f"warning: nor are {len(unknown) - _SHOWN} other files of it", file=sys.stderr)

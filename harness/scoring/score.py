@@ -42,7 +42,7 @@ from harness.scoring.scores import Scores
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import Answered, slices
-from harness.scoring.uncertainty import add_intervals
+from harness.scoring.uncertainty import add_intervals, add_means_over_categories
 
 SCORE_VERSION = 1
 _NO_RANKING = "no ranking in the run"
@@ -263,6 +263,8 @@ class _Scorer:
                 block["slices"][name] = {"n": n, "metrics": cells}
         found = {name: part["metrics"] for name, part in block["slices"].items()}
         add_intervals(dataset, columns, self._masks, found)
+        if dataset.manifest.mean_over == "categories":
+            add_means_over_categories(found)
         self._blocks.append(block)
         self._cautions.look(columns, unit, self._masks["all"])
         self._tables.append(

@@ -64,6 +64,19 @@ def add_intervals(
     add_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
 
 
+def add_means_over_categories(slices: Mapping[str, Cells]) -> None:
+    """Give the cells of `all` the mean in which each of several categories counts once.
+
+    None where the value of a category is not known.
+    """
+    of = [cells for name, cells in slices.items() if name.startswith("category:")]
+    for metric, cell in slices.get("all", {}).items() if len(of) > 1 else ():
+        values = [cells[metric]["value"] for cells in of if metric in cells]
+        if None not in values:
+            mean = sum(values) / len(values)
+            cell["over_categories"] = {"value": mean, "categories": len(values)}
+
+
 def add_intervals_over(
     clusters: npt.NDArray[np.int32] | None,
     n: int,

@@ -8,7 +8,7 @@ McCaffrey 2002) and its degrees of freedom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from harness.verdicts.verify.blocks import mean
 from harness.verdicts.verify.published import Place
@@ -56,6 +56,19 @@ def beside(
             ends = interval(units, clustered=clustered) or (None, None)
             yield ENDS, (name, "low"), ends[0]
             yield ENDS, (name, "high"), ends[1]
+
+
+def over_categories(
+    values: Mapping[str, float], categories: Collection[Collection[str]]
+) -> Iterator[tuple[str, Place, float | None]]:
+    """The mean in which each category counts once, and how many there are, as `beside` gives them.
+
+    `values`: by query; `categories`: the queries of each.
+    """
+    of = [[values[query] for query in mine if query in values] for mine in categories]
+    means = [mean(one) for one in of if one]
+    yield "means over categories", ("over_categories", "value"), mean([m or 0.0 for m in means])
+    yield "means over categories", ("over_categories", "categories"), len(means)
 
 
 def interval(groups: Sequence[Sequence[float]], *, clustered: bool) -> tuple[float, float] | None:

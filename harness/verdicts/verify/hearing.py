@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.verdicts.verify.beside import ENDS, METHODS, beside
+from harness.verdicts.verify.beside import ENDS, METHODS, beside, over_categories
 from harness.verdicts.verify.blocks import Values, mean
 from harness.verdicts.verify.published import Folder, Place, is_number, kind, leaves
 from harness.verdicts.verify.sections import Numbers
@@ -159,6 +159,7 @@ class Hearing:
         line = self._line(index, PLAIN)
         kinds, metrics, slices = set(), set(), set()
         block = self._folder.scores["protocols"][index]
+        categories = [of for name, of in self._members.items() if name.startswith("category:")]
         for slice_, part in block["slices"].items():
             mine = self._members.get(slice_, set())
             for metric in part["metrics"]:
@@ -169,7 +170,8 @@ class Hearing:
                 }
                 place = cell(index, slice_, metric)
                 method = self._published.get((*place, "interval", "method"))
-                for what, where, found in beside(ours, haystack):
+                over = over_categories(ours.get("value", {}), categories if slice_ == "all" else [])
+                for what, where, found in (*beside(ours, haystack), *over):
                     if what == ENDS and method not in METHODS:
                         continue  # of an older harness
                     if (*place, *where) in self._published:

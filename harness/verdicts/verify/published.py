@@ -226,6 +226,7 @@ def kind(scores: Mapping[str, Any], place: Place) -> str:
 
 _KINDS = {
     "interval": "ends of 95% intervals",
+    "over_categories": "means over categories",
     "over_haystacks": "ends of intervals over haystacks",
     "ties": "expected value of ties",
     "chance": "chance",

@@ -1,0 +1,137 @@
+"""MTEB: retrieval tasks as they stand on the hub, LMEB's memory tasks among them.
+
+The layout is mteb's (abstasks/retrieval_dataset_loaders.py at 2.26): tables `corpus`, `queries`,
+`qrels` and maybe `top_ranked` and `instruction`, each a config of a dataset repository, with the
+name of the subset before it where there are several. What is evaluated is what mteb evaluates: the
+queries that are judged, each answered from its `top_ranked` where there is one, else from its
+subset's corpus. A subset is a query's category, and mteb's number the mean over subsets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from harness.dataset.adapter import Raw, RemoteFile, Variant, View
+from harness.dataset.adapters.mteb import repository, tasks
+from harness.dataset.adapters.mteb.corpora import Documents, Haystacks
+from harness.dataset.adapters.mteb.questions import read_questions
+from harness.dataset.adapters.mteb.subsets import Subset, write_subset
+from harness.dataset.adapters.mteb.tasks import Task
+from harness.dataset.catalogue import register_adapter
+from harness.errors import UsageError
+from harness.schema import Ability
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
+
+
+@register_adapter("mteb")
+class Mteb:
+    """`mteb/<task>`: a task by its name, a repository of the hub, or a folder in MTEB's layout."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """The tasks of LMEB; other names work too."""
+        return map(_variant, tasks.listed())
+
+    def variant(self, name: str) -> Variant | None:
+        """The task of that name; of one that nobody knows the files are to be given."""
+        task = tasks.find(name)
+        return None if task is None else _variant(task)
+
+    def remote_files(self, variant: Variant, view: View, downloads: Path) -> list[RemoteFile]:
+        """The files of the repository that the task is read from, at its commit."""
+        from harness.dataset.download import fetch, hub_files
+
+        task = _task(variant)
+        named = f"{_folder(task)}/{repository.CARD}"
+        url = f"hf://datasets/{task.repository}@{task.revision}/{repository.CARD}"
+        card = fetch(RemoteFile(named, url), downloads)
+        there = {
+            file.name: replace(file, name=f"{_folder(task)}/{file.name}")
+            for file in hub_files(task.repository, task.revision)
+        }
+        parts = _parts(card, [*there], task, view, f"{task.repository} on the hub")
+        return [there[name] for name in _wanted(parts, [*there])]
+
+    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+        """The files in a folder of the repository: a clone, a snapshot, an export, a download."""
+        task = _task(variant)
+        if not source.is_dir():
+            raise UsageError(f"{source}: no folder; name the folder of the repository")
+        within = _folder(task) if task.repository else ""
+        root, before = source, ""
+        if within and (source / within).is_dir():
+            root, before = source / within, f"{within}/"
+        names = repository.names_in(root)
+        card = root / repository.CARD if repository.CARD in names else None
+        parts = _parts(card, names, task, view, str(root))
+        return {before + name: root / name for name in _wanted(parts, names)}
+
+    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+        """The documents of each subset, and its judged queries with what they are answered from."""
+        task = _task(raw.variant)
+        before = f"{_folder(task)}/" if task.repository else ""
+        paths = {name.removeprefix(before): path for name, path in raw.files.items()}
+        parts = _parts(paths.get(repository.CARD), [*paths], task, view, raw.variant.name)
+        subsets = []
+        for name, tables in parts.items():
+            files = {part: [paths[one] for one in of.files] for part, of in tables.items()}
+            if (split := tables["qrels"].split) != view.split:
+                out.repair(f"judgements without a split {view.split!r}: their only one", split)
+            ability = task.abilities.get(name, Ability.LOOKUP)
+            subsets.append(Subset(name, files, read_questions(files, out), ability))
+        counts = Counter(query for subset in subsets for query in subset.questions.texts)
+        shared = {query for query, n in counts.items() if n > 1}
+        if shared and task.ignore_identical_ids:
+            raise UsageError(
+                f"mteb/{task.name} leaves out documents that have the query's id, and "
+                f"{len(shared)} query ids stand in several subsets: choose one, mteb/NAME:SUBSET"
+            )
+        documents, haystacks = Documents(out, several=len(subsets) > 1), Haystacks(out)
+        for subset in subsets:
+            write_subset(subset, shared, documents, haystacks, out)
+
+
+def _variant(task: Task) -> Variant:
+    return Variant(
+        task.name,
+        task.about,
+        task.licence,
+        granularities=("document",),
+        splits=task.splits,
+        k=1000,
+        exclude_self=task.ignore_identical_ids,
+        needs_source=not task.repository,
+        without_source="" if task.repository else tasks.unknown(task.name),
+        mean_over="categories",
+    )
+
+
+def _task(variant: Variant) -> Task:
+    task = tasks.find(variant.name)
+    assert task is not None, f"{variant.name} was a task when it was named"
+    return task
+
+
+def _folder(task: Task) -> str:
+    """Where the files of a repository are kept."""
+    return f"{task.repository}@{task.revision}"
+
+
+def _parts(
+    card: Path | None, names: list[str], task: Task, view: View, where: str
+) -> repository.Parts:
+    configs = repository.configs(card, names, where)
+    return repository.parts(configs, task.subsets, view.split, where)
+
+
+def _wanted(parts: repository.Parts, names: list[str]) -> list[str]:
+    """The files that are read, each once, the card first."""
+    read = (name for tables in parts.values() for of in tables.values() for name in of.files)
+    return list(dict.fromkeys([*(n for n in names if n == repository.CARD), *read]))

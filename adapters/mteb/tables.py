@@ -1,0 +1,187 @@
+"""Tables of a repository, Parquet or JSON lines, as record batches of the wanted columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.dataset.adapters.formats import jsonl
+from harness.dataset.adapters.formats.text import TextFile
+from harness.errors import UsageError
+
+_TEXT = pa.string()
+_ROWS = 1 << 14
+_LINES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
+_POINTER = b"version https://git-lfs"
+KINDS = (".parquet", *_LINES)
+"""How the names of files end that can be read."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column, by the names that it may have, the first of which there is counts."""
+
+    names: tuple[str, ...]
+    type: pa.DataType = _TEXT
+    needed: bool = True
+
+
+CORPUS = {
+    "id": Column(("_id", "id")),
+    "title": Column(("title",), needed=False),
+    "text": Column(("text",)),
+}
+QUERIES = {
+    "id": Column(("_id", "id")),
+    "text": Column(("text",)),
+    "instruction": Column(("instruction",), needed=False),
+}
+QRELS = {
+    "query": Column(("query-id",)),
+    "document": Column(("corpus-id",)),
+    "score": Column(("score",), pa.int32()),
+}
+TOP_RANKED = {
+    "query": Column(("query-id",)),
+    "documents": Column(("corpus-ids",), pa.list_(pa.string())),
+}
+INSTRUCTIONS = {"query": Column(("query-id",)), "instruction": Column(("instruction",))}
+
+
+def opened(path: Path) -> TextFile:
+    """The file, for errors that name a line, or the row of a Parquet file."""
+    return TextFile(path, unit="row" if path.suffix == ".parquet" else "line")
+
+
+def batches(
+    paths: Sequence[Path], columns: Mapping[str, Column]
+) -> Iterator[tuple[TextFile, Sequence[int], pa.RecordBatch]]:
+    """The columns that are there, in batches: the file, the number of each row in it, the rows.
+
+    Raises UsageError for a file that is damaged or of another kind, a needed column that it lacks,
+    and a value that is missing or of another type.
+    """
+    for path in paths:
+        file = opened(path)
+        found = _parquet(file, columns) if path.suffix == ".parquet" else _lines(file, columns)
+        for numbers, batch in found:
+            for name in batch.schema.names:
+                column = batch[name]
+                if columns[name].needed and column.null_count:
+                    at = pc.index(column.is_null(), True).as_py()
+                    raise file.error(numbers[at], f"the field {_said(columns[name])} is missing")
+            yield file, numbers, batch
+
+
+def rows(
+    paths: Sequence[Path], columns: Mapping[str, Column]
+) -> Iterator[tuple[TextFile, int, dict[str, Any]]]:
+    """The same row by row, for tables that are small."""
+    for file, numbers, batch in batches(paths, columns):
+        for number, row in zip(numbers, batch.to_pylist(), strict=True):
+            yield file, number, row
+
+
+def _said(column: Column) -> str:
+    return " or ".join(map(repr, column.names))
+
+
+def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column]) -> dict[str, str]:
+    """Which of a table's columns each one is. Raises UsageError where a needed one is missing."""
+    chosen = {}
+    for name, column in columns.items():
+        own = next((one for one in column.names if one in there), None)
+        if own is not None:
+            chosen[name] = own
+        elif column.needed:
+            raise UsageError(
+                f"{file}: no column {_said(column)} (there is: {', '.join(there)}); MTEB's layout "
+                "for texts has it"
+            )
+    return chosen
+
+
+def _parquet(
+    file: TextFile, columns: Mapping[str, Column]
+) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(file.path) as table:
+            chosen = _chosen(file, table.schema_arrow.names, columns)
+            first = 1
+            for batch in table.iter_batches(_ROWS, columns=[*chosen.values()]):
+                arrays = {
+                    name: _cast(file, batch[own], columns[name]) for name, own in chosen.items()
+                }
+                yield range(first, first + len(batch)), pa.RecordBatch.from_pydict(arrays)
+                first += len(batch)
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # of the disk
+            raise
+        raise UsageError(f"{file}: {_damage(file.path, error)}") from None
+
+
+def _cast(file: TextFile, column: pa.Array, wanted: Column) -> pa.Array:
+    if pa.types.is_nested(column.type) != pa.types.is_nested(wanted.type):
+        raise UsageError(
+            f"{file}: the column {_said(wanted)} holds {column.type}, not {wanted.type}"
+        )
+    try:
+        return column.cast(wanted.type)
+    except pa.ArrowException as error:
+        why = " ".join(str(error).split())
+        raise UsageError(
+            f"{file}: the column {_said(wanted)} is not {wanted.type} throughout ({why})"
+        ) from None
+
+
+def _damage(path: Path, error: Exception) -> str:
+    with open(path, "rb") as file:
+        if file.read(len(_POINTER)) == _POINTER:
+            return "only Git LFS' pointer to the file is here; `git lfs pull` in the clone gets it"
+    why = " ".join(str(error).split())
+    return f"no Parquet file, or one that is cut off or damaged ({why}); get it again"
+
+
+def _lines(
+    file: TextFile, columns: Mapping[str, Column]
+) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
+    for numbers, records in jsonl.batches(file):
+        if not records:
+            continue
+        there = dict.fromkeys(name for record in records for name in record)
+        chosen = _chosen(file, [*there], columns)
+        arrays = {}
+        for name, own in chosen.items():
+            wanted = columns[name]
+            values = [record.get(own) for record in records]
+            if wanted.type == _TEXT:
+                values = [str(one) if type(one) is int else one for one in values]
+            arrays[name] = _column(file, numbers, own, values, wanted.type)
+        yield numbers, pa.RecordBatch.from_pydict(arrays)
+
+
+def _column(
+    file: TextFile, numbers: Sequence[int], name: str, values: list[Any], type_: pa.DataType
+) -> pa.Array:
+    try:
+        return _exactly(values, type_)
+    except (pa.ArrowException, TypeError):
+        for number, value in zip(numbers, values, strict=True):
+            try:
+                _exactly([value], type_)
+            except (pa.ArrowException, TypeError):
+                said = f"the field {name!r} must be {type_}, not {value!r:.60}"
+                raise file.error(number, said) from None
+        raise
+
+
+def _exactly(values: list[Any], type_: pa.DataType) -> pa.Array:
+    """The values as an array; told the type at once, Arrow would cut fractions off."""
+    return pa.array(values, type_) if type_ == _TEXT else pa.array(values).cast(type_)

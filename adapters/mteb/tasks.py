@@ -1,0 +1,188 @@
+"""The tasks of MTEB: those of LMEB from a table, others from the installed mteb or by repository.
+
+A name is a task's own (`LoCoMo`; of LMEB also `LMEB-LoCoMo`), or a repository of the hub
+(`OWNER/NAME@REVISION`). `:SUBSET` behind it chooses one subset.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError, install, near
+from harness.schema import Ability
+
+_TABLE = Path(__file__).with_name("tasks.toml")
+_PREFIX = "LMEB"
+_REPOSITORY = re.compile(r"([\w.-]+/[\w.-]+)@([0-9a-f]{40})")
+_NAME = re.compile(r"[^\W_][\w.+-]{0,95}")
+_READING = ("load_data", "dataset_transform")
+_SPLITS = ("test", "dev", "validation", "train")
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is known of a task before its files are.
+
+    `repository`: of the hub, at the commit `revision`; empty for files of one's own.
+    `subsets`: those that MTEB evaluates; empty: all that the files have. `abilities`: of subsets
+    that name one. `languages`: those of people that are known, over all subsets.
+    """
+
+    name: str
+    about: str
+    licence: str
+    repository: str = ""
+    revision: str = ""
+    splits: tuple[str, ...] = _SPLITS
+    subsets: tuple[str, ...] = ()
+    abilities: Mapping[str, Ability] = field(default_factory=dict)
+    languages: tuple[str, ...] = ()
+    ignore_identical_ids: bool = False
+
+
+def listed() -> Iterator[Task]:
+    """The tasks of LMEB, in its order."""
+    return iter(_table().values())
+
+
+def find(name: str) -> Task | None:
+    """The task called `name`; one without a repository where nobody knows the name.
+
+    None for what can be no name. Raises UsageError for a repository without its commit, a task of
+    mteb whose files are not in its layout, and a subset that it does not have.
+    """
+    whole, colon, subset = name.partition(":")
+    if "/" in whole:
+        task: Task | None = _of_hub(whole)
+    else:
+        task = _known(whole) if _NAME.fullmatch(whole) else None
+    if task is None:
+        return None
+    if not colon:
+        return _of_one_language(task)
+    if task.subsets and subset not in task.subsets:
+        raise UsageError(f"mteb/{whole} has no subset {subset!r}{near(subset, [*task.subsets])}")
+    return replace(task, name=f"{task.name}:{subset}", subsets=(subset,)) if subset else None
+
+
+def unknown(name: str) -> str:
+    """What is said of a name that nobody knows, where no files were given with it."""
+    more = "" if find_spec("mteb") else f"; all of mteb's are known after {install('mteb')}"
+    return (
+        f"mteb/{name}: no task of that name is known{near(name, [*_table()])}; give the folder of "
+        f"its repository with --source PATH, or name that, as mteb/OWNER/NAME@COMMIT{more}"
+    )
+
+
+@cache
+def _table() -> dict[str, Task]:
+    rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["task"]
+    return {row["name"]: _of_row(row) for row in rows}
+
+
+def _of_row(row: dict[str, Any]) -> Task:
+    n = len(row["subsets"])
+    about = f"LMEB, {row['memory']} memory, {row['queries']:,} queries"
+    return Task(
+        row["name"],
+        f"{about} in {n} subsets" if n > 1 else about,
+        row["licence"],
+        row["repository"],
+        row["revision"],
+        ("test",),
+        tuple(row["subsets"]),
+        {
+            subset: Ability(ability)
+            for ability, subsets in row.get("abilities", {}).items()
+            for subset in subsets
+        },
+    )
+
+
+def _known(name: str) -> Task:
+    if name in _table():
+        return _table()[name]
+    if name.startswith(_PREFIX):
+        for task in listed():
+            if _plain(task.name) == _plain(name):
+                return task
+    if find_spec("mteb") is not None:
+        found = _of_mteb(name)
+        if found is not None:
+            return found
+    return Task(name, "your own files in MTEB's layout", "yours")
+
+
+def _plain(name: str) -> str:
+    """A name of LMEB without what is written in several ways."""
+    return re.sub("[-_]", "", name.removeprefix(_PREFIX)).lower()
+
+
+def _of_hub(name: str) -> Task:
+    match = _REPOSITORY.fullmatch(name)
+    if match is None:
+        raise UsageError(
+            f"mteb/{name}: a repository of the hub is named with its commit, as "
+            "mteb/OWNER/NAME@COMMIT (40 hexadecimal digits, from its page): without it a number "
+            "does not say what it was measured on"
+        )
+    about = f"the repository {match[1]} of the hub, in MTEB's layout"
+    return Task(name, about, f"see {match[1]} on the hub", match[1], match[2])
+
+
+def _of_mteb(name: str) -> Task | None:
+    """The task as the installed mteb has it; None for none of that name.
+
+    Raises UsageError for one that is no retrieval of texts, or that mteb loads by code of its own.
+    """
+    import mteb
+    from mteb.abstasks import AbsTaskRetrieval
+
+    try:
+        task = mteb.get_task(name)
+    except KeyError:
+        return None
+    about = task.metadata
+    if not isinstance(task, AbsTaskRetrieval) or [*about.modalities] != ["text"]:
+        raise UsageError(
+            f"mteb/{name} is {about.type} of {', '.join(about.modalities)}, not retrieval of texts"
+        )
+    kind = type(task)
+    own = [n for n in _READING if getattr(kind, n) is not getattr(AbsTaskRetrieval, n)]
+    own += ["skip_first_result"] * task.skip_first_result
+    if own:
+        raise UsageError(
+            f"mteb/{name}: mteb has {own[0]} of its own for it, so its files alone would not give "
+            "what mteb evaluates; write what mteb loads in MTEB's layout, and give the folder with "
+            "--source under another name"
+        )
+    langs = about.eval_langs if isinstance(about.eval_langs, dict) else {}
+    people = {one for of in langs.values() for one in of if not one.endswith("-Code")}
+    return Task(
+        about.name,
+        f"MTEB, {about.type}: {' '.join(about.description.split())}",
+        about.license or "see MTEB",
+        about.dataset["path"],
+        about.dataset["revision"],
+        tuple(about.eval_splits),
+        tuple(langs),
+        languages=tuple(sorted({one.partition("-")[0] for one in people})),
+        ignore_identical_ids=task.ignore_identical_ids,
+    )
+
+
+def _of_one_language(task: Task) -> Task:
+    if len(task.languages) > 1:
+        shown = ", ".join(task.languages[:5]) + (", ..." if len(task.languages) > 5 else "")
+        raise UsageError(
+            f"mteb/{task.name} has {len(task.languages)} languages ({shown}): choose a subset, "
+            f"such as mteb/{task.name}:{task.subsets[0]}"
+        )
+    return task
