@@ -21,6 +21,7 @@ _HOME = {
     "open_dataset": "harness.dataset.prepare",
     "register_adapter": "harness.dataset.catalogue",
     "read_rankings": "harness.rankings.rankings",
+    "register_run_format": "harness.rankings.published.form",
     "Ability": "harness.schema",
     # what is under test
     "Retriever": "harness.retrievers.contract",
@@ -71,6 +72,7 @@ __all__ = [
     "read_rankings",
     "register_adapter",
     "register_retriever",
+    "register_run_format",
     "run",
     "score",
     "score_run",
@@ -82,6 +84,7 @@ if TYPE_CHECKING:
     from harness.dataset.prepare import open_dataset
     from harness.live.abtest.ab_test import ABTest
     from harness.live.monitor.monitor import Monitor
+    from harness.rankings.published.form import register_run_format
     from harness.rankings.rankings import read_rankings
     from harness.retrievers.contract import Hit, Result, Retriever
     from harness.retrievers.frameworks.outward import as_beir, as_mteb

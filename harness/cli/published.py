@@ -25,6 +25,9 @@ def add_published(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ranking", metavar="FIELD", help="which of its rankings, where a record holds several"
     )
+    parser.add_argument(
+        "--cut", metavar="K", type=int, help="take the first K documents of each of its rankings"
+    )
 
 
 def form_of(options: argparse.Namespace, path: Path) -> str | None:
@@ -49,6 +52,7 @@ def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> t
         granularity=options.granularity or "",
         repeats=options.repeats or "latest",
         unasked=options.missing == "zero",
+        cut=options.cut,
     )
     dataset = _dataset(options, file)
     folder = import_published(

@@ -82,7 +82,9 @@ def call(options: argparse.Namespace) -> int:
         )
     elif path.is_dir() and not (options.log or options.expected):
         said = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
-        refuse(options, "for a run, which says it itself", *said, "format", "ranking", "repeats")
+        refuse(
+            options, "for a run, which says it itself", *said, "format", "ranking", "repeats", "cut"
+        )
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
     if options.log:
@@ -111,7 +113,7 @@ def call(options: argparse.Namespace) -> int:
         if form is not None:
             folder, dataset = folder_of_published(options, path, form)
         else:
-            refuse(options, "for a run file of a usual form", "repeats", "ranking")
+            refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
             dataset = fitting_dataset(options)
             with _log_is_told(options, path):
                 folder = import_rankings(

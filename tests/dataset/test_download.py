@@ -124,7 +124,7 @@ def test_a_stopped_process_leaves_a_part_that_the_next_one_goes_on_from(
     server: Loopback, tmp_path: Path, stop: signal.Signals
 ) -> None:
     file = pinned(server.put("/all.json", CONTENT))
-    server.bytes_a_second = 2_000_000
+    server.bytes_a_second = 400_000  # on a busy machine the signal comes late
     process = start_fetch(file, tmp_path)
     part = tmp_path / ".all.json.part"
     while not (part.exists() and part.stat().st_size > 500_000):

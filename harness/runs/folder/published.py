@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,8 @@ class Published:
     """A published file, and how it is taken.
 
     `ranking`: which of a record's rankings. `repeats`: which record of a question counts that has
-    several. `unasked`: questions without a record count 0 instead of being left out.
+    several. `unasked`: questions without a record count 0 instead of being left out. `cut`: so many
+    documents of each ranking are taken; None: all.
     """
 
     path: Path
@@ -46,6 +48,7 @@ class Published:
     ranking: str
     repeats: str = "latest"
     unasked: bool = False
+    cut: int | None = None
 
     @property
     def form(self) -> RunFormat:
@@ -78,12 +81,15 @@ def published(
     granularity: str = "",
     repeats: str = "latest",
     unasked: bool = False,
+    cut: int | None = None,
 ) -> Published:
     """The file, and which of its rankings is meant: by name, or the first of the granularity.
 
     Raises UsageError for an unknown name or rule, and where no ranking is of the granularity.
     """
     known = run_format(format).rankings
+    if cut is not None and cut < 1:
+        raise UsageError(f"--cut must be 1 or more, not {cut}")
     if repeats not in REPEATS:
         raise UsageError(f"--repeats must be {', '.join(REPEATS)}, not {repeats!r}")
     if ranking and ranking not in known:
@@ -96,7 +102,7 @@ def published(
             f"{path}: its rankings are of {' and '.join(units)}s, not of {granularity}s "
             f"(--granularity {' or '.join(units)})"
         )
-    return Published(path, format, fit[0], repeats, unasked)
+    return Published(path, format, fit[0], repeats, unasked, cut)
 
 
 def import_published(
@@ -119,7 +125,8 @@ def import_published(
     joined = join(records.answers, dataset, file.repeats, file.path)
     if not joined.answers:
         raise UsageError(f"{file.path}: {_nothing_joined(records, dataset)}")
-    answers = _with_unasked(joined.answers, dataset) if file.unasked else joined.answers
+    answers = _cut(joined.answers, file.cut)
+    answers = _with_unasked(answers, dataset) if file.unasked else answers
     texts = any(answer.texts is not None for answer in answers.values())
     deepest = max(len(_found(answer)) for answer in answers.values())
     if k is not None and deepest > k:
@@ -131,12 +138,13 @@ def import_published(
         rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
         notes, returned = notes + more, np.diff(rankings.starts).tolist()
     say(file.path, notes, strict)
-    about = {
+    about: dict[str, Any] = {
         "file": file.path.name,
         "sha256": digest(file.path),
         "format": file.format,
         "ranking": file.ranking,
         "repeats": file.repeats,
+        "cut": file.cut,
         "records": len(records.answers) + len(records.broken),
         "broken": len(records.broken),
         **{one: len(getattr(joined, one)) for one in ("unknown", "ambiguous", "silent", "doubled")},
@@ -147,7 +155,7 @@ def import_published(
         "haystacks": len(np.unique(dataset.query_shares)),
         "notes": notes,
     }
-    identity = {key: about[key] for key in ("sha256", "format", "ranking", "repeats")}
+    identity = {key: about[key] for key in ("sha256", "format", "ranking", "repeats", "cut")}
     identity |= {"k": depth, "unasked": file.unasked}
     if matching is not None:
         identity["matching"] = asdict(matching)
@@ -247,6 +255,21 @@ class _Questions:
 
 def _found(answer: Answer) -> list[str]:
     return (answer.documents if answer.documents is not None else answer.texts) or []
+
+
+def _cut(answers: dict[int, Answer], cut: int | None) -> dict[int, Answer]:
+    """The first so many different documents, or texts, of each answer."""
+    if cut is None:
+        return answers
+    found = {}
+    for row, answer in answers.items():
+        documents, texts = answer.documents, answer.texts
+        found[row] = replace(
+            answer,
+            documents=None if documents is None else [*dict.fromkeys(documents)][:cut],
+            texts=None if texts is None else texts[:cut],
+        )
+    return found
 
 
 def _with_unasked(answers: dict[int, Answer], dataset: Dataset) -> dict[int, Answer]:
