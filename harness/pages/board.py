@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,44 @@ import harness
 from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
 from harness.schema import Ability
+from harness.scoring.protocols import PROTOCOLS
 from harness.verdicts.board.entries import SLICES, labels
-from harness.verdicts.board.leaderboard import as_json, build
+from harness.verdicts.board.files import Pairs, write_boards
+from harness.verdicts.board.leaderboard import build
+from harness.verdicts.board.leading import key_of
+from harness.verdicts.board.pairs import pairs
+from harness.verdicts.board.summary import board_id
 from harness.verdicts.board.table import title
 
 _REPORT = "report.html"  # where `harness report` puts it in a run's folder
 _RESULTS = "results"  # the folder that commands take if not told another
+_PART = ("entries", "views", "claims")  # of a board, what is looked at only once it is chosen
+_DIGITS = 6  # after the point, the most that the page shows
+_OF_LEVELS = ("chance", "ceiling", "chance_is", "ceiling_is", "ties")  # not by entry on the page
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
 
-def write_board(results: Path, out: Path) -> dict[str, Any]:
+Claims = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+"""What authors say of systems on a board, in the form of `claim` in leaderboard.schema.json."""
+
+
+def write_board(results: Path, out: Path, claims: Claims | None = None) -> dict[str, Any]:
     """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
 
-    The page links to the reports that lie in the folders of the runs by now. Raises UsageError as
-    `build` does, and where `out` cannot be written.
+    `out` sums them up, and all the rest is in a folder beside it. The page links to the reports
+    that lie in the folders of the runs by now. Raises UsageError as `build` does, and where `out`
+    cannot be written.
     """
     built = build(results)
+    if claims is not None:
+        for board in built["boards"]:
+            board["claims"] = list(claims(board))
+    compared = {board_id(board): pairs(results, board) for board in built["boards"]}
     found = sorted(results.glob(f"[!.]*/{_REPORT}"))
     reports = {file.parent.name: os.path.relpath(file, out.parent) for file in found}
-    made = board_page(built, reports=reports, results=os.path.relpath(results))
+    made = board_page(built, pairs=compared, reports=reports, results=os.path.relpath(results))
     with disk_errors(out.parent, "name another file with --out"):
-        write_bytes(out, as_json(built))
+        write_boards(out, built, compared)
         write_bytes(out.with_suffix(".html"), made)
     return built
 
@@ -40,14 +57,47 @@ def write_board(results: Path, out: Path) -> dict[str, Any]:
 def board_page(
     leaderboard: Mapping[str, Any],
     *,
+    pairs: Pairs | None = None,
     broken: Mapping[str, str] | None = None,
     reports: Mapping[str, str] | None = None,
     results: str = _RESULTS,
     live: bool = False,
 ) -> bytes:
-    """One self-contained file of `page_data`; `live` is for a server that it asks for news."""
+    """One self-contained file of `page_data`; `live` is for a server that it asks for news.
+
+    Each board, and the pairs of each, is packed by itself and unpacked once it is looked at: a page
+    of ten boards opens as fast as one of a single board. A server is asked for them instead.
+    """
     data = page_data(leaderboard, broken=broken, reports=reports, results=results)
-    return page("Leaderboard", "board", data, live=live)
+    light, parts = in_parts(data)
+    if live:
+        return page("Leaderboard", "board", light, live=True)
+    beside = {f"pairs-{name}": one for name, one in (pairs or {}).items() if one is not None}
+    return page("Leaderboard", "board", light, parts=parts | beside)
+
+
+def in_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a page needs to choose a board by, and each board by its name in the page.
+
+    A mean is rounded to the digits that the page can show.
+    """
+    parts = {
+        f"board-{board['id']}": _rounded({name: board[name] for name in _PART if name in board})
+        for board in data["boards"]
+    }
+    heads = [
+        {name: value for name, value in board.items() if name not in _PART}
+        for board in data["boards"]
+    ]
+    return {**data, "boards": heads}, parts
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, Mapping):
+        return {name: _rounded(one) for name, one in value.items()}
+    return [_rounded(one) for one in value] if isinstance(value, list) else value
 
 
 def page_data(
@@ -67,9 +117,11 @@ def page_data(
     boards = [
         {
             **board,
-            "title": title(board),
+            "id": board_id(board),
+            "title": title(dict(board)),
+            "runs": len(board["entries"]),
             "entries": [
-                {**entry, "label": label, **told, "report": (reports or {}).get(entry["run"])}
+                {**_shown(entry), "label": label, **told, "report": (reports or {}).get(entry["run"])}
                 for entry, label, told in zip(
                     board["entries"],
                     labels(board["entries"]),
@@ -87,6 +139,24 @@ def page_data(
         "broken": dict(broken or {}),
         "options": "" if results == _RESULTS else f" --results {shlex.quote(results)}",
     }
+
+
+def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without what the page says once for all of a board."""
+    blocks = [
+        {
+            **block,
+            "slices": {
+                name: {
+                    metric: {part: v for part, v in cell.items() if part not in _OF_LEVELS}
+                    for metric, cell in cells.items()
+                }
+                for name, cells in block["slices"].items()
+            },
+        }
+        for block in entry["protocols"]
+    ]
+    return {**entry, "protocols": blocks}
 
 
 def _told(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -116,7 +186,7 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for entry in entries:
         for block in entry["protocols"]:
-            found.setdefault(_key(block), []).append(block)
+            found.setdefault(key_of(block), []).append(block)
     several = {key[:2] for key in found if sum(key[:2] == other[:2] for other in found) > 1}
     views = []
     for key, blocks in found.items():
@@ -128,6 +198,7 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             {
                 "name": f"{protocol}, {unit}{more}",
                 "key": list(key),
+                "official": _official(protocol),
                 "slices": slices,
                 "metrics": [
                     {"name": m, "family": family, "k": int(k) if k else None}
@@ -140,8 +211,10 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(views, key=_order)
 
 
-def _key(block: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    return (block["protocol"], block["unit"], block["ties"], str(block["missing"]))
+def _official(protocol: str) -> str:
+    """The published scorer that a protocol gives the numbers of; empty for the harness's own."""
+    known = PROTOCOLS.get(protocol.partition("/")[0])
+    return known.source if known else ""
 
 
 def _order(view: Mapping[str, Any]) -> tuple[bool, bool, str]:

@@ -224,7 +224,10 @@ const PARTS = [
   [depth, ["questions", "beside", "k"]],
   [prompt, ["questions"]],
   [questions, ["protocol", "metric", "search", "ability", "result", "against", "cause", "sort"]],
-  [opened, ["protocol", "metric", "open"]],
+  [
+    opened,
+    ["protocol", "metric", "search", "ability", "result", "against", "cause", "sort", "open"],
+  ],
 ];
 
 chosen.watch((names) => {
