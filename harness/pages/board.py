@@ -13,7 +13,7 @@ from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
-from harness.verdicts.board.entries import SLICES, labels
+from harness.verdicts.board.entries import SLICES, labels, told
 from harness.verdicts.board.files import Pairs, write_boards
 from harness.verdicts.board.leaderboard import build
 from harness.verdicts.board.leading import key_of
@@ -121,11 +121,11 @@ def page_data(
             "title": title(dict(board)),
             "runs": len(board["entries"]),
             "entries": [
-                {**_shown(entry), "label": label, **told, "report": (reports or {}).get(entry["run"])}
-                for entry, label, told in zip(
+                {**_shown(entry), "label": label, **apart, "report": (reports or {}).get(entry["run"])}
+                for entry, label, apart in zip(
                     board["entries"],
                     labels(board["entries"]),
-                    _told(board["entries"]),
+                    told(board["entries"]),
                     strict=True,
                 )
             ],
@@ -157,28 +157,6 @@ def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
         for block in entry["protocols"]
     ]
     return {**entry, "protocols": blocks}
-
-
-def _told(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The parameters that tell each entry from others of its system; all of one that is alone.
-
-    What three of four have in common is what they are known for, and is not said of them.
-    """
-    found = []
-    for entry in entries:
-        alike = [one["params"] for one in entries if one["system"] == entry["system"]]
-        same = {
-            name: sum(other.get(name) == value for other in alike)
-            for name, value in entry["params"].items()
-        }
-        alone = len(alike) == 1
-        told = {
-            name: entry["params"][name]
-            for name, n in same.items()
-            if alone or n < 0.75 * len(alike)
-        }
-        found.append({"alone": alone, "told": told})
-    return found
 
 
 def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

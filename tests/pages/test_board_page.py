@@ -13,6 +13,7 @@ from browsers import Page, opened
 from harness.__main__ import main
 from harness.files import read_json, write_json
 from harness.pages.board import board_page, page_data, write_board
+from harness.verdicts.board.files import read_boards
 
 HOSTILE = "</script><img src=https://example.org/x onerror=hit()>"
 
@@ -35,7 +36,7 @@ def board(results: Path) -> Path:
 
 
 def over_turns(results: Path) -> dict[str, Any]:
-    boards = read_json(results / "leaderboard.json")["boards"]
+    boards = read_boards(results / "leaderboard.json")["boards"]
     found: dict[str, Any] = next(b for b in boards if b["dataset"]["granularity"] == "turn")
     return found
 
@@ -53,10 +54,11 @@ def systems(page: Page) -> list[str]:
 
 def choose(page: Page, name: str, option: str) -> None:
     page.get_by_role("combobox", name=name, exact=True).select_option(option)
+    page.locator("#board:not([aria-busy])").wait_for()
 
 
 def test_the_board_of_most_runs_stands_first_and_offers_every_protocol(results: Path) -> None:
-    data = page_data(read_json(results / "leaderboard.json"))
+    data = page_data(read_boards(results / "leaderboard.json"))
     assert [board["dataset"]["granularity"] for board in data["boards"]] == ["turn", "session"]
     views = data["boards"][0]["views"]
     assert [view["name"] for view in views][:2] == ["memory/1, turn", "memory/1, turn>session"]
@@ -72,7 +74,7 @@ def test_building_the_page_again_gives_the_same_bytes(results: Path, board: Path
 
 
 def test_chance_is_a_range_where_systems_differ_in_what_was_scored(results: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     first = boards["boards"][1]["entries"][0]["protocols"][0]["slices"]["all"]["recall@10"]
     first["chance"] = 0.5
     levels = page_data(boards)["boards"][0]["views"][0]["levels"]["all"]["recall@10"]
@@ -92,7 +94,7 @@ def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, resul
         )
         assert "–".join(map(str, mine["rank"])) in row.locator(".rank").inner_text()
         for part in ("reach", "mean", "chance"):
-            assert row.locator(f"svg line.{part}").count() == 1
+            assert row.locator(f"td.interval svg line.{part}").count() == 1
         foot = page.locator("#table tfoot").inner_text()
         assert f"{mine['chance']:.3f}" in foot
         said = page.locator("#said").inner_text()
@@ -115,7 +117,7 @@ def test_who_saw_the_answer_key_is_marked_and_not_ranked(board: Path) -> None:
 def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
     results: Path, tmp_path: Path
 ) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     bm25 = next(e for e in boards["boards"][1]["entries"] if e["system"] == "bm25")
     first = bm25["protocols"][0]["slices"]["all"]["recall@10"]
     del first["rank"]
@@ -184,7 +186,7 @@ def test_columns_sort_by_mouse_and_keyboard_and_say_so(board: Path) -> None:
 
 @pytest.mark.browser
 def test_ranges_of_ranks_sort_by_both_ends(results: Path, tmp_path: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     ranks = {"bm25": [1, 4], "tfidf": [1, 2], "random": [2, 3]}
     for entry in boards["boards"][1]["entries"]:
         if rank := ranks.get(entry["system"]):
@@ -224,7 +226,7 @@ def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> N
 def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
     results: Path, tmp_path: Path, width: int
 ) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     entries = boards["boards"][1]["entries"]
     entries[0]["name"] = "one-word-that-is-longer-than-any-column-could-be-on-a-telephone"
     entries[1]["params"] = {"prompt": "a text of many words that goes on and on " * 9}
@@ -248,7 +250,7 @@ def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
 
 @pytest.mark.browser
 def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     entry = boards["boards"][1]["entries"][0]
     entry["system"] = entry["repeat"] = HOSTILE
     entry["params"] = {HOSTILE: HOSTILE}
@@ -265,7 +267,7 @@ def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> Non
 
 
 def test_a_label_and_what_tells_it_from_others_stand_in_the_row(results: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     board = next(one for one in boards["boards"] if len(one["entries"]) > 1)
     bm25 = next(one for one in board["entries"] if one["system"] == "bm25")
     others = [
@@ -295,7 +297,7 @@ def test_every_ability_is_in_sight_at_once_and_sorts(board: Path, results: Path)
 
 @pytest.mark.browser
 def test_two_ends_that_print_alike_are_one_number(results: Path, tmp_path: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     of = boards["boards"][1]["entries"]
     for entry, chance in zip(of, (0.0421, 0.04212, 0.0421, 0.0421), strict=True):
         entry["protocols"][0]["slices"]["all"]["recall@10"]["chance"] = chance

@@ -102,7 +102,7 @@ def test_a_new_run_changes_the_board(port: int, results: Path, tfidf: Path) -> N
     shutil.copytree(tfidf, results / tfidf.name)
     assert state(port)["version"] != before
     (board,) = orjson.loads(get(port, "/board.json")[1])["boards"]
-    assert len(board["entries"]) == 2
+    assert board["runs"] == 2
 
 
 def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Path) -> None:

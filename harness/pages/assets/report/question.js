@@ -134,7 +134,11 @@ export function questionPanel(at, view, walk) {
   function causeSaid(cause) {
     if (cause < 0) return null;
     const { names, rules } = data.causes;
-    return [" ", el("span", { class: "tag", title: rules[cause] }, names[cause])];
+    return [
+      " ",
+      el("span", { class: "tag" }, names[cause]),
+      el("div", { class: "rule" }, rules[cause]),
+    ];
   }
 
   function rankedItem(ranking, row, place) {

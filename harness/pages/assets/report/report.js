@@ -61,6 +61,7 @@ function head() {
       ...runs.map((_, at) => ({ head: LETTERS[at], cell: ({ values }) => values[at] })),
     ],
     data.settings,
+    { class: "cards" },
   );
   replace(
     find("notes"),
