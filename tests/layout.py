@@ -7,13 +7,16 @@ from typing import Any
 # A place that scrolls sideways on purpose is not cut off; on a wide page there is no reason for it.
 _CUT = """() => {
   const width = document.documentElement.clientWidth;
-  const scrolls = one => one && (["auto", "scroll", "hidden"].includes(getComputedStyle(one).overflowX)
-    || scrolls(one.parentElement));
-  const said = one => `${one.tagName}#${one.id}.${one.getAttribute("class")}: ${one.textContent.slice(0, 60)}`;
+  const held = ["auto", "scroll", "hidden"];
+  const scrolls = one =>
+    one && (held.includes(getComputedStyle(one).overflowX) || scrolls(one.parentElement));
+  const said = one =>
+    `${one.tagName}#${one.id}.${one.getAttribute("class")}: ${one.textContent.slice(0, 60)}`;
   const found = document.documentElement.scrollWidth > width ? ["the page scrolls sideways"] : [];
   for (const one of document.querySelectorAll("body *")) {
     const box = one.getBoundingClientRect();
-    if (box.width > 1 && box.right > width + 1 && !scrolls(one.parentElement)) found.push(said(one));
+    const out = box.width > 1 && box.right > width + 1;
+    if (out && !scrolls(one.parentElement)) found.push(said(one));
     const wide = one.classList.contains("wide") && one.scrollWidth > one.clientWidth + 1;
     if (width >= 1400 && wide) found.push(`scrolls sideways: ${said(one)}`);
   }
@@ -25,7 +28,8 @@ _NARROW = """() => {
   const found = [];
   for (let text = texts.nextNode(); text; text = texts.nextNode()) {
     const words = text.data.trim();
-    if (words.length < 8 || text.parentElement.closest("script, style, svg, option, .unseen")) continue;
+    const aside = text.parentElement.closest("script, style, svg, option, .unseen");
+    if (words.length < 8 || aside) continue;
     const range = document.createRange();
     range.selectNodeContents(text);
     const lines = new Set([...range.getClientRects()].map(one => Math.round(one.top))).size;

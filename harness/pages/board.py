@@ -121,7 +121,12 @@ def page_data(
             "title": title(dict(board)),
             "runs": len(board["entries"]),
             "entries": [
-                {**_shown(entry), "label": label, **apart, "report": (reports or {}).get(entry["run"])}
+                {
+                    **_shown(entry),
+                    "label": label,
+                    **apart,
+                    "report": (reports or {}).get(entry["run"]),
+                }
                 for entry, label, apart in zip(
                     board["entries"],
                     labels(board["entries"]),

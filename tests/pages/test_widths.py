@@ -52,9 +52,7 @@ def test_the_board_fits(served: tuple[str, list[str]], width: int, chosen: str) 
 
 @WIDTHS
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_reports_and_comparisons_fit(
-    served: tuple[str, list[str]], width: int, n: int
-) -> None:
+def test_reports_and_comparisons_fit(served: tuple[str, list[str]], width: int, n: int) -> None:
     address, runs = served
     kind = "runs" if n == 1 else "compare"
     with opened(f"{address}{kind}/{'/'.join(runs[:n])}/", width=width) as page:

@@ -15,7 +15,7 @@ import orjson
 
 from harness.schema import Ability
 from harness.scoring.signature import digest
-from harness.verdicts.board.entries import labels
+from harness.verdicts.board.entries import labels, told
 from harness.verdicts.board.leading import leading
 from harness.verdicts.board.table import title
 
@@ -47,7 +47,7 @@ def _board(board: Mapping[str, Any], folder: str, paired: Collection[str]) -> di
     name = board_id(board)
     entries = board["entries"]
     block, metrics = next((found for e in entries if (found := leading(e))[0]), (None, []))
-    shown = zip(entries, labels(entries), strict=True)
+    shown = zip(entries, labels(entries), told(entries), strict=True)
     return {
         "id": name,
         "title": title(dict(board)),
@@ -57,17 +57,18 @@ def _board(board: Mapping[str, Any], folder: str, paired: Collection[str]) -> di
         "protocol": block and {n: block[n] for n in ("protocol", "unit", "ties", "missing")},
         "metrics": metrics,
         **({"claims": board["claims"]} if board.get("claims") else {}),
-        "entries": [_entry(entry, label) for entry, label in shown],
+        "entries": [_entry(entry, label, apart["told"]) for entry, label, apart in shown],
     }
 
 
-def _entry(entry: Mapping[str, Any], label: str) -> dict[str, Any]:
+def _entry(entry: Mapping[str, Any], label: str, params: Mapping[str, Any]) -> dict[str, Any]:
     block, metrics = leading(entry)
     cost, provenance = entry["cost"], entry["provenance"]
     search = cost.get("search_ms") or {}
     return {
         **{name: entry[name] for name in ("run", "system", "version", "by", "sees_answer_key")},
         "label": label,
+        "params": params,
         "submitted": provenance["submitted"],
         "finished": provenance["finished"],
         "failed": entry["queries"]["failed"],
