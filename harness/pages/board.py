@@ -18,13 +18,12 @@ from harness.verdicts.board.files import Pairs, write_boards
 from harness.verdicts.board.leaderboard import build
 from harness.verdicts.board.leading import key_of
 from harness.verdicts.board.pairs import pairs
-from harness.verdicts.board.summary import board_id
+from harness.verdicts.board.summary import board_id, in_short
 from harness.verdicts.board.table import title
 
 _REPORT = "report.html"  # where `harness report` puts it in a run's folder
 _RESULTS = "results"  # the folder that commands take if not told another
 _PART = ("entries", "views", "claims")  # of a board, what is looked at only once it is chosen
-_DIGITS = 6  # after the point, the most that the page shows
 _OF_LEVELS = ("chance", "ceiling", "chance_is", "ceiling_is", "ties")  # not by entry on the page
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
@@ -77,12 +76,9 @@ def board_page(
 
 
 def in_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a page needs to choose a board by, and each board by its name in the page.
-
-    A mean is rounded to the digits that the page can show.
-    """
+    """What a page needs to choose a board by, and each board by its name in the page."""
     parts = {
-        f"board-{board['id']}": _rounded({name: board[name] for name in _PART if name in board})
+        f"board-{board['id']}": {name: board[name] for name in _PART if name in board}
         for board in data["boards"]
     }
     heads = [
@@ -90,14 +86,6 @@ def in_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         for board in data["boards"]
     ]
     return {**data, "boards": heads}, parts
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, float):
-        return round(value, _DIGITS)
-    if isinstance(value, Mapping):
-        return {name: _rounded(one) for name, one in value.items()}
-    return [_rounded(one) for one in value] if isinstance(value, list) else value
 
 
 def page_data(
@@ -147,13 +135,13 @@ def page_data(
 
 
 def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry without what the page says once for all of a board."""
+    """An entry without what the page says once for all of a board, its scores in short."""
     blocks = [
         {
             **block,
             "slices": {
                 name: {
-                    metric: {part: v for part, v in cell.items() if part not in _OF_LEVELS}
+                    metric: _short({p: v for p, v in cell.items() if p not in _OF_LEVELS})
                     for metric, cell in cells.items()
                 }
                 for name, cells in block["slices"].items()
@@ -162,6 +150,13 @@ def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
         for block in entry["protocols"]
     ]
     return {**entry, "protocols": blocks}
+
+
+def _short(cell: Any) -> Any:
+    """A cell with its numbers as a page can show them: they make most of its size."""
+    if isinstance(cell, Mapping):
+        return {name: _short(value) for name, value in cell.items()}
+    return in_short(cell) if isinstance(cell, float) else cell
 
 
 def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

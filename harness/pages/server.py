@@ -121,7 +121,9 @@ class Pages:
                 built, broken = self._results.board()
                 return JSON, orjson.dumps(in_parts(page_data(built, broken=broken))[0])
             if path == "/leaderboard.json":
-                return JSON, orjson.dumps(summary(self._results.board()[0], "leaderboard-files"))
+                boards = self._results.board()[0]
+                every = [board_id(board) for board in boards["boards"]]
+                return JSON, orjson.dumps(summary(boards, "leaderboard-files", every))
             if path.startswith("/leaderboard-files/") and path.endswith(".json"):
                 return self._whole(path[len("/leaderboard-files/") : -len(".json")])
             if path == "/history/" and (self._results.folder / NAME).is_file():
@@ -161,10 +163,12 @@ class Pages:
         return None
 
     def _whole(self, name: str) -> tuple[str, bytes] | None:
-        """The file that leaderboard.json names for a board."""
+        """A file that leaderboard.json names: a board, or its pairs (null where no two compare)."""
         for board in self._results.board()[0]["boards"]:
             if name == board_id(board):
                 return JSON, orjson.dumps({"schema_version": SCHEMA_VERSION, **board})
+            if name == f"{board_id(board)}.pairs":
+                return JSON, orjson.dumps(pairs(self._results.folder, board))
         return None
 
     def _page(self, *names: str) -> tuple[str, bytes] | None:

@@ -88,10 +88,10 @@ def test_leaderboard_json_sums_up_and_names_the_files_that_hold_the_rest(
     cell = full["protocols"][0]["slices"]["temporal"]["recall@10"]
     assert bm25["values"]["temporal"] == {
         "recall@10": {
-            "value": round(cell["value"], 6),
-            "low": round(cell["interval"]["low"], 6),
-            "high": round(cell["interval"]["high"], 6),
-            "chance": round(cell["chance"], 6),
+            "value": float(f"{cell['value']:.6g}"),
+            "low": float(f"{cell['interval']['low']:.6g}"),
+            "high": float(f"{cell['interval']['high']:.6g}"),
+            "chance": float(f"{cell['chance']:.6g}"),
             **{name: cell[name] for name in ("n", "rank", "rank_note") if name in cell},
         }
     }

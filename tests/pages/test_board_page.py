@@ -14,7 +14,7 @@ from layout import amiss
 
 from harness.__main__ import main
 from harness.files import read_json, write_json
-from harness.pages.board import board_page, page_data, write_board
+from harness.pages.board import board_page, in_parts, page_data, write_board
 from harness.verdicts.board.files import read_boards
 
 HOSTILE = "</script><img src=https://example.org/x onerror=hit()>"
@@ -464,3 +464,14 @@ def test_a_report_leads_back_to_the_board_as_it_was(results: Path, tmp_path: Pat
             page.goto(f"{run.as_uri()}/report.html?from={elsewhere}")
             page.locator("#abilities svg").wait_for()
             assert page.locator("#home").count() == 0
+
+
+def test_what_is_small_is_no_zero_on_the_page(results: Path) -> None:
+    boards = read_boards(results / "leaderboard.json")
+    entry = boards["boards"][1]["entries"][0]
+    entry["params"] = {"rate": 1e-9}
+    entry["protocols"][0]["slices"]["all"]["recall@10"]["value"] = 1.23456789e-8
+    _, parts = in_parts(page_data(boards))
+    made = next(part for name, part in parts.items() if "-turn-" in name)["entries"][0]
+    assert made["params"] == {"rate": 1e-9}
+    assert made["protocols"][0]["slices"]["all"]["recall@10"]["value"] == 1.23457e-8

@@ -208,6 +208,7 @@ def test_two_runs_of_a_board_are_compared_when_they_are_asked_for(
     assert len(found["cells"]["all"]["recall@10"]["difference"]) == 1
     (summed,) = orjson.loads(get(port, "/leaderboard.json")[1])["boards"]
     assert orjson.loads(get(port, f"/{summed['file']}")[1])["entries"]
+    assert len(orjson.loads(get(port, f"/{summed['pairs']}")[1])["runs"]) == 3
     for wrong in (f"{pairs}/{bm25.name}", f"{pairs}/{bm25.name}/none", f"{pairs}/../../secret"):
         assert get(port, f"{wrong}.json")[0] == 404, wrong
 

@@ -39,7 +39,8 @@ def pairs(
 
     `only` are two runs or more to compare, where not all are wanted; the others still count for
     what is shown. None where fewer than two systems of the board compare: those that were shown the
-    answer key, or have no score under its leading protocol, are not among them.
+    answer key, or have no score under its leading protocol, are not among them. Nor can it be said
+    of scores so old that they do not tell which questions share a haystack.
     """
     found = _systems(board)
     if found is None or len(found[2]) < 2:
@@ -47,11 +48,13 @@ def pairs(
     key, metrics, entries = found
     protocol, unit = key[0].partition("/")[0], key[1]
     folders = [results / entry["run"] for entry in entries]
+    over = _over(entries, key)
+    labels = haystacks_of(folders[0], protocol, unit) if over == "haystacks" else None
+    if over == "haystacks" and labels is None:
+        return None
     about = rows_of(folders[0], protocol, unit, ("ability", "category"))
     read = [values_of(folder, protocol, unit, metrics, about.queries) for folder in folders]
     values = np.stack(read, axis=1)
-    over = _over(entries, key)
-    labels = haystacks_of(folders[0], protocol, unit) if over == "haystacks" else None
     kept = [at for at, entry in enumerate(entries) if not only or entry["run"] in only]
     places = list(combinations(kept, 2))
     slices = _slices(entries, key)
@@ -67,7 +70,7 @@ def pairs(
         "schema": "harness.pairs/1",
         "protocol": key[0],
         "unit": unit,
-        "over": "queries" if labels is None else "haystacks",
+        "over": over,
         "runs": [entries[at]["run"] for at in kept],
         "metrics": metrics,
         "slices": slices,

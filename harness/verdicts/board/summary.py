@@ -21,7 +21,11 @@ from harness.verdicts.board.table import title
 
 SCHEMA_VERSION = 4
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
-_DIGITS = 6  # of means and their intervals; the file of the board has them all
+
+
+def in_short(value: float) -> float:
+    """To six significant digits: what a person reads of a mean, and no zero that is none."""
+    return float(f"{value:.6g}")
 
 
 def board_id(board: Mapping[str, Any]) -> str:
@@ -103,6 +107,6 @@ def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     }
     return {
         "n": cell["n"],
-        **{name: round(v, _DIGITS) for name, v in found.items() if v is not None},
+        **{name: in_short(v) for name, v in found.items() if v is not None},
         **{name: cell[name] for name in ("rank", "rank_note") if name in cell},
     }

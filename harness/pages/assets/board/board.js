@@ -185,7 +185,8 @@ function said(rows, metric, { dataset, scoring }) {
 
 find("choices").addEventListener("submit", (event) => event.preventDefault());
 chosen.watch(draw);
-if (data.boards.length) await whole(); // what is drawn first is there at once
+// What is drawn first is there at once; where it cannot be had, the page says so.
+if (data.boards.length) await Promise.resolve(whole()).catch(silent);
 reveal(draw);
 
 let version = null;

@@ -41,7 +41,9 @@ const cellOf = (columns, at) =>
   Object.fromEntries(Object.entries(columns ?? {}).map(([name, values]) => [name, values[at]]));
 
 const whyNot = ({ sees_answer_key: saw }) =>
-  saw ? "was shown the answer key, and is compared with none" : "has no score to be compared by";
+  saw
+    ? "was shown the answer key, and is compared with none"
+    : "is not compared here: it has no scores by question that the board is shown by, or old ones";
 
 /** What the pair shows over all questions, in a sentence. */
 function verdict(all, newer, older) {
