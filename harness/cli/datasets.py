@@ -143,8 +143,8 @@ def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
     from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset, open_folder, prepared_folders
 
-    adapter, _, name = find(options.name)
-    if getattr(adapter, "shipped", None) is not None:
+    adapter, variant, name = find(options.name)
+    if getattr(adapter, "shipped", None) is not None and not variant.files:
         return open_dataset(options.name, **arguments)
     wanted = {part: arguments[part] for part in ("granularity", "text", "split") if arguments[part]}
     for folder in prepared_folders(name):

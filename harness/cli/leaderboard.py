@@ -34,6 +34,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
+    from harness.files import read_json
     from harness.pages.board import write_board
     from harness.scoring.uncertainty import counted
     from harness.verdicts.board.leaderboard import unscored
@@ -66,7 +67,8 @@ def call(options: argparse.Namespace) -> int:
             file=sys.stderr,
         )
     if options.json:
-        print_json("leaderboard", {"leaderboard": board, "without_scores": without})
+        summed = read_json(out)
+        print_json("leaderboard", {"leaderboard": summed, "without_scores": without})
     elif not options.quiet:
         print(table(board, options.format))
         entries = counted(sum(len(one["entries"]) for one in board["boards"]), "runs")

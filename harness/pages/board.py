@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,27 +12,43 @@ import harness
 from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
 from harness.schema import Ability
-from harness.verdicts.board.entries import SLICES, labels
-from harness.verdicts.board.leaderboard import as_json, build
+from harness.scoring.protocols import PROTOCOLS
+from harness.verdicts.board.entries import SLICES, labels, told
+from harness.verdicts.board.files import Pairs, write_boards
+from harness.verdicts.board.leaderboard import build
+from harness.verdicts.board.leading import key_of
+from harness.verdicts.board.pairs import pairs
+from harness.verdicts.board.summary import board_id, in_short
 from harness.verdicts.board.table import title
 
 _REPORT = "report.html"  # where `harness report` puts it in a run's folder
 _RESULTS = "results"  # the folder that commands take if not told another
+_PART = ("entries", "views", "claims")  # of a board, what is looked at only once it is chosen
+_OF_LEVELS = ("chance", "ceiling", "chance_is", "ceiling_is", "ties")  # not by entry on the page
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
 
-def write_board(results: Path, out: Path) -> dict[str, Any]:
+Claims = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+"""What authors say of systems on a board, in the form of `claim` in leaderboard.schema.json."""
+
+
+def write_board(results: Path, out: Path, claims: Claims | None = None) -> dict[str, Any]:
     """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
 
-    The page links to the reports that lie in the folders of the runs by now. Raises UsageError as
-    `build` does, and where `out` cannot be written.
+    `out` sums them up, and all the rest is in a folder beside it. The page links to the reports
+    that lie in the folders of the runs by now. Raises UsageError as `build` does, and where `out`
+    cannot be written.
     """
     built = build(results)
+    if claims is not None:
+        for board in built["boards"]:
+            board["claims"] = list(claims(board))
+    compared = {board_id(board): pairs(results, board) for board in built["boards"]}
     found = sorted(results.glob(f"[!.]*/{_REPORT}"))
     reports = {file.parent.name: os.path.relpath(file, out.parent) for file in found}
-    made = board_page(built, reports=reports, results=os.path.relpath(results))
+    made = board_page(built, pairs=compared, reports=reports, results=os.path.relpath(results))
     with disk_errors(out.parent, "name another file with --out"):
-        write_bytes(out, as_json(built))
+        write_boards(out, built, compared)
         write_bytes(out.with_suffix(".html"), made)
     return built
 
@@ -40,14 +56,36 @@ def write_board(results: Path, out: Path) -> dict[str, Any]:
 def board_page(
     leaderboard: Mapping[str, Any],
     *,
+    pairs: Pairs | None = None,
     broken: Mapping[str, str] | None = None,
     reports: Mapping[str, str] | None = None,
     results: str = _RESULTS,
     live: bool = False,
 ) -> bytes:
-    """One self-contained file of `page_data`; `live` is for a server that it asks for news."""
+    """One self-contained file of `page_data`; `live` is for a server that it asks for news.
+
+    Each board, and the pairs of each, is packed by itself and unpacked once it is looked at: a page
+    of ten boards opens as fast as one of a single board. A server is asked for them instead.
+    """
     data = page_data(leaderboard, broken=broken, reports=reports, results=results)
-    return page("Leaderboard", "board", data, live=live)
+    light, parts = in_parts(data)
+    if live:
+        return page("Leaderboard", "board", light, live=True)
+    beside = {f"pairs-{name}": one for name, one in (pairs or {}).items() if one is not None}
+    return page("Leaderboard", "board", light, parts=parts | beside)
+
+
+def in_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a page needs to choose a board by, and each board by its name in the page."""
+    parts = {
+        f"board-{board['id']}": {name: board[name] for name in _PART if name in board}
+        for board in data["boards"]
+    }
+    heads = [
+        {name: value for name, value in board.items() if name not in _PART}
+        for board in data["boards"]
+    ]
+    return {**data, "boards": heads}, parts
 
 
 def page_data(
@@ -67,13 +105,20 @@ def page_data(
     boards = [
         {
             **board,
-            "title": title(board),
+            "id": board_id(board),
+            "title": title(dict(board)),
+            "runs": len(board["entries"]),
             "entries": [
-                {**entry, "label": label, **told, "report": (reports or {}).get(entry["run"])}
-                for entry, label, told in zip(
+                {
+                    **_shown(entry),
+                    "label": label,
+                    **apart,
+                    "report": (reports or {}).get(entry["run"]),
+                }
+                for entry, label, apart in zip(
                     board["entries"],
                     labels(board["entries"]),
-                    _told(board["entries"]),
+                    told(board["entries"]),
                     strict=True,
                 )
             ],
@@ -89,26 +134,29 @@ def page_data(
     }
 
 
-def _told(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The parameters that tell each entry from others of its system; all of one that is alone.
+def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry without what the page says once for all of a board, its scores in short."""
+    blocks = [
+        {
+            **block,
+            "slices": {
+                name: {
+                    metric: _short({p: v for p, v in cell.items() if p not in _OF_LEVELS})
+                    for metric, cell in cells.items()
+                }
+                for name, cells in block["slices"].items()
+            },
+        }
+        for block in entry["protocols"]
+    ]
+    return {**entry, "protocols": blocks}
 
-    What three of four have in common is what they are known for, and is not said of them.
-    """
-    found = []
-    for entry in entries:
-        alike = [one["params"] for one in entries if one["system"] == entry["system"]]
-        same = {
-            name: sum(other.get(name) == value for other in alike)
-            for name, value in entry["params"].items()
-        }
-        alone = len(alike) == 1
-        told = {
-            name: entry["params"][name]
-            for name, n in same.items()
-            if alone or n < 0.75 * len(alike)
-        }
-        found.append({"alone": alone, "told": told})
-    return found
+
+def _short(cell: Any) -> Any:
+    """A cell with its numbers as a page can show them: they make most of its size."""
+    if isinstance(cell, Mapping):
+        return {name: _short(value) for name, value in cell.items()}
+    return in_short(cell) if isinstance(cell, float) else cell
 
 
 def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -116,7 +164,7 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for entry in entries:
         for block in entry["protocols"]:
-            found.setdefault(_key(block), []).append(block)
+            found.setdefault(key_of(block), []).append(block)
     several = {key[:2] for key in found if sum(key[:2] == other[:2] for other in found) > 1}
     views = []
     for key, blocks in found.items():
@@ -128,6 +176,7 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             {
                 "name": f"{protocol}, {unit}{more}",
                 "key": list(key),
+                "official": _official(protocol),
                 "slices": slices,
                 "metrics": [
                     {"name": m, "family": family, "k": int(k) if k else None}
@@ -140,8 +189,10 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return sorted(views, key=_order)
 
 
-def _key(block: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    return (block["protocol"], block["unit"], block["ties"], str(block["missing"]))
+def _official(protocol: str) -> str:
+    """The published scorer that a protocol gives the numbers of; empty for the harness's own."""
+    known = PROTOCOLS.get(protocol.partition("/")[0])
+    return known.source if known else ""
 
 
 def _order(view: Mapping[str, Any]) -> tuple[bool, bool, str]:

@@ -13,7 +13,7 @@ from typing import Any
 import harness
 from harness.pages.html import page
 from harness.statistics.intervals import Interval
-from harness.verdicts.board.entries import labels, read_entry
+from harness.verdicts.board.entries import labels, read_entry, told
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Comparison, Group, Options, Table
 from harness.verdicts.compare.foot import foot
@@ -47,8 +47,13 @@ def comparison_data(folders: Sequence[Path]) -> dict[str, Any]:
         "units": table.units,
         "over": table.over,
         "runs": [
-            {"run": entry["run"], "name": label, "finished": entry["provenance"]["finished"]}
-            for entry, label in zip(entries, labels(entries), strict=True)
+            {
+                "run": entry["run"],
+                "name": label,
+                "told": apart["told"],
+                "finished": entry["provenance"]["finished"],
+            }
+            for entry, label, apart in zip(entries, labels(entries), told(entries), strict=True)
         ],
         "settings": _settings(group),
         "slices": list(dict.fromkeys(cell.slice for cell in table.cells)),

@@ -15,6 +15,7 @@ import base64
 import gzip
 import hashlib
 import re
+from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,7 @@ def page(
     name: str,
     data: Any,
     *,
+    parts: Mapping[str, Any] | None = None,
     charts: bool = False,
     live: bool = False,
     home: str = "",
@@ -46,11 +48,10 @@ def page(
     """The HTML of a page; the same arguments give the same bytes.
 
     Its markup, styles and the module that draws it are in the folder of assets of that name.
+    `parts` are further data by name, each unpacked once it is asked for.
     `charts` puts Observable Plot in, `live` allows it to ask the server that it came from, and
     nobody else. `home` is the address of the board, for a page that is served beside one.
     """
-    import orjson
-
     own = ASSETS / name
     libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
     module = "\n".join(modules(own / f"{name}.js").values())
@@ -60,18 +61,25 @@ def page(
         f"connect-src {chr(39)}{'self' if live else 'none'}{chr(39)}; base-uri 'none'; "
         "form-action 'none'"
     )
-    raw = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
-    packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
     beside = f' data-home="{escape(home)}"' if home else ""
     body = [
         f'<body data-live="{"yes" if live else "no"}"{beside}>',
         (own / f"{name}.html").read_text("utf-8"),
-        f'<script type="application/gzip" id="data">{packed}</script>',
+        _packed("data", data),
+        *(_packed(name, part) for name, part in (parts or {}).items()),
         *(f"<script>{lib}</script>" for lib in libs),
         f'<script type="module">{module}</script>',
         "</body>",
     ]
     return _document(title, policy, _styles(ASSETS / "shared", own), body)
+
+
+def _packed(name: str, data: Any) -> str:
+    import orjson
+
+    raw = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
+    packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
+    return f'<script type="application/gzip" id="{escape(name)}">{packed}</script>'
 
 
 def refusal(words: str, home: str) -> bytes:

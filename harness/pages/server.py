@@ -20,7 +20,7 @@ import orjson
 
 from harness.errors import HarnessError, UsageError
 from harness.pages import local_server
-from harness.pages.board import board_page, page_data
+from harness.pages.board import board_page, in_parts, page_data
 from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
 from harness.pages.html import refusal
@@ -30,6 +30,8 @@ from harness.runs.folder.listing import Journal, ListedRun, listed, unfinished
 from harness.runs.folder.run_folder import dataset_of_run
 from harness.runs.folder.tidy import clear
 from harness.verdicts.board.leaderboard import gather
+from harness.verdicts.board.pairs import pairs
+from harness.verdicts.board.summary import SCHEMA_VERSION, board_id, summary
 from harness.verdicts.history import NAME
 
 _HOME = "/"
@@ -111,13 +113,19 @@ class Pages:
             if path == "/":
                 built, broken = self._results.board()
                 return HTML, board_page(built, broken=broken, live=True)
+            if path.startswith("/parts/") and path.endswith(".json"):
+                return self._part(*map(unquote, path[len("/parts/") : -len(".json")].split("/")))
             if path == "/state.json":
                 return JSON, orjson.dumps(self._state())
             if path == "/board.json":
                 built, broken = self._results.board()
-                return JSON, orjson.dumps(page_data(built, broken=broken))
+                return JSON, orjson.dumps(in_parts(page_data(built, broken=broken))[0])
             if path == "/leaderboard.json":
-                return JSON, orjson.dumps(self._results.board()[0])
+                boards = self._results.board()[0]
+                every = [board_id(board) for board in boards["boards"]]
+                return JSON, orjson.dumps(summary(boards, "leaderboard-files", every))
+            if path.startswith("/leaderboard-files/") and path.endswith(".json"):
+                return self._whole(path[len("/leaderboard-files/") : -len(".json")])
             if path == "/history/" and (self._results.folder / NAME).is_file():
                 return HTML, history_page(self._results.folder / NAME, home=_HOME)
             for start, least in (("/runs/", 1), ("/compare/", 2)):
@@ -141,6 +149,27 @@ class Pages:
         history = (self._results.folder / NAME).is_file()
         found = [_progress(run) for run in self._results.unfinished()]
         return {"version": version, "unfinished": found, "history": history}
+
+    def _part(self, name: str, *runs: str) -> tuple[str, bytes] | None:
+        """What the page asks for once it is looked at: a board, or two runs of one, compared."""
+        built, _ = self._results.board()
+        if not runs:
+            found = in_parts(page_data(built))[1].get(name)
+            return None if found is None else (JSON, orjson.dumps(found))
+        for board in built["boards"]:
+            known = {entry["run"] for entry in board["entries"]}
+            if name == f"pairs-{board_id(board)}" and len(runs) == 2 and {*runs} <= known:
+                return JSON, orjson.dumps(pairs(self._results.folder, board, runs))
+        return None
+
+    def _whole(self, name: str) -> tuple[str, bytes] | None:
+        """A file that leaderboard.json names: a board, or its pairs (null where no two compare)."""
+        for board in self._results.board()[0]["boards"]:
+            if name == board_id(board):
+                return JSON, orjson.dumps({"schema_version": SCHEMA_VERSION, **board})
+            if name == f"{board_id(board)}.pairs":
+                return JSON, orjson.dumps(pairs(self._results.folder, board))
+        return None
 
     def _page(self, *names: str) -> tuple[str, bytes] | None:
         """A report of one run or two, a table of more; None where one is no run."""

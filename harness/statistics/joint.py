@@ -98,6 +98,7 @@ def joint_tests(
 class RankRanges:
     """The best and the worst rank, from 1, of each system, and the smallest p there could be.
 
+    `better` is True at [j, k] where system j is shown to be better than k, of all pairs at once.
     Where `least` is above 1 - level, `units` are too few to show any order.
     """
 
@@ -105,6 +106,7 @@ class RankRanges:
     worst: Ints
     units: int
     least: float
+    better: Flags
 
 
 def rank_ranges(
@@ -153,7 +155,7 @@ def rank_ranges(
             ]
         )
     return [
-        RankRanges(1 + better.sum(axis=0), systems - better.sum(axis=1), len(sums), least)
+        RankRanges(1 + better.sum(axis=0), systems - better.sum(axis=1), len(sums), least, better)
         for better in shown
     ]
 

@@ -14,7 +14,13 @@ from jsonschema import Draft202012Validator
 
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
-from harness.verdicts.board.leaderboard import SCHEMA
+from harness.errors import UsageError
+from harness.files import read_json, write_json
+from harness.pages.board import write_board
+from harness.verdicts.board.files import BOARD_SCHEMA, read_boards
+from harness.verdicts.board.pairs import SCHEMA as PAIRS_SCHEMA
+from harness.verdicts.board.summary import SCHEMA
+from harness.verdicts.compare.compare import compare
 
 SAMPLE = ("run", "--dataset", "sample", "--quiet", "--retriever")
 
@@ -42,9 +48,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     first = (results / "leaderboard.json").read_bytes()
     assert harness("leaderboard", "--quiet").out == ""
     assert (results / "leaderboard.json").read_bytes() == first
-    built = orjson.loads(first)
-    Draft202012Validator(orjson.loads(SCHEMA.read_bytes())).validate(built)
-    (board,) = built["boards"]
+    (board,) = read_boards(results / "leaderboard.json")["boards"]
     assert [entry["system"] for entry in board["entries"]] == ["bm25", "oracle", "random"]
     assert [entry["sees_answer_key"] for entry in board["entries"]] == [False, True, False]
     for entry in board["entries"]:
@@ -67,6 +71,115 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
         "random",
     ]
     assert "3 runs on 1 board in results/leaderboard.json" in lines[-1]
+
+
+def test_leaderboard_json_sums_up_and_names_the_files_that_hold_the_rest(
+    harness: Callable[..., Any], results: Path
+) -> None:
+    assert harness("leaderboard", "--quiet").status == 0
+    summed = read_json(results / "leaderboard.json")
+    Draft202012Validator(read_json(SCHEMA)).validate(summed)
+    (board,) = summed["boards"]
+    whole, pairs = (read_json(results / board[name]) for name in ("file", "pairs"))
+    Draft202012Validator(read_json(BOARD_SCHEMA)).validate(whole)
+    Draft202012Validator(read_json(PAIRS_SCHEMA)).validate(pairs)
+    # The same numbers, to six digits, and no more than people read.
+    bm25, full = board["entries"][0], whole["entries"][0]
+    cell = full["protocols"][0]["slices"]["temporal"]["recall@10"]
+    assert bm25["values"]["temporal"] == {
+        "recall@10": {
+            "value": float(f"{cell['value']:.6g}"),
+            "low": float(f"{cell['interval']['low']:.6g}"),
+            "high": float(f"{cell['interval']['high']:.6g}"),
+            "chance": float(f"{cell['chance']:.6g}"),
+            **{name: cell[name] for name in ("n", "rank", "rank_note") if name in cell},
+        }
+    }
+    assert sorted(bm25["values"]["all"]) == sorted(board["metrics"])
+    assert len((results / "leaderboard.json").read_bytes()) < 2_500 * len(board["entries"])
+
+
+def test_a_pair_on_a_board_is_what_harness_compare_says_of_it(
+    harness: Callable[..., Any], results: Path
+) -> None:
+    assert harness("leaderboard", "--quiet").status == 0
+    (board,) = read_json(results / "leaderboard.json")["boards"]
+    pairs = read_json(results / board["pairs"])
+    assert not any("oracle" in run for run in pairs["runs"]), "it saw the key"
+    compared = compare([results / run for run in pairs["runs"]])
+    for name in ("all", "temporal"):
+        mine = pairs["cells"][name]["recall@10"]
+        found = compared["recall@10", name].pairs[0].found
+        exactly = {
+            "difference": found.difference.value,
+            "low": found.difference.low,
+            "high": found.difference.high,
+            "p": found.test.p,
+        }
+        for part, value in exactly.items():
+            assert mine[part] == [pytest.approx(value, abs=1e-6)]
+        counts = [*mine["won"], *mine["lost"], *mine["tied"]]
+        assert counts == [found.won, found.lost, found.tied]
+    # An order is shown where the ranges of ranks are apart, and only there.
+    whole = read_boards(results / "leaderboard.json")["boards"][0]
+    ranks = [
+        entry["protocols"][0]["slices"]["all"]["recall@10"]["rank"]
+        for entry in whole["entries"]
+        if entry["run"] in pairs["runs"]
+    ]
+    assert pairs["cells"]["all"]["recall@10"]["shown"] == [ranks == [[1, 1], [2, 2]]] == [True]
+
+
+def test_files_of_boards_that_are_gone_are_removed_and_nothing_else(
+    harness: Callable[..., Any], results: Path
+) -> None:
+    assert main([*SAMPLE, "bm25", "--granularity", "session", "--out", str(results)]) == 0
+    assert harness("leaderboard", "--quiet").status == 0
+    before = {file.name for file in (results / "leaderboard-files").iterdir()}
+    (results / "leaderboard-files" / "notes.json").write_text("{}")
+    shutil.rmtree(next(results.glob("sample-session-*")))
+    assert harness("leaderboard", "--quiet").status == 0
+    after = {file.name for file in (results / "leaderboard-files").iterdir()}
+    assert {name.split("-")[1] for name in before} == {"session", "turn"}
+    assert after == {name for name in before if "-turn-" in name} | {"notes.json"}
+
+
+def test_older_boards_are_read_and_what_is_none_is_said(
+    harness: Callable[..., Any], results: Path, tmp_path: Path
+) -> None:
+    assert harness("leaderboard", "--quiet").status == 0
+    whole = read_boards(results / "leaderboard.json")
+    write_json(tmp_path / "old.json", whole | {"schema_version": 3})
+    assert read_boards(tmp_path / "old.json")["boards"] == whole["boards"]
+    write_json(tmp_path / "new.json", whole | {"schema_version": 9})
+    with pytest.raises(UsageError, match="has schema_version 9, of which 2, 3 and 4 are read"):
+        read_boards(tmp_path / "new.json")
+    shutil.copy(results / "leaderboard.json", tmp_path)
+    with pytest.raises(UsageError, match=r"is missing; leaderboard\.json is a summary"):
+        read_boards(tmp_path / "leaderboard.json")
+    (board,) = read_json(results / "leaderboard.json")["boards"]
+    fewer = read_json(results / board["file"])
+    fewer["entries"].pop()
+    write_json(results / board["file"], fewer)
+    with pytest.raises(UsageError, match=r"is not the board that leaderboard.json sums up"):
+        read_boards(results / "leaderboard.json")
+
+
+def test_claims_stand_in_the_summary_and_in_no_measured_file(results: Path) -> None:
+    claim = {
+        **{"system": "theirs", "version": None, "measure": "R@10", "value": 0.9, "n": 470},
+        **{"protocol": "any", "compares": False, "why": "any for all", "date": "2026-11-21"},
+        **{"source": "https://example.org/board", "reproducible": False, "ours": None},
+    }
+    out = results / "leaderboard.json"
+    write_board(results, out, claims=lambda board: [claim] if board["entries"] else [])
+    summed = read_json(out)
+    Draft202012Validator(read_json(SCHEMA)).validate(summed)
+    (board,) = summed["boards"]
+    assert board["claims"] == [claim]
+    assert "theirs" not in (results / board["file"]).read_text()
+    assert "theirs" not in [entry["system"] for entry in board["entries"]]
+    assert read_boards(out)["boards"][0]["claims"] == [claim]
 
 
 def test_the_board_goes_where_it_is_told(harness: Callable[..., Any], results: Path) -> None:

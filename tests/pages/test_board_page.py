@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import shutil
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browsers import Page, opened
+from layout import amiss
 
 from harness.__main__ import main
 from harness.files import read_json, write_json
-from harness.pages.board import board_page, page_data, write_board
+from harness.pages.board import board_page, in_parts, page_data, write_board
+from harness.verdicts.board.files import read_boards
 
 HOSTILE = "</script><img src=https://example.org/x onerror=hit()>"
 
@@ -35,7 +38,7 @@ def board(results: Path) -> Path:
 
 
 def over_turns(results: Path) -> dict[str, Any]:
-    boards = read_json(results / "leaderboard.json")["boards"]
+    boards = read_boards(results / "leaderboard.json")["boards"]
     found: dict[str, Any] = next(b for b in boards if b["dataset"]["granularity"] == "turn")
     return found
 
@@ -53,10 +56,11 @@ def systems(page: Page) -> list[str]:
 
 def choose(page: Page, name: str, option: str) -> None:
     page.get_by_role("combobox", name=name, exact=True).select_option(option)
+    page.locator("#board:not([aria-busy])").wait_for()
 
 
 def test_the_board_of_most_runs_stands_first_and_offers_every_protocol(results: Path) -> None:
-    data = page_data(read_json(results / "leaderboard.json"))
+    data = page_data(read_boards(results / "leaderboard.json"))
     assert [board["dataset"]["granularity"] for board in data["boards"]] == ["turn", "session"]
     views = data["boards"][0]["views"]
     assert [view["name"] for view in views][:2] == ["memory/1, turn", "memory/1, turn>session"]
@@ -72,7 +76,7 @@ def test_building_the_page_again_gives_the_same_bytes(results: Path, board: Path
 
 
 def test_chance_is_a_range_where_systems_differ_in_what_was_scored(results: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     first = boards["boards"][1]["entries"][0]["protocols"][0]["slices"]["all"]["recall@10"]
     first["chance"] = 0.5
     levels = page_data(boards)["boards"][0]["views"][0]["levels"]["all"]["recall@10"]
@@ -92,7 +96,7 @@ def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, resul
         )
         assert "–".join(map(str, mine["rank"])) in row.locator(".rank").inner_text()
         for part in ("reach", "mean", "chance"):
-            assert row.locator(f"svg line.{part}").count() == 1
+            assert row.locator(f"td.interval svg line.{part}").count() == 1
         foot = page.locator("#table tfoot").inner_text()
         assert f"{mine['chance']:.3f}" in foot
         said = page.locator("#said").inner_text()
@@ -115,7 +119,7 @@ def test_who_saw_the_answer_key_is_marked_and_not_ranked(board: Path) -> None:
 def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
     results: Path, tmp_path: Path
 ) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     bm25 = next(e for e in boards["boards"][1]["entries"] if e["system"] == "bm25")
     first = bm25["protocols"][0]["slices"]["all"]["recall@10"]
     del first["rank"]
@@ -184,7 +188,7 @@ def test_columns_sort_by_mouse_and_keyboard_and_say_so(board: Path) -> None:
 
 @pytest.mark.browser
 def test_ranges_of_ranks_sort_by_both_ends(results: Path, tmp_path: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     ranks = {"bm25": [1, 4], "tfidf": [1, 2], "random": [2, 3]}
     for entry in boards["boards"][1]["entries"]:
         if rank := ranks.get(entry["system"]):
@@ -224,7 +228,7 @@ def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> N
 def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
     results: Path, tmp_path: Path, width: int
 ) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     entries = boards["boards"][1]["entries"]
     entries[0]["name"] = "one-word-that-is-longer-than-any-column-could-be-on-a-telephone"
     entries[1]["params"] = {"prompt": "a text of many words that goes on and on " * 9}
@@ -248,7 +252,7 @@ def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
 
 @pytest.mark.browser
 def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     entry = boards["boards"][1]["entries"][0]
     entry["system"] = entry["repeat"] = HOSTILE
     entry["params"] = {HOSTILE: HOSTILE}
@@ -265,7 +269,7 @@ def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> Non
 
 
 def test_a_label_and_what_tells_it_from_others_stand_in_the_row(results: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     board = next(one for one in boards["boards"] if len(one["entries"]) > 1)
     bm25 = next(one for one in board["entries"] if one["system"] == "bm25")
     others = [
@@ -295,7 +299,7 @@ def test_every_ability_is_in_sight_at_once_and_sorts(board: Path, results: Path)
 
 @pytest.mark.browser
 def test_two_ends_that_print_alike_are_one_number(results: Path, tmp_path: Path) -> None:
-    boards = read_json(results / "leaderboard.json")
+    boards = read_boards(results / "leaderboard.json")
     of = boards["boards"][1]["entries"]
     for entry, chance in zip(of, (0.0421, 0.04212, 0.0421, 0.0421), strict=True):
         entry["protocols"][0]["slices"]["all"]["recall@10"]["chance"] = chance
@@ -330,3 +334,144 @@ def test_a_written_board_links_to_the_reports_that_there_are(results: Path, tmp_
         links = page.get_by_role("link", name="Report of")
         assert links.count() == 1
         assert links.get_attribute("href") == f"../results/{run.name}/report.html"
+
+
+@pytest.mark.browser
+def test_every_ability_has_a_bar_of_its_own_on_one_scale(board: Path, results: Path) -> None:
+    with opened(board, width=1440) as page:
+        row = page.locator("#table tbody tr.entry", has_text="bm25")
+        for ability in ("lookup", "multi-hop", "temporal", "knowledge-update"):
+            place = row.locator(f'td.ability[data-head="{ability}"]')
+            assert place.locator("svg line.reach").count() == 1
+            said, mine = place.get_attribute("title"), cell(results, "bm25", ability)
+            for words in (f"n {mine['n']}", f"chance {mine['chance']:.3f}", "95% interval"):
+                assert words in said
+
+
+@pytest.mark.browser
+def test_what_is_official_is_said(board: Path) -> None:
+    with opened(board) as page:
+        assert "harness's own protocol" in page.locator("#lede").inner_text()
+        choose(page, "Protocol", "trec/1, turn")
+        assert "official: gives the numbers of trec_eval" in page.locator("#lede").inner_text()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_two_rows_that_are_clicked_stand_beside_each_other_and_a_link_keeps_them(
+    board: Path, results: Path, width: int
+) -> None:
+    summed = next(b for b in read_json(results / "leaderboard.json")["boards"] if b["pairs"])
+    pairs = read_json(results / summed["pairs"])
+    at = [next(i for i, run in enumerate(pairs["runs"]) if n in run) for n in ("bm25", "tfidf")]
+    older, newer = ("bm25", "tfidf") if at[0] < at[1] else ("tfidf", "bm25")
+    place = list(combinations(range(len(pairs["runs"])), 2)).index((min(at), max(at)))
+    mine = {name: all_[place] for name, all_ in pairs["cells"]["temporal"]["recall@10"].items()}
+    with opened(board, width=width) as page:
+        for system in ("bm25", "tfidf"):
+            row = page.locator("#table tbody tr.entry", has_text=system)
+            row.locator("td.main").click()
+        page.locator("#pair").wait_for()
+        words = page.locator("#pair").inner_text()
+        assert f"recall@10: {newer} − {older}" in words
+        row = page.locator("#pair tbody tr", has_text="temporal").inner_text()
+        assert f"{mine['difference']:+.3f}".replace("-", "−") in row
+        assert " / ".join(str(mine[name]) for name in ("won", "lost", "tied")) in row
+        link = page.evaluate("location.href")
+        page.go_back()
+        page.locator("#pair").wait_for(state="detached")
+        page.go_forward()
+        page.locator("#pair").wait_for()
+        page.goto(link)
+        page.locator("#pair").wait_for()
+        assert page.locator("#pair").inner_text() == words
+        choose(page, "Ranked by", "precision@10")
+        assert "not for precision@10" in page.locator("#pair").inner_text()
+
+
+@pytest.mark.browser
+def test_who_saw_the_answer_key_is_compared_with_none(board: Path) -> None:
+    with opened(board) as page:
+        for system in ("oracle", "bm25"):
+            page.get_by_role("checkbox", name=f"Compare {system}").check()
+        page.get_by_text("oracle was shown the answer key, and is compared with none").wait_for()
+        assert page.locator("#pair").count() == 0
+
+
+CLAIMS = [
+    {
+        **{"system": "low first", "version": "2", "measure": "R@5", "value": 0.1, "n": 419},
+        **{"protocol": "any of the evidence", "compares": False, "date": "2026-11-21"},
+        **{"why": "419 for 470", "source": "https://example.org/low", "reproducible": False},
+        "ours": None,
+    },
+    {
+        **{"system": HOSTILE, "version": None, "measure": "R@10", "value": 0.99, "n": None},
+        **{"protocol": "recall", "compares": True, "why": "the same", "date": None},
+        **{"source": "javascript:alert(1)", "reproducible": "its rankings"},
+        "ours": {"system": "mine", "value": 0.75, "n": 261, "signature": "recall@10|n:261"},
+    },
+]
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_claims_stand_apart_as_given_with_reason_and_source(
+    results: Path, tmp_path: Path, width: int
+) -> None:
+    boards = read_boards(results / "leaderboard.json")
+    boards["boards"][1]["claims"] = CLAIMS
+    (tmp_path / "board.html").write_bytes(board_page(boards))
+    with opened(tmp_path / "board.html", width=width) as page:
+        rows = page.locator("#claims tbody tr")
+        assert ["low first" in text for text in rows.all_inner_texts()] == [True, False]
+        for words in ("419 for 470", "does not compare", "0.100", "419"):
+            assert words in rows.first.inner_text()
+        for words in ("0.750", "recall@10|n:261", "0.990", "compares"):
+            assert words in rows.last.inner_text()
+        links = page.locator("#claims a")
+        assert [link.get_attribute("href") for link in links.all()] == ["https://example.org/low"]
+        assert "low first" not in page.locator("#table").inner_text()
+        assert page.locator("#claims img").count() == 0
+        assert amiss(page) == []
+        choose(page, "Granularity", "session")
+        page.locator("#claims").wait_for(state="hidden")
+
+
+@pytest.mark.browser
+def test_a_report_leads_back_to_the_board_as_it_was(results: Path, tmp_path: Path) -> None:
+    there = Path(shutil.copytree(results, tmp_path / "results"))
+    run = next(there.glob("sample-turn-bm25-*"))
+    assert main(["report", str(run), "--quiet"]) == 0
+    assert main(["leaderboard", "--results", str(there), "--quiet"]) == 0
+    with opened(there / "leaderboard.html") as page:
+        choose(page, "Ranked by", "mrr@10")
+        back = page.evaluate("location.search")
+        link = page.get_by_role("link", name="Report of bm25").get_attribute("href")
+    with opened(f"{there.as_uri()}/{link}") as page:
+        page.get_by_role("combobox", name="Metric").select_option("hit@10")
+        page.reload()
+        page.locator("#abilities svg").wait_for()
+        home = page.get_by_role("link", name="The board").get_attribute("href")
+        assert home == f"../leaderboard.html{back}"
+        assert page.get_by_role("combobox", name="Metric").input_value() == "hit@10"
+        for elsewhere in (
+            "https://example.org/",
+            "javascript:alert(1)",
+            "//example.org/",
+            "../a:b",
+        ):
+            page.goto(f"{run.as_uri()}/report.html?from={elsewhere}")
+            page.locator("#abilities svg").wait_for()
+            assert page.locator("#home").count() == 0
+
+
+def test_what_is_small_is_no_zero_on_the_page(results: Path) -> None:
+    boards = read_boards(results / "leaderboard.json")
+    entry = boards["boards"][1]["entries"][0]
+    entry["params"] = {"rate": 1e-9}
+    entry["protocols"][0]["slices"]["all"]["recall@10"]["value"] = 1.23456789e-8
+    _, parts = in_parts(page_data(boards))
+    made = next(part for name, part in parts.items() if "-turn-" in name)["entries"][0]
+    assert made["params"] == {"rate": 1e-9}
+    assert made["protocols"][0]["slices"]["all"]["recall@10"]["value"] == 1.23457e-8

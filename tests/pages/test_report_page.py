@@ -153,6 +153,28 @@ def test_a_question_opens_by_keyboard_with_evidence_ranking_and_what_was_missed(
         assert focused(page) == asked
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_buttons_lead_from_a_question_to_its_neighbours_in_the_list(
+    page_of_one: Path, width: int
+) -> None:
+    with opened(page_of_one, width=width) as page:
+        page.get_by_role("combobox", name="Ability").select_option("temporal")
+        page.locator("#questions-table tbody tr[data-at] button").first.click()
+        title, place = page.locator("#question-title"), page.locator("#question .walk .note")
+        first = title.inner_text()
+        whole = page.locator("#questions-count").inner_text().split()[0]
+        assert place.inner_text() == f"1 of {whole}"
+        assert page.get_by_role("button", name="Previous").is_disabled()
+        page.get_by_role("button", name="Next").click()
+        assert place.inner_text() == f"2 of {whole}"
+        second = title.inner_text()
+        page.reload()
+        title.wait_for()
+        assert (place.inner_text(), title.inner_text()) == (f"2 of {whole}", second)
+        page.get_by_role("button", name="Previous").click()
+        assert title.inner_text() == first
+
+
 @pytest.mark.parametrize("way", ["click", "Enter", "from the panel"])
 def test_arrow_keys_go_on_to_the_next_question_however_one_was_opened(
     page_of_one: Path, way: str

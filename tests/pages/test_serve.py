@@ -102,7 +102,7 @@ def test_a_new_run_changes_the_board(port: int, results: Path, tfidf: Path) -> N
     shutil.copytree(tfidf, results / tfidf.name)
     assert state(port)["version"] != before
     (board,) = orjson.loads(get(port, "/board.json")[1])["boards"]
-    assert len(board["entries"]) == 2
+    assert board["runs"] == 2
 
 
 def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Path) -> None:
@@ -192,6 +192,54 @@ def test_runs_that_were_chosen_are_compared(
     for names in (bm25.name, f"{bm25.name}/{bm25.name}", f"{bm25.name}/none", f"{bm25.name}/.."):
         status, page = get(port, f"/compare/{names}/")
         assert (status, b'<a href="/">The board</a>' in page) == (404, True), names
+
+
+def test_two_runs_of_a_board_are_compared_when_they_are_asked_for(
+    port: int, results: Path, bm25: Path, tfidf: Path
+) -> None:
+    shutil.copytree(tfidf, results / tfidf.name)
+    shutil.copytree(bm25, results / "third")
+    (board,) = orjson.loads(get(port, "/board.json")[1])["boards"]
+    whole = orjson.loads(get(port, f"/parts/board-{board['id']}.json")[1])
+    assert {entry["run"] for entry in whole["entries"]} == {bm25.name, tfidf.name, "third"}
+    pairs = f"/parts/pairs-{board['id']}"
+    found = orjson.loads(get(port, f"{pairs}/{tfidf.name}/{bm25.name}.json")[1])
+    assert {*found["runs"]} == {bm25.name, tfidf.name}
+    assert len(found["cells"]["all"]["recall@10"]["difference"]) == 1
+    (summed,) = orjson.loads(get(port, "/leaderboard.json")[1])["boards"]
+    assert orjson.loads(get(port, f"/{summed['file']}")[1])["entries"]
+    assert len(orjson.loads(get(port, f"/{summed['pairs']}")[1])["runs"]) == 3
+    for wrong in (f"{pairs}/{bm25.name}", f"{pairs}/{bm25.name}/none", f"{pairs}/../../secret"):
+        assert get(port, f"{wrong}.json")[0] == 404, wrong
+
+
+@pytest.mark.browser
+def test_dead_runs_are_put_away_and_seen_again_and_nothing_is_removed(
+    port: int, results: Path, bm25: Path
+) -> None:
+    from browsers import opened
+
+    folder = unfinished(results, "dead", 8, [None, None])
+    (results / "torn").mkdir()
+    (results / "torn" / "run.json").write_text("{")
+    away = "1 run put away, not removed."
+    with opened(f"http://127.0.0.1:{port}/") as page:
+        page.get_by_text("stopped at 2 of 8").wait_for()
+        for button in ("Put torn away", "Put dead away"):
+            page.get_by_role("button", name=button).click()
+        page.get_by_text("stopped at 2 of 8").wait_for(state="detached")
+        assert page.get_by_text(away).count() == 2
+        page.reload()
+        page.get_by_text(away).nth(1).wait_for()
+        assert page.get_by_text("cannot be read").count() == 0
+        page.get_by_role("link", name="Report of bm25").click()
+        page.locator("#abilities svg").wait_for()
+        page.get_by_role("link", name="The board").click()
+        page.get_by_text(away).nth(1).wait_for()
+        page.locator("#broken-again").click()
+        page.get_by_text("1 run cannot be read").wait_for()
+    assert folder.is_dir()
+    assert (results / "torn").is_dir()
 
 
 def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:

@@ -70,6 +70,28 @@ def labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return made
 
 
+def told(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The parameters that tell each entry from others of its system; all of one that is alone.
+
+    What three of four have in common is what they are known for, and is not said of them.
+    """
+    found = []
+    for entry in entries:
+        alike = [one["params"] for one in entries if one["system"] == entry["system"]]
+        same = {
+            name: sum(other.get(name) == value for other in alike)
+            for name, value in entry["params"].items()
+        }
+        alone = len(alike) == 1
+        apart = {
+            name: entry["params"][name]
+            for name, n in same.items()
+            if alone or n < 0.75 * len(alike)
+        }
+        found.append({"alone": alone, "told": apart})
+    return found
+
+
 def _commit(entry: Mapping[str, Any]) -> str:
     git = entry["provenance"].get("git") or {}
     return f"{git['commit'][:7]}{'+' if git.get('changed') else ''}" if git.get("commit") else ""

@@ -1,6 +1,6 @@
-"""leaderboard.json from run folders: the same folders give the same bytes.
+"""Boards from run folders: the same folders give the same boards.
 
-Its form is `leaderboard.schema.json` beside this file. Runs that do not compare (another dataset,
+What is written of them is in `files.py`. Runs that do not compare (another dataset,
 fingerprint, granularity, text, split, depth, set of queries, version) stand on boards of their own.
 A system has a range of ranks, not one rank, where the queries cannot tell it from others.
 """
@@ -13,9 +13,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.verdicts.board.entries import read_entry
 from harness.verdicts.board.ranks import add_ranks
-
-SCHEMA_VERSION = 3
-SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
+from harness.verdicts.board.summary import SCHEMA_VERSION
 
 
 def build(results: Path) -> dict[str, Any]:
@@ -52,22 +50,6 @@ def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
         add_ranks(results, board["entries"])
     built = {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
     return built, broken
-
-
-def as_json(built: dict[str, Any]) -> bytes:
-    """leaderboard.json: an entry a line, so that a new run is a new line for who compares files."""
-    import orjson
-
-    def plain(value: Any) -> bytes:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-    boards = []
-    for board in built["boards"]:
-        head = plain({name: value for name, value in board.items() if name != "entries"})
-        entries = b",\n".join(plain(entry) for entry in board["entries"])
-        boards.append(head[:-1] + b',"entries":[\n' + entries + b"\n]}")
-    start = b'{"schema_version":%d,"boards":[\n' % built["schema_version"]
-    return start + b",\n".join(boards) + b"\n]}\n"
 
 
 def unscored(results: Path) -> list[str]:

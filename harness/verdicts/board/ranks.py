@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from harness.scoring.uncertainty import counted
 from harness.statistics.joint import RankRanges, rank_ranges
+from harness.verdicts.board.leading import Key, key_of
 from harness.verdicts.compare.scored import BlockRows, Names, Values
 from harness.verdicts.compare.table import slice_masks
 
@@ -46,12 +47,11 @@ def add_ranks(results: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     hard ones must not raise a rank. Its note says so. The note of a rank says that the units are
     too few to show any order.
     """
-    blocks: dict[tuple[str, ...], list[System]] = {}
+    blocks: dict[Key, list[System]] = {}
     for entry in entries:
         if not entry["sees_answer_key"]:
             for block in entry["protocols"]:
-                key = (block["protocol"], block["unit"], block["ties"], str(block["missing"]))
-                blocks.setdefault(key, []).append((results / entry["run"], block))
+                blocks.setdefault(key_of(block), []).append((results / entry["run"], block))
     for (protocol, unit, *_), systems in blocks.items():
         cells: dict[tuple[str, str], Cells] = {}
         for at, (_, block) in enumerate(systems):
@@ -66,14 +66,14 @@ def _rank_cells(
     folders: Sequence[Path], protocol: str, unit: str, cells: Mapping[tuple[str, str], Cells]
 ) -> None:
     """Rank the systems of one protocol in every (metric, slice), some metrics at a time."""
-    about = _rows(folders[0], protocol, unit, ("ability", "category"))
+    about = rows_of(folders[0], protocol, unit, ("ability", "category"))
     masks = slice_masks(about, by_category=False)
-    labels = _haystacks(folders[0], protocol, unit)
+    labels = haystacks_of(folders[0], protocol, unit)
     metrics = list(dict.fromkeys(metric for metric, _ in cells))
     step = max(1, _HELD // (len(about.queries) * len(folders)))
     for start in range(0, len(metrics), step):
         some = metrics[start : start + step]
-        read = (_values(folder, protocol, unit, some, about.queries) for folder in folders)
+        read = (values_of(folder, protocol, unit, some, about.queries) for folder in folders)
         values = np.stack(list(read), axis=1)
         # Cells over the same queries and systems are ranked in one go, which flips signs once.
         alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[int, Cells]]] = {}
@@ -120,23 +120,23 @@ def _write(whole: Cells, ranges: RankRanges, over: str) -> None:
             )
 
 
-def _haystacks(folder: Path, protocol: str, unit: str) -> Names | None:
+def haystacks_of(folder: Path, protocol: str, unit: str) -> Names | None:
     """Haystack of each query; None where an older version of the harness left it out."""
     import pyarrow.parquet as pq
 
     if "haystack" not in pq.read_schema(folder / "scores.parquet").names:
         return None
-    return _rows(folder, protocol, unit, ("haystack",)).names("haystack")
+    return rows_of(folder, protocol, unit, ("haystack",)).names("haystack")
 
 
-def _values(
+def values_of(
     folder: Path, protocol: str, unit: str, metrics: Sequence[str], order: Sequence[str]
 ) -> Values:
     """Scores of one run, (queries, metrics); NaN where a query or a metric has none."""
     import pyarrow.parquet as pq
 
     known = set(pq.read_schema(folder / "scores.parquet").names)
-    rows = _rows(folder, protocol, unit, [metric for metric in metrics if metric in known])
+    rows = rows_of(folder, protocol, unit, [metric for metric in metrics if metric in known])
     found = np.full((len(order), len(metrics)), np.nan)
     for at, metric in enumerate(metrics):
         if metric in known:
@@ -144,7 +144,7 @@ def _values(
     return found
 
 
-def _rows(folder: Path, protocol: str, unit: str, columns: Sequence[str]) -> BlockRows:
+def rows_of(folder: Path, protocol: str, unit: str, columns: Sequence[str]) -> BlockRows:
     """Columns of the rows by query of one protocol, and no others."""
     import pyarrow.parquet as pq
 

@@ -6,14 +6,9 @@ from typing import Any
 
 from harness.scoring.came import beyond
 from harness.scoring.grid import grid
-from harness.scoring.scores import main_metrics
 from harness.scoring.uncertainty import counted
 from harness.verdicts.board.entries import labels
-
-_LEADING = {
-    "memory": ("recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
-    "trec": ("ndcg@10", "mrr@10", "recall@100", "map@100"),
-}
+from harness.verdicts.board.leading import leading
 
 
 def table(boards: dict[str, Any], style: str = "terminal") -> str:
@@ -106,17 +101,9 @@ def _came(came: dict[str, Any] | None) -> str:
 
 
 def _leading(entry: dict[str, Any]) -> dict[str, Any]:
-    """The metrics that a board is shown by: memory's where there are several abilities."""
-    blocks = {b["protocol"].partition("/")[0]: b for b in reversed(entry["protocols"])}
-    several = len(blocks.get("memory", {}).get("slices", {})) > 3
-    for name in ("memory", "trec") if several else ("trec", "memory"):
-        cells = blocks.get(name, {}).get("slices", {}).get("all", {})
-        if cells:
-            shown = [metric for metric in _LEADING[name] if metric in cells]
-            # The haystacks may hold fewer documents than the usual cut-offs.
-            shown = shown or main_metrics(cells, main=_LEADING[name]) or list(cells)[:4]
-            return {metric: cells[metric] for metric in shown}
-    return {}
+    """The cells over all questions of the metrics that a board is shown by."""
+    block, metrics = leading(entry)
+    return {} if block is None else {metric: block["slices"]["all"][metric] for metric in metrics}
 
 
 def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:

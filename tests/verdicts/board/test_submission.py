@@ -20,6 +20,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
+from harness.verdicts.board.files import read_boards
 
 Edit = Callable[[Path], None]
 
@@ -58,7 +59,7 @@ def test_an_honest_run_stands_on_the_board_with_its_own_numbers(
     theirs: Path, tmp_path: Path
 ) -> None:
     assert taken_in(theirs, tmp_path / "results") == 0
-    (board,) = read_json(tmp_path / "results" / "leaderboard.json")["boards"]
+    (board,) = read_boards(tmp_path / "results" / "leaderboard.json")["boards"]
     (entry,) = board["entries"]
     assert (entry["system"], entry["by"], entry["provenance"]["submitted"]) == (
         "bm25",

@@ -1,11 +1,12 @@
 // The board: switches, a table that sorts, intervals, and details on click.
 
 import { intervalSaid, many } from "../shared/numbers.js";
-import { find, follow, live, replace, reveal, select } from "../shared/page.js";
+import { el, find, follow, live, replace, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
-import { anyLost, anyUsd, columnsOf, levelRow, ofFewer } from "./columns.js";
+import { claims } from "./claims.js";
+import { anyLost, anyUsd, columnsOf, levelRow, ofFewer, pick } from "./columns.js";
 import { comparing } from "./comparing.js";
-import { chosen, data, renew, view } from "./data.js";
+import { chosen, data, part, place, renew, view } from "./data.js";
 import { entryDetails } from "./details.js";
 import { broken, linkHistory, silent, unfinished } from "./live.js";
 
@@ -33,7 +34,13 @@ function controls(now) {
         ...anew,
         variant,
       })),
-    one("Protocol", "protocol", now.protocols, now.protocol, (protocol) => ({ protocol })),
+    one(
+      "Protocol",
+      "protocol",
+      now.board.views.map(({ name, official }) => [name, official ? `${name} (official)` : name]),
+      now.protocol,
+      (protocol) => ({ protocol }),
+    ),
     one("Questions", "slice", now.slices, now.slice, (questions) => ({ questions })),
     one(
       "k",
@@ -67,21 +74,54 @@ function rowsOf({ board, key, slice }) {
   });
 }
 
+/** The chosen board with all that is known of it: at once where it was looked at before. */
+function whole() {
+  const at = place();
+  const with_ = (rest) => ({ at, board: { ...at.board, ...rest } });
+  const rest = part(`board-${at.board.id}`);
+  return rest instanceof Promise ? rest.then(with_) : with_(rest);
+}
+
+let draws = 0;
+
+/** Draw what is chosen; of a board that was not looked at before, once it is unpacked. */
 function draw() {
+  draws += 1;
+  const mine = draws;
   find("eyebrow").textContent =
     `harness ${data.harness}${live ? " · follows the folder of runs" : ""}`;
   broken(data.broken);
+  unfinished();
   const none = !data.boards.length;
   for (const id of ["choices", "board", "footer"]) find(id).hidden = none;
+  if (none) find("claims").hidden = true;
   find("empty").hidden = !none;
   if (none) {
     find("lede").textContent = "No scored run is here yet.";
     return;
   }
-  const now = view();
-  const { board, protocol, slice, metric } = now;
+  const found = whole();
+  if (found instanceof Promise) {
+    find("board").setAttribute("aria-busy", "true");
+    found.then((one) => mine === draws && show(one)).catch(silent);
+  } else show(found);
+}
+
+function show({ at, board: chosenBoard }) {
+  find("board").removeAttribute("aria-busy");
+  const now = view(at, chosenBoard);
+  const { board, protocol, official, slice, metric } = now;
   controls(now);
-  find("lede").textContent = `${many(board.entries.length, "run")} on ${board.title}.`;
+  find("lede").replaceChildren(
+    `${many(board.entries.length, "run")} on ${board.title}. `,
+    el(
+      "span",
+      { class: "tag" },
+      official
+        ? `official: gives the numbers of ${official}`
+        : `${now.key[0]} is the harness's own protocol, no official score`,
+    ),
+  );
   const rows = rowsOf(now);
   const columns = columnsOf(now, rows);
   let shown = ordered(
@@ -100,7 +140,7 @@ function draw() {
       label: `${board.title}, ${protocol}, ${slice}, ranked by ${metric}`,
       sorted: chosen.sort,
       resort: (sort) => chosen.set({ sort }),
-      about: (row) => ({ class: `entry${outside(row) ? " outside" : ""}` }),
+      about: (row) => rowOf(row, outside(row)),
       below: ({ entry, slices }) =>
         chosen.open.includes(entry.run) && {
           about: { class: "details", id: `details-${entry.run}` },
@@ -110,7 +150,18 @@ function draw() {
     }),
   );
   comparing(now);
+  claims(board.claims ?? []);
   said(rows, metric, board);
+}
+
+/** A row, which a click chooses to be compared, where it is on nothing that has its own use. */
+function rowOf({ entry }, outside) {
+  const picked = chosen.compare.includes(entry.run);
+  const click = ({ target }) => {
+    if (!target.closest("a, button, label, input") && getSelection().isCollapsed) pick(entry.run);
+  };
+  const classes = ["entry", outside && "outside", picked && "picked"].filter(Boolean).join(" ");
+  return { class: classes, on: { click } };
 }
 
 function said(rows, metric, { dataset, scoring }) {
@@ -126,7 +177,7 @@ function said(rows, metric, { dataset, scoring }) {
     ? " USD: what taking the haystacks in cost and, below it, a thousand questions."
     : "";
   find("legend").textContent =
-    `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}${usd}`;
+    `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score; all bars of the table have one scale. Point at a bar for its numbers, or open a name for all of them; choose two rows to compare them. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}${usd}`;
   const altered = dataset.published_files === false ? " These are not the published files." : "";
   find("footer").textContent =
     `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.score_version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live ? "elsewhere" : "a network"}.`;
@@ -134,6 +185,8 @@ function said(rows, metric, { dataset, scoring }) {
 
 find("choices").addEventListener("submit", (event) => event.preventDefault());
 chosen.watch(draw);
+// What is drawn first is there at once; where it cannot be had, the page says so.
+if (data.boards.length) await Promise.resolve(whole()).catch(silent);
 reveal(draw);
 
 let version = null;

@@ -11,7 +11,7 @@ import {
   short,
   span,
 } from "../shared/numbers.js";
-import { distinct, el, live } from "../shared/page.js";
+import { distinct, downTo, el, live } from "../shared/page.js";
 import { chosen } from "./data.js";
 import { intervalDrawing, scaleEnd } from "./interval.js";
 
@@ -27,9 +27,9 @@ export function ofFewer({ entry, now }, metric) {
 
 export function columnsOf(now, rows) {
   const { metric, levels } = now;
-  const end = scaleEnd(rows, metric);
+  const end = scaleEnd(rows, metric, now.columns === "abilities" ? now.abilities : []);
   return [
-    { head: el("span", { class: "unseen" }, "Compare"), kind: "pick", id: "pick", cell: pick },
+    { head: el("span", { class: "unseen" }, "Compare"), kind: "pick", id: "pick", cell: picking },
     {
       head: "Rank",
       kind: "rank",
@@ -79,7 +79,7 @@ export function columnsOf(now, rows) {
       id: "interval",
       cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, levels[metric] ?? {}, end),
     },
-    ...(now.columns === "abilities" ? ofAbilities(now, rows) : ofMetrics(now)),
+    ...(now.columns === "abilities" ? ofAbilities(now, rows, end) : ofMetrics(now)),
     ...(anyLost(rows) ? [lostColumn] : []),
     timeColumn,
     ...(anyUsd(rows) ? [usdColumn] : []),
@@ -87,8 +87,8 @@ export function columnsOf(now, rows) {
   ];
 }
 
-/** One metric over each ability. */
-const ofAbilities = ({ abilities, metric }, rows) =>
+/** One metric over each ability, with a small drawing in each cell, all on one scale. */
+const ofAbilities = ({ abilities, metric, bySlice }, rows, end) =>
   abilities.map((name) => {
     const cellOf = ({ slices }) => slices[name]?.[metric];
     return {
@@ -96,11 +96,33 @@ const ofAbilities = ({ abilities, metric }, rows) =>
       title: `${metric} over the questions of this ability`,
       id: name,
       number: true,
-      kind: "part",
-      cell: (row) => plain(cellOf(row)?.value),
+      kind: "part ability",
+      cell(row) {
+        const cell = cellOf(row) ?? {};
+        const level = bySlice[name]?.[metric] ?? {};
+        return el(
+          "td",
+          { class: "number part ability", title: cellSaid(name, metric, cell, level) },
+          el("span", { class: "of" }, plain(cell.value)),
+          intervalDrawing(cell, level, end, 9),
+        );
+      },
       by: (row) => cellOf(row)?.value,
     };
   });
+
+/** All that is known of a cell, for who points at it. */
+function cellSaid(name, metric, { value, n, interval, rank }, { chance }) {
+  return [
+    `${name}: ${metric} ${plain(value)}`,
+    interval && `95% interval ${span(interval.low, interval.high)}`,
+    n !== undefined && `n ${count(n)}`,
+    chance && `chance ${span(chance[0], chance.at(-1))}`,
+    rank && `rank ${[...new Set(rank)].join("–")}`,
+  ]
+    .filter(Boolean)
+    .join("; ");
+}
 
 /** The other metrics over the chosen questions. */
 const ofMetrics = ({ metric, shown }) =>
@@ -188,12 +210,15 @@ const tokensColumn = {
   by: tokensOf,
 };
 
+/** Choose a run to be compared, or no longer. */
+export function pick(run) {
+  const others = chosen.compare.filter((one) => one !== run);
+  chosen.set({ compare: others.length < chosen.compare.length ? others : [...others, run] });
+}
+
 /** Whether a run is chosen to be compared. */
-function pick({ entry }) {
-  const change = () => {
-    const others = chosen.compare.filter((run) => run !== entry.run);
-    chosen.set({ compare: box.checked ? [...others, entry.run] : others });
-  };
+function picking({ entry }) {
+  const change = () => pick(entry.run);
   const box = el("input", {
     type: "checkbox",
     id: `compare-${entry.run}`,
@@ -223,14 +248,19 @@ function system({ entry, now }, metric) {
       "div",
       { class: "named" },
       el("button", { type: "button", class: "plain", ...about, on: { click } }, entry.label),
-      report && el("a", { href: report, "aria-label": `Report of ${entry.label}` }, "report"),
+      report &&
+        el("a", { href: downTo(report), "aria-label": `Report of ${entry.label}` }, "report"),
     ),
     el("span", { class: `params${entry.alone ? " alone" : ""}` }, parameters(entry.told)),
     entry.sees_answer_key && el("span", { class: "tag" }, "saw the answer key"),
+    fromElsewhere(entry) && el("span", { class: "tag" }, "rankings from elsewhere, scored here"),
     ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
     beyond(entry, metric) && el("span", { class: "tag bad" }, beyond(entry, metric)),
   );
 }
+
+/** Somebody else ran it: its rankings were taken in. */
+const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.rankings_from;
 
 /** What came, where the metric's k is beyond it; null where it is not, or nobody counted. */
 function beyond({ came }, metric) {
@@ -265,7 +295,8 @@ export function levelRow(name, { metric, levels, bySlice }, columns) {
   const words = (level, least) =>
     level ? (least ? "≤ " : "") + span(level[0], level.at(-1)) : NONE;
   const of = ({ id, kind }) => {
-    if (id === "metric" || kind !== "part") return id === "metric" ? levels[metric] : undefined;
+    if (id === "metric" || !kind?.startsWith("part"))
+      return id === "metric" ? levels[metric] : undefined;
     return levels[id] ?? bySlice[id]?.[metric];
   };
   return el(

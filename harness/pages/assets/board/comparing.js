@@ -1,32 +1,54 @@
-// Runs that are chosen to be compared: the page that does it, or the command.
+// Runs that are chosen to be compared: two beside each other here, and the page that does more.
 
 import { count, parameters } from "../shared/numbers.js";
-import { el, find, live, replace } from "../shared/page.js";
-import { chosen, data } from "./data.js";
+import { downTo, el, find, live, replace } from "../shared/page.js";
+import { chosen, data, part } from "./data.js";
+import { pairPanel } from "./pair.js";
+
+let comparisons = 0;
 
 /** What can be done with those that are chosen, of the board that is shown. */
-export function comparing({ board: { entries }, protocol, metric }) {
+export function comparing(now) {
+  const { board, protocol, metric } = now;
+  comparisons += 1;
+  const mine = comparisons;
   // A difference is what came later less what was there before.
-  const picked = entries
+  const picked = board.entries
     .filter(({ run }) => chosen.compare.includes(run))
     .sort((a, b) => a.provenance.finished.localeCompare(b.provenance.finished));
   const clear = () => chosen.set({ compare: [] });
-  replace(
-    find("chosen"),
-    picked.length > 0 &&
-      el(
-        "div",
-        { class: "comparing" },
+  const show = (panel) =>
+    replace(
+      find("chosen"),
+      picked.length > 0 &&
         el(
           "div",
-          { class: "picked" },
-          el("strong", {}, `${count(picked.length)} chosen`),
-          el("span", { class: "names" }, picked.map(named).join("; ")),
+          { class: "comparing" },
+          panel,
+          el(
+            "div",
+            { class: "picked" },
+            el("strong", {}, `${count(picked.length)} chosen`),
+            el("span", { class: "names" }, picked.map(named).join("; ")),
+          ),
+          what(picked, { protocol, metric }),
+          el("button", { type: "button", id: "compare-none", on: { click: clear } }, "Choose none"),
         ),
-        what(picked, { protocol, metric }),
-        el("button", { type: "button", id: "compare-none", on: { click: clear } }, "Choose none"),
-      ),
-  );
+    );
+  const pairs = picked.length === 2 ? pairsOf(board.id, picked) : null;
+  if (!(pairs instanceof Promise)) return show(pairs && pairPanel(pairs, picked, now));
+  show(el("p", { class: "note", "aria-busy": "true" }, "Comparing them…"));
+  pairs
+    .then((found) => pairPanel(found, picked, now))
+    .catch(() => el("p", { class: "note" }, "The server does not answer: nothing was compared."))
+    .then((panel) => mine === comparisons && show(panel));
+}
+
+/** What two runs were compared to: of all pairs in the page, or by its server. */
+function pairsOf(id, picked) {
+  if (live)
+    return part(`pairs-${id}/${picked.map(({ run }) => encodeURIComponent(run)).join("/")}`);
+  return find(`pairs-${id}`) ? part(`pairs-${id}`) : { runs: [], metrics: [], slices: [] };
 }
 
 function named({ label, told }) {
@@ -39,12 +61,12 @@ function what(picked, seen) {
   const runs = picked.map(({ run }) => run);
   if (live) {
     const href = `compare/${runs.map(encodeURIComponent).join("/")}/?${new URLSearchParams(seen)}`;
-    return el("a", { class: "go", id: "compare-go", href }, "Compare them");
+    return el("a", { class: "go", id: "compare-go", href: downTo(href) }, "Compare them");
   }
   return el(
     "span",
     { class: "typed" },
-    "to compare them, type ",
+    runs.length === 2 ? "for more, type " : "to compare them, type ",
     el("code", {}, `harness compare ${runs.join(" ")}${data.options}`),
   );
 }

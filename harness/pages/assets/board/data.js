@@ -2,13 +2,36 @@
 
 import { choices } from "../shared/address.js";
 import { count } from "../shared/numbers.js";
-import { distinct, fetched, load } from "../shared/page.js";
+import { distinct, fetched, find, load } from "../shared/page.js";
 
 export let data = await load();
+
+const parts = new Map();
 
 /** Ask the server that the page came from for the boards of now. */
 export async function renew() {
   data = await fetched("board.json");
+  parts.clear();
+}
+
+/**
+ * A further part of the data, by its name: at once where it was had before, else a promise. It
+ * stands in the page, or its server has it.
+ */
+export function part(name) {
+  if (!parts.has(name)) {
+    const asked = find(name) ? load(name) : fetched(`parts/${name}.json`);
+    const had = (value) => {
+      if (parts.get(name) === kept) parts.set(name, value);
+      return value;
+    };
+    const kept = asked.then(had, (error) => {
+      parts.delete(name); // to be asked for again
+      throw error;
+    });
+    parts.set(name, kept);
+  }
+  return parts.get(name);
 }
 
 export const chosen = choices({
@@ -23,16 +46,18 @@ export const chosen = choices({
   sort: "-metric",
   open: [],
   compare: [],
+  away: [],
 });
 
 const cutOff = ({ k }) => String(k ?? "all");
 
 const OVER_ALL = ["all", "answerable"];
 
-/** What is chosen, as far as there is such a thing, and what could be instead. */
-export function view() {
+const known = (wanted, all, first = all[0]) => (all.includes(wanted) ? wanted : first);
+
+/** The board that is chosen, as far as there is such a one, and what could be instead. */
+export function place() {
   const { boards } = data;
-  const known = (wanted, all, first = all[0]) => (all.includes(wanted) ? wanted : first);
   const datasets = distinct(boards.map((one) => one.dataset.name));
   const dataset = known(chosen.dataset, datasets);
   const ofDataset = boards.filter((one) => one.dataset.name === dataset);
@@ -42,9 +67,14 @@ export function view() {
   const variants = alike.map((one) => apartFrom(one, alike));
   const variant = known(chosen.variant, variants);
   const board = alike[variants.indexOf(variant)];
+  return { datasets, dataset, granularities, granularity, variants, variant, board };
+}
+
+/** What is shown of a board, with all that is known of it, and what could be instead. */
+export function view(at, board) {
   const protocols = board.views.map(({ name }) => name);
   const protocol = known(chosen.protocol, protocols);
-  const { slices, metrics, key, levels } = board.views[protocols.indexOf(protocol)];
+  const { slices, metrics, key, levels, official } = board.views[protocols.indexOf(protocol)];
   const slice = known(chosen.questions, slices);
   const several = slices.filter((name) => !OVER_ALL.includes(name));
   const abilities = several.length > 1 ? several : []; // of one they are the same questions again
@@ -60,8 +90,8 @@ export function view() {
     names.find((name) => name.startsWith(lead)) ??
     names[0];
   return {
-    ...{ datasets, dataset, granularities, granularity, variants, variant, board },
-    ...{ protocols, protocol, key, slices, slice, ks, k },
+    ...{ ...at, board },
+    ...{ protocols, protocol, official, key, slices, slice, ks, k },
     ...{ levels: levels[slice] ?? {}, bySlice: levels },
     ...{ shown, names, metric, abilities },
     columns: abilities.length ? known(chosen.columns, ["abilities", "metrics"]) : "metrics",

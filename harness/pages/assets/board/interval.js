@@ -2,29 +2,37 @@
 
 import { distinct, svg } from "../shared/page.js";
 
-/** Where the scale of the intervals ends: it begins at 0, and holds all that are ranked. */
-export function scaleEnd(rows, metric) {
+/**
+ * Where the scale of the intervals ends: it begins at 0, and holds all that are ranked, over the
+ * questions that are shown and over those of each of `slices`.
+ */
+export function scaleEnd(rows, metric, slices) {
+  const reach = (cells) => cells?.[metric]?.interval?.high ?? cells?.[metric]?.value ?? 0;
   const highest = Math.max(
     ...rows
       .filter(({ entry }) => !entry.sees_answer_key)
-      .map(({ now }) => now[metric]?.interval?.high ?? now[metric]?.value ?? 0),
+      .flatMap(({ now, slices: of }) => [reach(now), ...slices.map((name) => reach(of[name]))]),
     0,
   );
   return [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8].find((one) => one >= highest) ?? 1;
 }
 
-/** A mean with its interval on a scale from 0 to `end`; chance is dashed, the ceiling solid. */
-export function intervalDrawing({ value, interval }, { chance, ceiling }, end) {
+/**
+ * A mean with its interval on a scale from 0 to `end`; chance is dashed, the ceiling solid. `middle`
+ * is half its height.
+ */
+export function intervalDrawing({ value, interval }, { chance, ceiling }, end, middle = 14) {
+  const size = middle / 14;
   const at = (one) => `${(100 * Math.min(one, end)) / end}%`;
   const upright = (name, one, high, width) => ({
     class: name,
     x1: at(one),
     x2: at(one),
-    y1: 14 - high,
-    y2: 14 + high,
+    y1: middle - size * high,
+    y2: middle + size * high,
     "stroke-width": width,
   });
-  const lines = [{ class: "track", x1: 0, x2: "100%", y1: 14, y2: 14 }];
+  const lines = [{ class: "track", x1: 0, x2: "100%", y1: middle, y2: middle }];
   for (const [name, level] of Object.entries({ chance, ceiling }))
     for (const one of distinct(level ?? [])) if (one <= end) lines.push(upright(name, one, 12, 2));
   if (interval && interval.low <= end)
@@ -32,17 +40,17 @@ export function intervalDrawing({ value, interval }, { chance, ceiling }, end) {
       class: "reach",
       x1: at(interval.low),
       x2: at(interval.high),
-      y1: 14,
-      y2: 14,
-      "stroke-width": 12,
+      y1: middle,
+      y2: middle,
+      "stroke-width": size * 12,
     });
   const there = value !== null && value !== undefined;
   if (there && value <= end) lines.push(upright("mean", value, 10, 3));
-  const drawing = svg("svg", { "aria-hidden": "true" });
+  const drawing = svg("svg", { "aria-hidden": "true", height: 2 * middle });
   drawing.append(...lines.map((line) => svg("line", line)));
   if (there && value > end) {
-    const beyond = svg("text", { class: "beyond", x: "100%", y: 19, "text-anchor": "end" });
-    beyond.textContent = "beyond ›";
+    const beyond = svg("text", { class: "beyond", x: "100%", y: middle + 5, "text-anchor": "end" });
+    beyond.textContent = size < 1 ? "›" : "beyond ›";
     drawing.append(beyond);
   }
   return drawing;

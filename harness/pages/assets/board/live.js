@@ -2,6 +2,7 @@
 
 import { count, many, moment } from "../shared/numbers.js";
 import { el, find, posted, replace } from "../shared/page.js";
+import { chosen } from "./data.js";
 
 /** A link to the lines over time, once there is a history in the folder. */
 export function linkHistory(there) {
@@ -11,26 +12,60 @@ export function linkHistory(there) {
   );
 }
 
+/** Put a run out of sight: its folder stays as it is, and the address keeps the choice. */
+const putAway = (run) =>
+  el(
+    "button",
+    {
+      type: "button",
+      id: `away-${run}`,
+      "aria-label": `Put ${run} away`,
+      on: { click: () => chosen.set({ away: [...chosen.away, run] }) },
+    },
+    "Put away",
+  );
+
+/** How many of these are put away, and the way to see them again. */
+const awaySaid = (runs, id) =>
+  runs.length > 0 &&
+  el(
+    "p",
+    { class: "note" },
+    `${many(runs.length, "run")} put away, not removed. `,
+    el(
+      "button",
+      {
+        type: "button",
+        class: "link",
+        id,
+        on: { click: () => chosen.set({ away: chosen.away.filter((one) => !runs.includes(one)) }) },
+      },
+      "Show again",
+    ),
+  );
+
 /** Runs that cannot be read, and why. */
 export function broken(runs) {
-  const whys = Object.values(runs);
+  const names = Object.keys(runs);
+  const away = names.filter((name) => chosen.away.includes(name));
+  const left = names.filter((name) => !away.includes(name));
+  const one = left.length === 1;
+  const item = (name) =>
+    el("li", { class: "broken" }, el("span", { class: "name" }, runs[name]), putAway(name));
   replace(
     find("broken"),
-    whys.length > 0 &&
+    left.length > 0 &&
       el(
         "div",
         { class: "progress" },
         el(
           "h2",
           {},
-          `${many(whys.length, "run")} cannot be read, and ${whys.length === 1 ? "is" : "are"} on no board`,
+          `${many(left.length, "run")} cannot be read, and ${one ? "is" : "are"} on no board`,
         ),
-        el(
-          "ul",
-          {},
-          whys.map((why) => el("li", { class: "whole" }, el("span", { class: "name" }, why))),
-        ),
+        el("ul", {}, left.map(item)),
       ),
+    awaySaid(away, "broken-again"),
   );
 }
 
@@ -46,17 +81,24 @@ let asked = null; // the run of which it is asked whether to remove it
 let refused = ""; // what the server said to that
 
 /** Runs that are not at their end, how far they are, and a way to be rid of those that stopped. */
-export function unfinished(runs) {
+export function unfinished(runs = shown) {
   shown = runs;
+  // What goes on again is in sight again.
+  const away = runs.filter(({ run, state }) => state !== "running" && chosen.away.includes(run));
+  const left = runs.filter((one) => !away.includes(one));
   replace(
     find("running"),
-    runs.length > 0 &&
+    left.length > 0 &&
       el(
         "div",
         { class: "progress" },
         el("h2", {}, "Unfinished runs"),
-        el("ul", {}, runs.map(item)),
+        el("ul", {}, left.map(item)),
       ),
+    awaySaid(
+      away.map(({ run }) => run),
+      "unfinished-again",
+    ),
     refused && el("p", { class: "progress refused", role: "alert" }, refused),
   );
 }
@@ -74,8 +116,11 @@ const item = (run) =>
     ),
     el("progress", { max: run.queries, value: run.done, "aria-label": `queries of ${run.name}` }),
     el("span", { class: "state" }, far(run)),
-    run.state !== "running" && remove(run),
+    run.state !== "running" && (asked === run.run ? remove(run) : dead(run)),
   );
+
+/** What can be done with a run that does not go on. */
+const dead = (run) => el("span", { class: "dead" }, putAway(run.run), remove(run));
 
 function far({ state, done, queries, failed, idle_seconds: idle }) {
   const at = `${count(done)} of ${count(queries)}`;

@@ -1,13 +1,26 @@
 // Several runs beside each other, and every pair of them; all numbers stand in the data.
 
 import { choices } from "../shared/address.js";
-import { count, fixed, moment, NONE, plain, pValue, signed, span } from "../shared/numbers.js";
+import {
+  count,
+  fixed,
+  moment,
+  NONE,
+  parameters,
+  plain,
+  pValue,
+  signed,
+  span,
+} from "../shared/numbers.js";
 import { el, find, load, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 
 const data = await load();
 const chosen = choices({ metric: "", questions: "", sort: "", shown: "all" });
 const HOME = "../".repeat(data.runs.length + 1); // from /compare/A/B/C/
+// A report of one of them leads back to the board too, which is as far up from there.
+const from = new URLSearchParams(location.search).get("from") ?? HOME;
+const back = `?${new URLSearchParams({ from: from.replace(/^(?:\.\.\/)+/, "../../") })}`;
 const LETTERS = data.runs.map((_, at) => (at < 26 ? String.fromCharCode(65 + at) : `R${at}`));
 
 /** What is chosen, as far as there is such a thing. */
@@ -35,6 +48,7 @@ function head() {
         ...LETTERS.map((head, at) => ({ head, kind: "words", cell: ({ values }) => values[at] })),
       ],
       data.settings,
+      { class: "cards" },
     ),
   );
   find("foot").replaceChildren(...data.foot.map((line) => el("p", { class: "note" }, coded(line))));
@@ -81,12 +95,13 @@ function means({ metric }) {
       return [plain(value), low == null ? null : el("span", { class: "small" }, span(low, high))];
     },
   });
-  const run = ({ name, run: folder, finished }, at) =>
+  const run = ({ name, run: folder, told, finished }, at) =>
     el(
       "th",
       { scope: "row", class: "run" },
       letter(at),
-      el("a", { href: `${HOME}runs/${encodeURIComponent(folder)}/` }, name),
+      el("a", { href: `${HOME}runs/${encodeURIComponent(folder)}/${back}` }, name),
+      Object.keys(told).length > 0 && el("span", { class: "small" }, parameters(told)),
       el("span", { class: "small" }, `${moment(finished)} UTC`),
     );
   find("means-table").replaceChildren(

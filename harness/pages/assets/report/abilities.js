@@ -1,8 +1,9 @@
 // Means by ability, drawn and as a table.
 
 import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
+import { meaning } from "../shared/glossary.js";
 import { count, NONE, plain, pValue, short, signed, span } from "../shared/numbers.js";
-import { find } from "../shared/page.js";
+import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { data, of, several, view } from "./data.js";
 
@@ -15,17 +16,18 @@ export function abilities() {
     `${metric} by ability with 95% intervals; the table below has the numbers`,
     (width) => abilityChart(width, block.slices, block.cells, metric),
   );
-  const ofRun = (run) => [
-    { head: of(run, metric), number: true, cell: ({ name }) => plain(at(run, name).value) },
-    {
-      head: "95% interval",
-      number: true,
-      cell: ({ name }) => {
-        const { interval } = at(run, name);
-        return interval ? span(interval.low, interval.high) : NONE;
-      },
+  const under = el("span", { class: "small" }, "95% interval");
+  const ofRun = (run) => ({
+    head: [of(run, metric), under.cloneNode(true)],
+    id: of(run, metric),
+    title: meaning(metric),
+    number: true,
+    cell: ({ name }) => {
+      const { value, interval } = at(run, name);
+      const reach = interval ? span(interval.low, interval.high) : NONE;
+      return [plain(value), el("span", { class: "small" }, reach)];
     },
-  ];
+  });
   const at = (run, name) => block.cells[run][name][metric];
   const pair = (head, said) => ({
     head,
@@ -40,11 +42,17 @@ export function abilities() {
       [
         { head: "Slice", cell: ({ name }) => name },
         { head: "n", number: true, cell: ({ n }) => count(n) },
-        ...data.runs.flatMap((_, run) => ofRun(run)),
+        ...data.runs.map((_, run) => ofRun(run)),
         ...(several
           ? [
-              pair("B − A", ({ difference }) => signed(difference)),
-              pair("95% interval", ({ low, high }) => span(low, high, signed)),
+              {
+                ...pair("B − A", ({ difference, low, high }) => [
+                  signed(difference),
+                  el("span", { class: "small" }, span(low, high, signed)),
+                ]),
+                head: ["B − A", under],
+                id: "B − A",
+              },
               pair("p", ({ p, shown }) => `${pValue(p)}${shown ? " *" : ""}`),
               pair("detectable", ({ detectable }) => plain(detectable)),
               pair("won / lost / tied", ({ won, lost, tied }) => `${won} / ${lost} / ${tied}`),

@@ -4,7 +4,7 @@ import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
 import { count, many, percent } from "../shared/numbers.js";
 import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
-import { chosen, data, of, several, who } from "./data.js";
+import { chosen, data, several, who } from "./data.js";
 
 const found = data.causes;
 
@@ -29,35 +29,39 @@ export function causes() {
     chosen.set({ cause });
     find("questions").scrollIntoView();
   };
-  const number = (head, cell, title) => ({ head, title, number: true, cell });
+  const number = (head, of, title) => ({
+    head,
+    title,
+    number: true,
+    cell: (cause) => runs.map((run, at) => of(run, at, cause)).join(" | "),
+  });
   find("causes-table").replaceChildren(
     table(
       [
         {
-          head: "Cause",
-          cell: (cause) =>
+          head: several ? "Cause (A | B)" : "Cause",
+          cell: (cause) => [
             el(
               "button",
               { type: "button", class: "link", on: { click: () => show(cause) } },
               cause,
             ),
+            el("span", { class: "small" }, found.rules[names.indexOf(cause)]),
+          ],
         },
-        ...runs.flatMap((run, at) => [
-          ...abilities.map((ability) =>
-            number(
-              of(at, ability),
-              (cause) => count(run.counts[ability]?.[cause] ?? 0),
-              `missed pieces of evidence, of ${count(run.pieces[ability])}`,
-            ),
-          ),
-          number(of(at, "all"), (cause) => count(inAll(at, cause)), "missed pieces of evidence"),
+        ...abilities.map((ability) =>
           number(
-            of(at, "share"),
-            (cause) => percent(inAll(at, cause) / run.missed),
-            "of all that were missed",
+            ability,
+            (_, at, cause) => count(runs[at].counts[ability]?.[cause] ?? 0),
+            `missed pieces of evidence, of ${runs.map((run) => count(run.pieces[ability])).join(" | ")}`,
           ),
-        ]),
-        { head: "Rule", kind: "words", cell: (cause) => found.rules[names.indexOf(cause)] },
+        ),
+        number("all", (_, at, cause) => count(inAll(at, cause)), "missed pieces of evidence"),
+        number(
+          "share",
+          (run, at, cause) => percent(inAll(at, cause) / run.missed),
+          "of all that were missed",
+        ),
       ],
       names,
     ),

@@ -117,8 +117,9 @@ export function prompt() {
   );
   const ofRun = (one, run) => {
     const { recall, ended } = one.slices[slice];
-    const column = (head, said) => ({
+    const column = (head, id, said) => ({
       head,
+      id,
       number: true,
       cell: (tokens) => {
         const place = one.budgets.indexOf(tokens);
@@ -126,11 +127,15 @@ export function prompt() {
       },
     });
     return [
-      column(of(run, "recall"), (place) => plain(recall.value[place])),
-      column("95% interval", (place) =>
-        recall.low ? span(recall.low[place], recall.high[place]) : NONE,
+      column(
+        [of(run, "recall"), el("span", { class: "small" }, "95% interval")],
+        "recall",
+        (place) => [
+          plain(recall.value[place]),
+          recall.low && el("span", { class: "small" }, span(recall.low[place], recall.high[place])),
+        ],
       ),
-      column("rankings that ended", (place) => percent(ended[place])),
+      column(of(run, "ended"), "rankings that ended", (place) => percent(ended[place])),
     ];
   };
   find("prompt-table").replaceChildren(

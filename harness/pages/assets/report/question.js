@@ -5,8 +5,11 @@ import { el } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { data, of, runDot, several, who } from "./data.js";
 
-/** The panel of a question; `at` is its place in the columns, `view` what the page shows now. */
-export function questionPanel(at, view, close) {
+/**
+ * The panel of a question; `at` is its place in the columns, `view` what the page shows now. `walk`
+ * says how to go on from it: `said`, its place in the list, `step(1)` to the next, `close()`.
+ */
+export function questionPanel(at, view, walk) {
   const { columns, evidence, documents, texts, runs, rankings } = data.queries;
   const text = (number) => (number >= 0 ? texts[number] : null);
   const tagged = (run, kind, tag, words) =>
@@ -25,7 +28,7 @@ export function questionPanel(at, view, close) {
 
   const answers = (columns.answers?.[at] ?? []).map(text).filter(Boolean);
   const parts = [
-    el("button", { type: "button", class: "close", on: { click: close } }, "Close"),
+    walking(walk),
     el("h3", { id: "question-title" }, text(columns.text?.[at] ?? -1) ?? columns.id[at]),
     el(
       "p",
@@ -131,7 +134,11 @@ export function questionPanel(at, view, close) {
   function causeSaid(cause) {
     if (cause < 0) return null;
     const { names, rules } = data.causes;
-    return [" ", el("span", { class: "tag", title: rules[cause] }, names[cause])];
+    return [
+      " ",
+      el("span", { class: "tag" }, names[cause]),
+      el("div", { class: "rule" }, rules[cause]),
+    ];
   }
 
   function rankedItem(ranking, row, place) {
@@ -177,6 +184,20 @@ export function questionPanel(at, view, close) {
   function said_(words) {
     return words ? el("div", { class: "said" }, words) : null;
   }
+}
+
+/** The way to the question before, to the next one, and out. */
+function walking({ said, before, after, step, close }) {
+  const button = (id, words, call, there = true) =>
+    el("button", { type: "button", id, disabled: !there, on: { click: call } }, words);
+  return el(
+    "div",
+    { class: "walk" },
+    button("before", "‹ Previous", () => step(-1), before),
+    button("after", "Next ›", () => step(1), after),
+    el("span", { class: "note" }, said),
+    button("close", "Close", close),
+  );
 }
 
 /** The values of a question under the chosen protocol, at the chosen cut-off and without one. */

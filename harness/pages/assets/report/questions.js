@@ -230,11 +230,27 @@ function columnsOf(metric, values, difference) {
 export function opened() {
   const at = columns.id.indexOf(chosen.open);
   master.classList.toggle("open", at >= 0);
-  panel.replaceChildren(...(at < 0 ? [] : questionPanel(at, view(), close)).filter(Boolean));
+  const held = panel.contains(document.activeElement) ? document.activeElement.id : "";
+  panel.replaceChildren(...(at < 0 ? [] : questionPanel(at, view(), walk(at))).filter(Boolean));
   panel.scrollTop = 0;
   list.choose(at < 0 ? null : at);
+  if (held) find(held)?.focus({ preventScroll: true });
   // Where it lies over the list it takes the keys.
   if (at >= 0 && getComputedStyle(panel).position === "fixed") panel.focus({ preventScroll: true });
+}
+
+/** From a question to its neighbours in the list, as that is filtered and sorted now. */
+function walk(at) {
+  const { rows } = list;
+  const place = rows.indexOf(at);
+  return {
+    said:
+      place < 0 ? "not in the list as filtered" : `${count(place + 1)} of ${count(rows.length)}`,
+    before: place > 0,
+    after: place + 1 < rows.length,
+    step: (by) => open(rows[place + by]),
+    close,
+  };
 }
 
 function close() {

@@ -61,6 +61,7 @@ function head() {
       ...runs.map((_, at) => ({ head: LETTERS[at], cell: ({ values }) => values[at] })),
     ],
     data.settings,
+    { class: "cards" },
   );
   replace(
     find("notes"),
@@ -224,7 +225,10 @@ const PARTS = [
   [depth, ["questions", "beside", "k"]],
   [prompt, ["questions"]],
   [questions, ["protocol", "metric", "search", "ability", "result", "against", "cause", "sort"]],
-  [opened, ["protocol", "metric", "open"]],
+  [
+    opened,
+    ["protocol", "metric", "search", "ability", "result", "against", "cause", "sort", "open"],
+  ],
 ];
 
 chosen.watch((names) => {

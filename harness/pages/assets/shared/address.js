@@ -1,5 +1,6 @@
 // What is chosen stands in the address: a link can be sent, and Back and Forward keep the choice.
 
+const KEPT = "from"; // where the page was opened from is no choice of its own, and stays
 const WAIT = 250; // milliseconds; browsers refuse pages that write their address too often
 
 /**
@@ -41,6 +42,8 @@ export function choices(start) {
     const said = Object.entries(start).flatMap(([name, value]) =>
       String(chosen[name]) === String(value) ? [] : [chosen[name]].flat().map((one) => [name, one]),
     );
+    const from = new URLSearchParams(location.search).get(KEPT);
+    if (from) said.push([KEPT, from]);
     // These need no escape, and are what names of metrics and protocols hold.
     const query = `${new URLSearchParams(said)}`.replace(/%(?:40|2F|2C|3A)/g, decodeURIComponent);
     return `${location.pathname}${query && `?${query}`}${location.hash}`;

@@ -26,9 +26,9 @@ export const svg = (tag, attributes) =>
 export const find = (id) => document.getElementById(id);
 export const distinct = (values) => [...new Set(values)];
 
-/** The object that the page draws. */
-export async function load() {
-  const bytes = Uint8Array.from(atob(find("data").textContent), (c) => c.charCodeAt(0));
+/** The object that the page draws, or a further part of its data. */
+export async function load(id = "data") {
+  const bytes = Uint8Array.from(atob(find(id).textContent), (c) => c.charCodeAt(0));
   const unpacked = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
   return new Response(unpacked).json();
 }
@@ -73,12 +73,34 @@ export function facts(pairs) {
 /** Show the page and draw it, then go to the part that its address names. */
 export function reveal(draw) {
   find("theme-place").append(themeSwitch());
-  const { home } = document.body.dataset; // where the board is, of a page served beside one
+  const home = cameFrom() ?? document.body.dataset.home; // of a page that is served beside a board
   if (home)
-    document.querySelector(".top > div").append(el("p", {}, el("a", { href: home }, "The board")));
+    document
+      .querySelector(".top > div")
+      .append(el("p", {}, el("a", { id: "home", href: home }, "The board")));
   find("main").hidden = false; // drawings need a width
   draw();
   if (location.hash) find(location.hash.slice(1))?.scrollIntoView();
+}
+
+/**
+ * The board that the page was opened from, as it was then. Only a way up from here is one: what
+ * somebody writes into a link leads to no other site, and runs nothing.
+ */
+function cameFrom() {
+  const from = new URLSearchParams(location.search).get("from");
+  return from && /^(?:\.\.\/)+[^/:?#]*(?:\?[^#]*)?$/.test(from) ? from : null;
+}
+
+/** A link down to a page, by its address from here, that leads back to what is shown now. */
+export function downTo(href) {
+  const [path, query = ""] = href.split("?");
+  if (path.startsWith("..") || path.startsWith("/")) return href; // not below: no way is known
+  const up = "../".repeat(path.split("/").length - 1);
+  if (!up) return href;
+  const said = new URLSearchParams(query);
+  said.set("from", up + location.pathname.split("/").pop() + location.search);
+  return `${path}?${said}`;
 }
 
 /** Links to the parts of the page that are shown; each part gets a link to itself. */

@@ -1,0 +1,67 @@
+// What is claimed of systems elsewhere: apart from what was measured, in the order as given.
+
+import { count, NONE, plain } from "../shared/numbers.js";
+import { el, find, replace } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+
+const COLUMNS = [
+  {
+    head: "System",
+    cell: ({ system, version }) => [system, version && el("span", { class: "small" }, version)],
+  },
+  {
+    head: "Claim",
+    kind: "words",
+    cell: ({ measure, protocol }) => [measure, el("span", { class: "small" }, protocol)],
+  },
+  { head: "Value", number: true, cell: ({ value }) => plain(value) },
+  { head: "n", number: true, cell: ({ n }) => count(n) },
+  {
+    head: "Compares?",
+    kind: "words wider",
+    cell: ({ compares, why }) => [
+      el("span", { class: "tag" }, compares ? "compares" : "does not compare"),
+      el("span", { class: "small" }, why),
+    ],
+  },
+  {
+    head: "Measured here",
+    kind: "words",
+    cell: ({ ours, reproducible }) =>
+      ours
+        ? [
+            el("strong", {}, plain(ours.value)),
+            ` (${ours.system}, n ${count(ours.n)})`,
+            el("code", { class: "small signature" }, ours.signature),
+          ]
+        : [NONE, el("span", { class: "small" }, again(reproducible))],
+  },
+  {
+    head: "Source",
+    kind: "words",
+    cell: ({ source, date }) => [
+      // Words of others: only an address of the web becomes a link.
+      /^https?:\/\//.test(source)
+        ? el("a", { href: source, rel: "noopener noreferrer" }, source.replace(/^https?:\/\//, ""))
+        : source,
+      date && el("span", { class: "small" }, date),
+    ],
+  },
+];
+
+function again(reproducible) {
+  if (typeof reproducible === "string") return reproducible;
+  return reproducible
+    ? "can be had again from public files"
+    : "cannot be had again from public files";
+}
+
+/** The claims beside a board; nothing where there are none. */
+export function claims(found) {
+  find("claims").hidden = !found.length;
+  replace(
+    find("claims-table"),
+    found.length > 0 &&
+      table(COLUMNS, found, { class: "cards claims", label: "Claimed, not measured here" }),
+  );
+}
