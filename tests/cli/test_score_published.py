@@ -97,15 +97,27 @@ def test_what_was_asked_is_what_is_scored(
     path = _lines(tmp_path / "results.jsonl", [orjson.loads(line) for line in whole[:199]])
     cells, record, _ = _scored(harness, path, *locomo)
     about = record["retriever"]["rankings_from"]
-    assert (about["asked"], about["of"], about["haystacks_asked"], about["silent"]) == (
-        *(197, 1986, 1),
-        2,
-    )
+    names = ("asked", "of", "haystacks_asked", "silent")
+    assert [about[name] for name in names] == [199, 1986, 1, 2]
     assert cells["recall@5"]["n"] == 197
     zero, _, _ = _scored(harness, path, *locomo, "--missing", "zero")
     assert zero["recall@5"]["n"] > 1500
     ratio = zero["recall@5"]["value"] * zero["recall@5"]["n"]
     assert ratio == pytest.approx(cells["recall@5"]["value"] * 197)
+
+
+def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
+    harness: Harness, data: Path, tmp_path: Path, locomo: list[str]
+) -> None:
+    lines = (data / "published" / "letta" / "results.jsonl").read_bytes().splitlines()[:20]
+    records = [orjson.loads(line) for line in lines]
+    whole, _, _ = _scored(harness, _lines(tmp_path / "a.jsonl", records), *locomo)
+    for record in records[10:]:
+        del record["retrieved_turn_ids"]
+    cells, run, err = _scored(harness, _lines(tmp_path / "b.jsonl", records), *locomo)
+    assert (cells["hit@5"]["n"], run["queries"]["asked"]) == (20, 20)
+    assert cells["hit@5"]["value"] < whole["hit@5"]["value"]
+    assert "10 records name nothing that was retrieved" in err
 
 
 def test_doubled_broken_and_unknown_records_are_counted_and_named(

@@ -1,7 +1,8 @@
 """Runs of RonsenbergVI's agent-memory-benchmarks: results.jsonl, with turns and sessions.
 
 `question_id` is the conversation and the question's place in it (`conv-26:0`) on LoCoMo, and the
-dataset's own id elsewhere. Questions without evidence have no fields of what was retrieved.
+dataset's own id elsewhere. The fields of what was retrieved are left out where the question has no
+evidence, and where what came names no turn or session.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class AgentMemoryBenchmarks:
 
     def recognises(self, head: bytes) -> bool:
         """By its three fields."""
-        return marked(head, "question_id", "sample_id", _SESSIONS)
+        return marked(head, "question_id", "sample_id", "num_hits", _SESSIONS)
 
     def records(self, value: Any) -> Any:
         """A line a question."""

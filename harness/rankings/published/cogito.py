@@ -32,8 +32,8 @@ class Cogito:
     }
 
     def recognises(self, head: bytes) -> bool:
-        """By its three fields."""
-        return marked(head, "qid", *self.rankings)
+        """By the question's id and either stage."""
+        return marked(head, "qid") and any(marked(head, one) for one in self.rankings)
 
     def records(self, value: Any) -> Any:
         """A record a question."""

@@ -61,7 +61,7 @@ class Question:
 class Answer:
     """What was found for a question, best first: ids of documents, or `texts` of the system's own.
 
-    Both are None where the record does not say.
+    Both are None where the record has neither, although its question was asked.
     """
 
     question: Question

@@ -30,6 +30,9 @@ from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.uncertainty import counted
 
+_ALL_EVIDENCE = 1.5
+"""Documents a query, from which on it is no chance that all of them are evidence."""
+
 
 def import_rankings(
     source: Path,
@@ -98,6 +101,10 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
             f"{rankings.document[0].as_py()!r} where {dataset.name} has "
             f"{dataset.documents[0].id!r} at granularity {manifest.granularity}, text "
             f"{manifest.text}; choose another with --granularity or --text"
+        )
+    if dataset.manifest.ids_only and not absent and n > _ALL_EVIDENCE * len(rankings.query_ids):
+        notes.append(
+            "all that was returned is evidence: was it asked over the evidence alone (`oracle`)?"
         )
     if absent and not dataset.manifest.ids_only:
         notes.append(f"{absent} of its {n} documents are not in the haystack of their query")

@@ -195,9 +195,12 @@ def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) 
         row = known.find(answer.question)
         if row is None or row < 0:
             (joined.unknown if row is None else joined.ambiguous).append(str(answer.question))
-        elif answer.documents is None and answer.texts is None:
+            continue
+        if answer.documents is None and answer.texts is None:
+            # Asked, and what came names no document: left out, it would be in no mean.
             joined.silent.append(dataset.query_ids[row])
-        elif row in joined.answers:
+            answer = replace(answer, documents=[])
+        if row in joined.answers:
             joined.doubled.append(dataset.query_ids[row])
             if _found(joined.answers[row]) != _found(answer):
                 joined.otherwise.append(dataset.query_ids[row])
@@ -307,7 +310,7 @@ def _odd(file: Published, records: Records, joined: Joined, dataset: Dataset) ->
         (records.broken, "records cannot be read and are passed over", 1),
         (joined.unknown, f"records are of no question of {dataset.name}, ignored", _SHOWN),
         (joined.ambiguous, "records may be of several questions, ignored", _SHOWN),
-        (joined.silent, f"records do not say what was retrieved ({file.ranking}), ignored", _SHOWN),
+        (joined.silent, f"records name nothing that was retrieved (no {file.ranking}): 0", _SHOWN),
         (joined.doubled, f"records are of a question again, the {file.repeats} counts", _SHOWN),
         (joined.otherwise, "of those say something else than the one before", _SHOWN),
     )
