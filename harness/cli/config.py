@@ -10,13 +10,13 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.files import read_toml
 
-_NUMBERS = {"k", "limit", "seed", "workers", "batch_size", "concurrency", "retries"}
+_NUMBERS = {"k", "cut", "limit", "seed", "workers", "batch_size", "concurrency", "retries"}
 _FRACTIONS = {"match_f1", "match_semantic", "max_usd"}
 _FLAGS = {"allow_empty", "as_of", "answers", "isolate", "rebuild", "search_only", "strict", "quiet"}
 _TIMES = {"timeout", "query_timeout", "index_timeout"}
 _LISTS = {"protocol", "plugin", "ray_options"}
 _SEVERAL = {"ks", "metrics"}
-_CHOICES = {"missing": ("zero", "skip")}
+_CHOICES = {"missing": ("zero", "skip"), "repeats": ("latest", "first", "refuse")}
 
 
 def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> None:
@@ -89,7 +89,7 @@ def _value(file: Path, name: str, value: Any) -> Any:
     check(isinstance(value, str), "a text")
     if name in _CHOICES:
         check(value in _CHOICES[name], " or ".join(_CHOICES[name]))
-    if name in ("source", "prices") or (name == "retriever" and ".py:" in value):
+    if name in ("source", "prices", "file") or (name == "retriever" and ".py:" in value):
         return _path(file, value)
     return value
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.cli.options import Verbs, add_results
 from harness.cli.output import add_output, print_json, refuse
+from harness.cli.published import OF_A_PUBLISHED_FILE, add_published_file, take_in_published
 from harness.errors import UsageError
 
 
@@ -23,8 +24,14 @@ def add(verbs: Verbs) -> None:
         allow_abbrev=False,
     )
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
-    parser.add_argument("path", nargs="?", metavar="PATH", help="its folder: rankings and run.json")
+    parser.add_argument(
+        "path",
+        nargs="?",
+        metavar="PATH",
+        help="its folder: rankings and run.json; or a file that a project published",
+    )
     parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
+    add_published_file(parser)
     add_results(parser)
     parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
@@ -42,7 +49,7 @@ def call(options: argparse.Namespace) -> int:
 
     results = Path(options.results)
     if options.verb is None:
-        refuse(options, "without `add PATH`", "source")
+        refuse(options, "without `add PATH`", "source", *OF_A_PUBLISHED_FILE)
     if options.json:
         refuse(options, "with --json", format="terminal")
     if options.verb == "add":
@@ -50,7 +57,12 @@ def call(options: argparse.Namespace) -> int:
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")
-        made = take_in(Path(options.path), results, options.source)
+        path = Path(options.path)
+        if path.is_file():
+            made = take_in_published(options, path, results)
+        else:
+            refuse(options, "for a folder, whose run.json says it", *OF_A_PUBLISHED_FILE)
+            made = take_in(path, results, options.source)
         if not options.quiet:
             print(
                 f"{options.path}: scored from its rankings and taken in as {made}", file=sys.stderr

@@ -17,6 +17,7 @@ from harness.cli.options import (
     scoring_choices,
     view_arguments,
 )
+from harness.cli.published import run_published
 from harness.cli.timed import in_time, seconds
 from harness.errors import UsageError
 
@@ -92,6 +93,8 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
 
 def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
+    if options.published:
+        return run_published(options)
     if options.on == "ray":
         return in_time(options, _run_on_cluster, apart=True)
     return in_time(options, _run_here)

@@ -86,3 +86,126 @@ def _dataset(options: argparse.Namespace, file: Published) -> Any:
         if unit == known[-1] or fits(file, dataset):
             break
     return dataset
+
+
+# -- leaderboard add FILE -------------------------------------------------------------------------
+
+OF_A_PUBLISHED_FILE = ("dataset", "granularity", "run_format", "ranking", "cut", "name", "by")
+"""Options of `leaderboard add` that a folder answers itself."""
+
+
+def add_published_file(parser: argparse.ArgumentParser) -> None:
+    """What has to be said of a published file that is put on a board."""
+    of = parser.add_argument_group("of a file that a project published")
+    of.add_argument("--dataset", metavar="NAME", help="what it is over; see `harness datasets`")
+    of.add_argument("--granularity", metavar="G", help="what a document is: turn, session")
+    of.add_argument("--run-format", metavar="NAME", help="whose form it has (recognised)")
+    of.add_argument(
+        "--ranking", metavar="FIELD", help="which of its rankings, where it has several"
+    )
+    of.add_argument("--cut", metavar="K", type=int, help="take the first K documents of each")
+    of.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
+    of.add_argument("--by", metavar="NAME", help="who made it")
+
+
+def take_in_published(options: argparse.Namespace, path: Path, results: Path) -> Path:
+    """The run folder of a published file, scored, among the results. Raises UsageError."""
+    if not options.dataset:
+        raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
+    taken = argparse.Namespace(**vars(options))
+    taken.format, taken.file, taken.url, taken.out = options.run_format, str(path), None, results
+    for name in ("text", "split", "plugin", "ks", "metrics", "ties", "missing", "protocol", "k"):
+        setattr(taken, name, None)
+    for name in ("sha256", "repeats", "version", "repeat", "match_f1", "match_semantic"):
+        setattr(taken, name, None)
+    taken.as_of = taken.rebuild = taken.strict = taken.answers = False
+    folder, _, _ = run_published(taken)
+    return folder
+
+
+# -- [[published]] of a config --------------------------------------------------------------------
+
+_KEYS = {
+    *("file", "url", "sha256", "dataset", "granularity", "text", "split", "source", "plugin"),
+    *("format", "ranking", "repeats", "cut", "missing", "name", "by", "version", "repeat"),
+}
+
+
+def of_config(
+    options: argparse.Namespace, file: Path, tables: Any, values: dict[str, Any], known: set[str]
+) -> list[argparse.Namespace]:
+    """The options of every `[[published]]` table of a config: `values` are those at its top.
+
+    Raises UsageError for keys that are unknown or missing, before anything is fetched.
+    """
+    import copy
+
+    from harness.cli.config import apply_table
+
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise UsageError(f"--config {file}: published must be tables: [[published]]")
+    found = []
+    for table in tables:
+        one = copy.copy(options)
+        one.dataset = None  # of the command line it is that of the runs
+        for key in ("file", "url", "sha256", "format", "ranking", "repeats", "cut", "version"):
+            setattr(one, key, None)
+        one.repeat = None
+        apply_table(one, file, table, _KEYS)
+        apply_table(one, file, values, known)
+        if not one.dataset or not (one.file or one.url):
+            raise UsageError(f"--config {file}: [[published]] needs a dataset, and a file or a url")
+        if one.url and not one.sha256:
+            raise UsageError(f"--config {file}: {one.url}: give the sha256 of what it must be")
+        one.k, one.published = None, True
+        one.series = (one.dataset, one.name or Path(one.file or one.url).name.partition(".")[0])
+        found.append(one)
+    return found
+
+
+def run_published(
+    options: argparse.Namespace,
+) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """Take a published file in and score it; gives the folder, scores.json and run.json."""
+    from harness.cli.options import scoring_choices
+    from harness.files import write_json
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.folder.scored import score_run
+
+    choices = scoring_choices(options)
+    path = _at_hand(options)
+    form = form_of(options, path)
+    if form is None:
+        raise UsageError(f"{path}: of no form that is known; say which with format = ...")
+    folder, dataset = folder_of_published(options, path, form)
+    scores = score_run(folder, dataset, choices)
+    record = RunFolder(folder).record
+    record["retriever"]["version"] = options.version
+    if options.url:
+        record["retriever"]["rankings_from"]["url"] = options.url
+    record |= {key: getattr(options, key) for key in ("by", "repeat") if getattr(options, key)}
+    write_json(folder / "run.json", record)
+    return folder, scores.summary, record
+
+
+def _at_hand(options: argparse.Namespace) -> Path:
+    """The published file: on this disk, or fetched into the cache. Raises UsageError, RunError."""
+    from filelock import FileLock
+
+    from harness.dataset.adapter import RemoteFile
+    from harness.dataset.download import downloads_folder, fetch
+    from harness.dataset.prepare import home
+    from harness.files import digest
+
+    path = Path(options.file) if options.file else None
+    if path is not None and (path.is_file() or not options.url):
+        if not path.is_file():
+            raise UsageError(f"{path}: no such file")
+        if options.sha256 and digest(path) != options.sha256:
+            raise UsageError(f"{path}: is not the file of sha256 {options.sha256[:12]}...")
+        return path
+    name = f"{options.sha256[:12]}/{options.url.rpartition('/')[2]}"
+    folder = downloads_folder(home(), "published")
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        return fetch(RemoteFile(name, options.url, sha256=options.sha256), folder, quiet=True)

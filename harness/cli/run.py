@@ -137,7 +137,7 @@ def add(verbs: Verbs) -> None:
         "the harness (--config alone lists those)",
     )
     add_output(parser)
-    parser.set_defaults(call=call, params={}, nightly=False)
+    parser.set_defaults(call=call, params={}, nightly=False, published=False)
 
 
 def call(options: argparse.Namespace) -> int:
@@ -168,6 +168,7 @@ def call(options: argparse.Namespace) -> int:
 
         options.config = str(config_file(options.config, options.quiet))
         fixed = {"call", "config", "param", "params", "json", "full", "resume", "again", "nightly"}
+        fixed |= {"published"}
         keys = {name for name in vars(options) if not name.startswith("_")} - fixed
         if is_suite(options.config):
             _refuse_for_a_list(options)
@@ -242,9 +243,10 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
     from harness.testing.nightly.render import headline, render
     from harness.testing.nightly.summary import status as dropped
 
-    for run in runs:
+    of_systems = [run for run in runs if not run.published]
+    for run in of_systems:
         check(run)
-    for run in runs:
+    for run in of_systems:
         try:
             # Code that is imported can hang too; whether it does is then seen when it is run.
             with suppress(TimedOutError):
@@ -285,7 +287,9 @@ def _night(
 
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history
-    with open_night(plan, [run.series for run in runs], resume=options.resume) as night:
+    with open_night(
+        plan, [run.series for run in runs if not run.published], resume=options.resume
+    ) as night:
         if night.said and not options.quiet:
             print(f"note: {night.said}", file=sys.stderr)
         try:

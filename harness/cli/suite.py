@@ -2,7 +2,8 @@
 
 Options at the top are for all. Each `[[datasets]]` and `[[retrievers]]` table has options of
 `harness run` too, and goes over them; `only = ["locomo"]` keeps a retriever to some datasets, and
-`name = "mine"` is what the history calls one. `[nightly]` says where the history is kept.
+`name = "mine"` is what the history calls one. `[nightly]` says where the history is kept. A
+`[[published]]` table takes in what a project published, and stands on the same board.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.config import apply_table, read_config
+from harness.cli.published import of_config
 from harness.errors import HarnessError, RunError, UsageError
 from harness.runs.folder.run_folder import empty_haystacks
 
@@ -44,7 +46,7 @@ class Done:
 def is_suite(path: str) -> bool:
     """Whether a config lists datasets or retrievers, or has a `[nightly]` table."""
     values = read_config(Path(path))
-    return any(name in values for name in ("datasets", "retrievers", "nightly"))
+    return any(name in values for name in ("datasets", "retrievers", "nightly", "published"))
 
 
 def nightly(options: argparse.Namespace, path: str) -> Plan | None:
@@ -68,6 +70,12 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     file = Path(path)
     values = read_config(file)
     values.pop("nightly", None)
+    published = values.pop("published", [])
+    systems = {"datasets", "retrievers", "dataset", "retriever"}
+    for_all = {key: value for key, value in values.items() if key not in systems}
+    from_elsewhere = of_config(options, file, published, for_all, known)
+    if from_elsewhere and not systems & set(values):
+        return from_elsewhere
     datasets, retrievers = (
         _tables(file, values.pop(n, None), n) for n in ("datasets", "retrievers")
     )
@@ -114,7 +122,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
         raise UsageError(
             f"--config {file}: only = [] names no dataset; leave it, or the table, out"
         )
-    return runs
+    return [*runs, *from_elsewhere]
 
 
 def _refuse_unheard(
@@ -193,7 +201,7 @@ def run_all(
             print(title, file=sys.stderr, flush=True)
         try:
             folder, summary, record = run_one(options)
-            if night is not None:
+            if night is not None and not options.published:
                 if options.resume and night.is_of_another_night(folder, record):
                     options = copy.copy(options)
                     options.resume = False  # a run that an earlier list measured is measured again
@@ -204,7 +212,7 @@ def run_all(
             if not isinstance(error, HarnessError):
                 traceback.print_exc()
             print(f"harness: {title}: {error}", file=sys.stderr, flush=True)
-            if night is not None:
+            if night is not None and not options.published:
                 night.failed(options.series, error)
             done.append(Done(dataset, system, None, None, None, why))
             continue

@@ -77,7 +77,7 @@ def title(board: dict[str, Any]) -> str:
     return (
         f"{d['name']}, {d['granularity']}, {d['text']} text, {d['split']}, data "
         f"{d['fingerprint'][:8]}{altered}; "
-        f"{counted(board['queries']['asked'], 'queries')} asked, "
+        f"{counted(board['queries']['asked'], 'queries')} scored, "
         f"{'' if _whole(board) else 'at most '}{board['depth']} deep"
     )
 
