@@ -13,6 +13,7 @@ from harness.cli import (
     analyze,
     cache,
     check,
+    claims,
     compare,
     completion,
     datasets,
@@ -84,7 +85,7 @@ class _Once(argparse.Action):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, runs, export, score, verify, compare, analyze, report, leaderboard, serve),
+        *(run, runs, export, score, verify, compare, analyze, report, leaderboard, claims, serve),
         *(sweep, gate, abtest, monitor, label, datasets, retrievers, examples, check, explain),
         *(cache, completion),
     )

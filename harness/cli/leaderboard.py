@@ -5,11 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_results
 from harness.cli.output import add_output, print_json, refuse
 from harness.cli.published import OF_A_PUBLISHED_FILE, add_published_file, take_in_published
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.pages.board import Claims
 
 
 def add(verbs: Verbs) -> None:
@@ -34,6 +38,9 @@ def add(verbs: Verbs) -> None:
     add_published_file(parser)
     add_results(parser)
     parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
+    parser.add_argument(
+        "--claims", metavar="FILE.toml", help="what others say of their systems, shown apart"
+    )
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
     add_output(parser)
     parser.set_defaults(call=call)
@@ -70,7 +77,7 @@ def call(options: argparse.Namespace) -> int:
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
-    board = write_board(results, out)
+    board = write_board(results, out, _claims(options.claims))
     without = unscored(results)
     if without and not options.quiet:
         print(
@@ -87,3 +94,13 @@ def call(options: argparse.Namespace) -> int:
         boards, page = counted(len(board["boards"]), "boards"), out.with_suffix(".html").name
         print(f"\n{entries} on {boards} in {out} and, as a page, {page}")
     return 0
+
+
+def _claims(path: str | None) -> Claims | None:
+    """What stands beside each board of a registry of claims. Raises UsageError."""
+    if path is None:
+        return None
+    from harness.verdicts.claims import claims_for, read_claims
+
+    claims = read_claims(Path(path))
+    return lambda board: claims_for(claims, board)

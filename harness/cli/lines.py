@@ -36,7 +36,7 @@ def notes(record: dict[str, Any]) -> list[str]:
 
 def _published(record: dict[str, Any]) -> Iterator[str]:
     """Of rankings that somebody published: in which form, which of them, and what was asked."""
-    about = record["retriever"].get("rankings_from") or {}
+    about = record.get("retriever", {}).get("rankings_from") or {}
     if "format" in about:
         from harness.rankings.published.form import run_format
 

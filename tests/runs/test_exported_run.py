@@ -44,7 +44,7 @@ def same(one: Rankings, other: Rankings) -> bool:
 def test_every_format_holds_the_run_s_own_rankings(home: Path, tmp_path: Path) -> None:
     folder = made(home, tmp_path, "d")
     own = read_rankings(folder / "rankings.parquet")
-    for format in FORMATS:
+    for format in (one for one in FORMATS if one != "longmemeval"):  # which is of that dataset
         out = tmp_path / "out" / f"theirs.{format}"
         export_run(folder, out, format)
         assert same(read_rankings(out), own)

@@ -114,8 +114,9 @@ def import_published(
     k: int | None = None,
     strict: bool = False,
     matching: Matching | None = None,
+    told: bool = True,
 ) -> Path:
-    """Make a run folder of what a project published; says what is odd about it.
+    """Make a run folder of what a project published; warns of what is odd about it, if `told`.
 
     Raises UsageError for a file that cannot be read, one without any question of the dataset, and,
     when `strict`, for whatever is odd.
@@ -137,7 +138,8 @@ def import_published(
     if not texts:
         rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
         notes, returned = notes + more, np.diff(rankings.starts).tolist()
-    say(file.path, notes, strict)
+    if told or strict:
+        say(file.path, notes, strict)
     about: dict[str, Any] = {
         "file": file.path.name,
         "sha256": digest(file.path),

@@ -1,0 +1,199 @@
+"""harness claims: what others say of their systems, and whether pages and files agree with it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.options import Verbs, parameters
+from harness.cli.output import add_output, print_json, refuse
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.verdicts.claims import Claim
+
+_DIGITS = 6
+"""To which `ours` is written, and held."""
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "claims",
+        help="list what others say of their systems, and hold pages and files against it",
+        description=(
+            "List a registry of claims. With --check: every figure that pages state about a "
+            "claimed system must be there, or on a board. With --score: published rankings are "
+            "scored again and must give what stands in it. Status 1 where something disagrees."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "file", nargs="?", metavar="FILE.toml", help="the registry (results/claims.toml)"
+    )
+    parser.add_argument("--dataset", metavar="NAME", help="those on this dataset alone")
+    parser.add_argument(
+        "--check", nargs="+", metavar="PAGE", help="pages of Markdown, or folders of them"
+    )
+    parser.add_argument(
+        "--board",
+        action="append",
+        metavar="FILE",
+        help="with --check: a leaderboard.json, whose figures may stand on pages too; repeatable",
+    )
+    parser.add_argument(
+        "--score", metavar="FOLDER", help="where the published files are; found by their sha256"
+    )
+    parser.add_argument(
+        "--source",
+        action="append",
+        metavar="DATASET=PATH",
+        help="with --score: a local copy of a dataset's raw files; repeatable",
+    )
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """List, check or score. Status 1 where pages or files disagree with the claims."""
+    from harness.verdicts.claims import read_claims
+
+    if options.check and options.score:
+        raise UsageError("--check and --score exclude each other; name one")
+    if not options.check:
+        refuse(options, "without --check", "board")
+    if not options.score:
+        refuse(options, "without --score", "source")
+    claims = read_claims(Path(options.file or "results/claims.toml"))
+    if options.dataset:
+        claims = [one for one in claims if one.dataset == options.dataset]
+        if not claims:
+            raise UsageError(f"no claim is on {options.dataset!r}")
+    if options.check:
+        return _check(options, claims)
+    if options.score:
+        return _score(options, claims)
+    return _list(options, claims)
+
+
+def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
+    from dataclasses import asdict
+
+    from harness.scoring.grid import grid
+    from harness.scoring.uncertainty import counted
+
+    if options.json:
+        print_json("claims", {"claims": [asdict(one) for one in claims]})
+    elif not options.quiet:
+        ordered = sorted(claims, key=lambda one: (one.dataset, not one.compares))
+        rows = [
+            [
+                one.dataset,
+                " ".join(filter(None, (one.system, one.version))),
+                one.measure,
+                f"{one.value:.3f}",
+                "-" if one.n is None else one.n,
+                "-" if one.ours is None else f"{one.ours.value:.4f} {one.ours.metric}",
+                "yes" if one.compares else "no",
+                one.why,
+            ]
+            for one in ordered
+        ]
+        headers = ["dataset", "system", "measure", "value", "n", "ours", "compares", "why"]
+        print(grid(rows, headers, keys=3))
+        ours = sum(one.ours is not None for one in claims)
+        comparing = sum(one.compares for one in claims)
+        verb = "compares" if comparing == 1 else "compare"
+        of = f"{comparing} of them {verb}, {ours} are scored here"
+        print(f"\n{counted(len(claims), 'claims')}, {of}")
+    return 0
+
+
+def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
+    from harness.verdicts.board.files import read_boards
+    from harness.verdicts.stated import unfounded
+
+    pages = [page for name in options.check for page in _pages(Path(name))]
+    boards = [b for name in options.board or () for b in read_boards(Path(name))["boards"]]
+    n, found = unfounded(pages, claims, boards)
+    if options.json:
+        stated = [
+            {"page": str(one.page), "line": one.line, "figure": one.figure, "systems": one.systems}
+            for one in found
+        ]
+        print_json("claims-check", {"pages": len(pages), "figures": n, "unfounded": stated})
+        return int(bool(found))
+    for one in found:
+        print(f"harness: {one}", file=sys.stderr)
+    if not options.quiet:
+        print(f"{n} figures about claimed systems on {len(pages)} pages, {len(found)} unfounded")
+    return int(bool(found))
+
+
+def _pages(path: Path) -> list[Path]:
+    if path.is_dir():
+        return sorted(path.rglob("*.md"))
+    if not path.is_file():
+        raise UsageError(f"{path}: no such page")
+    return [path]
+
+
+def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
+    """Score every published file that a claim rests on again."""
+    from harness.files import digest
+
+    sources = parameters(options.source or [], "--source")
+    wanted = {one.file.sha256 for one in claims if one.file is not None}
+    files = {digest(path): path for path in Path(options.score).rglob("*") if path.is_file()}
+    rows, wrong = [], 0
+    for claim in claims:
+        if claim.file is None or claim.ours is None:
+            continue
+        path = files.get(claim.file.sha256)
+        value = None if path is None else _value(path, claim, sources)
+        agrees = value is not None and round(value, _DIGITS) == round(claim.ours.value, _DIGITS)
+        wrong += not agrees
+        rows.append({"id": claim.id, "ours": claim.ours.value, "found": value, "agrees": agrees})
+    if not wanted & set(files):
+        raise UsageError(f"{options.score}: none of the {len(wanted)} published files is there")
+    if options.json:
+        print_json("claims-score", {"claims": rows})
+        return int(bool(wrong))
+    for row in rows:
+        if not row["agrees"]:
+            found = "its file is not there" if row["found"] is None else f"{row['found']:.6f} now"
+            print(
+                f"harness: {row['id']}: {row['ours']:.6f} in the claims, {found}", file=sys.stderr
+            )
+    if not options.quiet:
+        print(f"{len(rows)} claims scored again, {wrong} disagree")
+    return int(bool(wrong))
+
+
+def _value(path: Path, claim: Claim, sources: dict[str, Any]) -> float | None:
+    """The claim's metric, of the published file."""
+    from harness.dataset.prepare import open_dataset
+    from harness.rankings.published.form import recognised
+    from harness.runs.folder.published import import_published, published
+    from harness.runs.folder.scored import score_run
+    from harness.scoring.metrics import parse_metrics
+    from harness.scoring.protocols import Choices
+
+    assert claim.ours is not None
+    form = recognised(path)
+    if form is None:
+        raise UsageError(f"{path}: of no form that is known")
+    dataset = open_dataset(
+        claim.ours.dataset,
+        granularity=claim.granularity,
+        source=sources.get(claim.ours.dataset),
+    )
+    file = published(path, form, granularity=claim.granularity)
+    with tempfile.TemporaryDirectory() as out:
+        folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
+        choices = Choices(metrics=tuple(parse_metrics(claim.ours.metric)))
+        return score_run(folder, dataset, choices)[claim.ours.metric]
