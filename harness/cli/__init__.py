@@ -11,6 +11,7 @@ import harness
 from harness.cli import (
     abtest,
     analyze,
+    board,
     cache,
     check,
     claims,
@@ -85,9 +86,9 @@ class _Once(argparse.Action):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, runs, export, score, verify, compare, analyze, report, leaderboard, claims, serve),
-        *(sweep, gate, abtest, monitor, label, datasets, retrievers, examples, check, explain),
-        *(cache, completion),
+        *(run, runs, export, score, verify, compare, analyze, report, leaderboard, board, claims),
+        *(serve, sweep, gate, abtest, monitor, label, datasets, retrievers, examples, check),
+        *(explain, cache, completion),
     )
 }
 

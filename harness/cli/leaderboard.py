@@ -30,7 +30,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
     parser.add_argument(
         "path",
-        nargs="?",
+        nargs="*",
         metavar="PATH",
         help="its folder: rankings and run.json; or a file that a project published",
     )
@@ -64,20 +64,18 @@ def call(options: argparse.Namespace) -> int:
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")
-        path = Path(options.path)
-        if path.is_file():
-            made = take_in_published(options, path, results)
-        else:
-            refuse(options, "for a folder, whose run.json says it", *OF_A_PUBLISHED_FILE)
-            made = take_in(path, results, options.source)
-        if not options.quiet:
-            print(
-                f"{options.path}: scored from its rankings and taken in as {made}", file=sys.stderr
-            )
+        for path in map(Path, options.path):
+            if path.is_file():
+                made = take_in_published(options, path, results)
+            else:
+                refuse(options, "for a folder, whose run.json says it", *OF_A_PUBLISHED_FILE)
+                made = take_in(path, results, options.source)
+            if not options.quiet:
+                print(f"{path}: scored from its rankings and taken in as {made}", file=sys.stderr)
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
-    board = write_board(results, out, _claims(options.claims))
+    board = write_board(results, out, claims_of(options.claims))
     without = unscored(results)
     if without and not options.quiet:
         print(
@@ -96,7 +94,7 @@ def call(options: argparse.Namespace) -> int:
     return 0
 
 
-def _claims(path: str | None) -> Claims | None:
+def claims_of(path: str | None) -> Claims | None:
     """What stands beside each board of a registry of claims. Raises UsageError."""
     if path is None:
         return None

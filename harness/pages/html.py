@@ -43,14 +43,16 @@ def page(
     parts: Mapping[str, Any] | None = None,
     charts: bool = False,
     live: bool = False,
+    fetches: bool = False,
     home: str = "",
 ) -> bytes:
     """The HTML of a page; the same arguments give the same bytes.
 
     Its markup, styles and the module that draws it are in the folder of assets of that name.
     `parts` are further data by name, each unpacked once it is asked for.
-    `charts` puts Observable Plot in, `live` allows it to ask the server that it came from, and
-    nobody else. `home` is the address of the board, for a page that is served beside one.
+    `charts` puts Observable Plot in, `live` lets it ask the server that it came from for news, and
+    nobody else; `fetches` lets it get its further parts from there. `home` is the address of the
+    board, for a page that is served beside one.
     """
     own = ASSETS / name
     libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
@@ -58,7 +60,7 @@ def page(
     allowed = " ".join(_hash(script) for script in (*libs, module))
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}; "
-        f"connect-src {chr(39)}{'self' if live else 'none'}{chr(39)}; base-uri 'none'; "
+        f"connect-src {chr(39)}{'self' if live or fetches else 'none'}{chr(39)}; base-uri 'none'; "
         "form-action 'none'"
     )
     beside = f' data-home="{escape(home)}"' if home else ""

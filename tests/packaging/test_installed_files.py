@@ -159,5 +159,10 @@ def test_the_example_of_a_gate_passes_where_it_is_and_the_others_are_whole(
     folder = orjson.loads(installed.runs(empty, *run))["folder"]
     gate = example(installed, empty, "ci/gate.toml")
     installed.runs(empty, "harness", "gate", folder, "--config", gate)
-    for name in ("github-workflow.yml", "nightly-workflow.yml", "pre-commit-config.yaml"):
+    for name in (
+        "github-workflow.yml",
+        "leaderboard-workflow.yml",
+        "nightly-workflow.yml",
+        "pre-commit-config.yaml",
+    ):
         assert yaml.safe_load(example(installed, empty, f"ci/{name}").read_text())

@@ -21,7 +21,7 @@ from typing import Any
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, write_json
+from harness.files import read_json, replace_folder, write_json
 from harness.rankings.rankings import best_first, read_rankings
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
@@ -96,24 +96,28 @@ def add(folder: Path, results: Path, source: str | None = None) -> Path:
     submission = Submission.read(folder)
     dataset = _dataset(submission, source)
     asked = _asked(folder)
-    with tempfile.TemporaryDirectory() as aside:
+    results.mkdir(parents=True, exist_ok=True)
+    # Beside the runs, and only then among them: one of the same rankings may be there already.
+    with tempfile.TemporaryDirectory(dir=results, prefix=".add-") as aside:
         rankings = _rankings(folder, dataset, Path(aside))
         made = import_rankings(
-            rankings, dataset, out=results, name=submission.system, k=submission.k, strict=True
+            rankings,
+            dataset,
+            out=Path(aside) / "run",
+            name=submission.system,
+            k=submission.k,
+            strict=True,
         )
-    try:
         if asked is not None:
             shutil.copy(asked, made / asked.name)
         _hold(submission, score_run(made, dataset, _asked_for(folder)).summary)
-    except UsageError:
-        shutil.rmtree(made)
-        raise
-    record = read_json(made / "run.json")
-    record["retriever"] |= {"version": submission.version, "params": submission.params}
-    record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
-    record |= {"name": submission.name} if submission.name else {}
-    write_json(made / "run.json", record)
-    return made
+        record = read_json(made / "run.json")
+        record["retriever"] |= {"version": submission.version, "params": submission.params}
+        record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
+        record |= {"name": submission.name} if submission.name else {}
+        write_json(made / "run.json", record)
+        replace_folder(made, results / made.name)
+    return results / made.name
 
 
 def _asked_for(folder: Path) -> Choices:

@@ -1,0 +1,65 @@
+"""harness board: the boards as a site."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.leaderboard import claims_of
+from harness.cli.options import Verbs, add_results
+from harness.cli.output import add_output, print_json
+
+
+def add(verbs: Verbs) -> None:
+    """Register the command."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "board",
+        help="publish the boards as a site of files",
+        description=(
+            "Write the boards of the runs as a folder that any server of files shows, GitHub Pages "
+            "too, below any address: the page, its parts, leaderboard.json. Texts of datasets are "
+            "in none of it. A folder that was published before is replaced, whole."
+        ),
+        allow_abbrev=False,
+    )
+    parser.add_argument("verb", choices=("publish",), help="write the site")
+    parser.add_argument("folder", metavar="FOLDER", help="where it is written")
+    parser.add_argument(
+        "--reports",
+        action="store_true",
+        help="a report of every run, of ids and numbers alone; needs the datasets here",
+    )
+    parser.add_argument(
+        "--claims", metavar="FILE.toml", help="what others say of their systems, shown apart"
+    )
+    parser.add_argument(
+        "--docs", metavar="SITE", help="a built site, as of mkdocs, that is put below docs/"
+    )
+    add_results(parser)
+    add_output(parser)
+    parser.set_defaults(call=call)
+
+
+def call(options: argparse.Namespace) -> int:
+    """Write the site, and say where."""
+    from harness.pages.site import publish
+    from harness.scoring.uncertainty import counted
+
+    out = Path(options.folder)
+    built = publish(
+        Path(options.results),
+        out,
+        claims=claims_of(options.claims),
+        reports=options.reports,
+        docs=Path(options.docs) if options.docs else None,
+    )
+    runs = sum(len(board["entries"]) for board in built["boards"])
+    if options.json:
+        print_json(
+            "board-publish", {"folder": str(out), "boards": len(built["boards"]), "runs": runs}
+        )
+    elif not options.quiet:
+        boards = counted(len(built["boards"]), "boards")
+        print(f"{counted(runs, 'runs')} on {boards} in {out}; any server of files shows it:")
+        print(f"  python -m http.server --directory {out}")
+    return 0

@@ -1,0 +1,93 @@
+"""A board as a folder that any server of files shows, below any address.
+
+index.html                  the page of the boards; it fetches `parts` as they are looked at
+parts/NAME.json             each board, and the pairs of each
+leaderboard.json and -files the same for programs
+reports/RUN.html            reports of the runs, without any text of a dataset
+docs/                       a site that was built elsewhere
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+import harness
+from harness.errors import UsageError
+from harness.files import disk_errors, folder_aside, write_bytes, write_json
+from harness.pages.board import Claims, board_page, in_parts, page_data
+from harness.pages.html import refusal
+from harness.pages.report import report_data, report_page
+from harness.runs.folder.run_folder import dataset_of_run
+from harness.verdicts.board.files import write_boards
+from harness.verdicts.board.leaderboard import build
+from harness.verdicts.board.pairs import pairs
+from harness.verdicts.board.summary import board_id
+
+MARK = ".harness-board"
+"""The file that says that a folder was published by us, and may be replaced."""
+
+
+def publish(
+    results: Path,
+    out: Path,
+    *,
+    claims: Claims | None = None,
+    reports: bool = False,
+    docs: Path | None = None,
+) -> dict[str, Any]:
+    """Write the site of the runs below `results` to `out`, whole; returns the boards.
+
+    Raises UsageError as `build` does, where `out` holds what is not ours, for `docs` that are no
+    built site, and for `reports` of a run whose dataset is not here.
+    """
+    if out.exists() and not (out / MARK).is_file() and (out.is_file() or any(out.iterdir())):
+        raise UsageError(f"{out}: holds something else; name a new folder, or an empty one")
+    if docs is not None and not (docs / "index.html").is_file():
+        raise UsageError(f"{docs}: has no index.html; name the folder of a site that is built")
+    built = build(results)
+    if claims is not None:
+        for board in built["boards"]:
+            board["claims"] = list(claims(board))
+    compared = {board_id(board): pairs(results, board) for board in built["boards"]}
+    with disk_errors(out.parent, "name another folder"), folder_aside(out) as aside:
+        shown = _reports(results, built, aside) if reports else {}
+        found = page_data(built, reports=shown, results=results.name)
+        _, parts = in_parts(found)
+        parts |= {f"pairs-{name}": one for name, one in compared.items() if one is not None}
+        for name, part in parts.items():
+            _write(aside / "parts" / f"{name}.json", orjson.dumps(part, option=_NUMPY))
+        page = board_page(built, reports=shown, results=results.name, fetches=True)
+        write_bytes(aside / "index.html", page)
+        write_bytes(aside / "404.html", refusal("There is no such page.", "index.html"))
+        (aside / "leaderboard-files").mkdir()
+        write_boards(aside / "leaderboard.json", built, compared)
+        if docs is not None:
+            shutil.copytree(docs, aside / "docs")
+        write_bytes(aside / ".nojekyll", b"")
+        write_json(aside / MARK, {"harness": harness.__version__})
+    return built
+
+
+_NUMPY = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(exist_ok=True)
+    write_bytes(path, data)
+
+
+def _reports(results: Path, built: Mapping[str, Any], aside: Path) -> dict[str, str]:
+    """A report of each run, of ids and numbers alone; where each is, by the run."""
+    found = {}
+    for run in (entry["run"] for board in built["boards"] for entry in board["entries"]):
+        dataset = dataset_of_run(results / run)
+        data = report_data([results / run], dataset, share=True)
+        place = f"reports/{run}.html"
+        _write(aside / place, report_page(data, home="../index.html"))
+        found[run] = place
+    return found
