@@ -114,6 +114,7 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 
 def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
+    from harness.scoring.uncertainty import counted
     from harness.verdicts.board.files import read_boards
     from harness.verdicts.stated import unfounded
 
@@ -130,7 +131,8 @@ def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     for one in found:
         print(f"harness: {one}", file=sys.stderr)
     if not options.quiet:
-        print(f"{n} figures about claimed systems on {len(pages)} pages, {len(found)} unfounded")
+        of = f"{counted(n, 'figures')} about claimed systems on {counted(len(pages), 'pages')}"
+        print(f"{of}, {len(found)} unfounded")
     return int(bool(found))
 
 

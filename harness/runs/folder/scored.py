@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
+from harness.errors import UsageError
 from harness.files import disk_errors, read_json, write_bytes, write_json
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
@@ -40,6 +41,8 @@ def score_run(
     """
     folder = Path(folder)
     run = RunFolder(folder)
+    if semantic is not None and dataset.manifest.ids_only:
+        raise UsageError(f"{dataset.name} has ids alone, no texts to be similar to; leave it out")
     record = run.record
     depth = record["settings"]["k"]
     known = answered(run, dataset)
