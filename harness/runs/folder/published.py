@@ -6,9 +6,8 @@ doubled, broken, silent, or of no question of the dataset are counted and named.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from harness.rankings.published.records import Records, read_records
 from harness.rankings.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import import_record, known_queries, say, write_asked
+from harness.runs.folder.joined import Joined, found, join
 from harness.runs.folder.run_folder import OURS, folder_name, write_rankings
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
@@ -59,18 +59,6 @@ class Published:
     def granularities(self) -> tuple[str, ...]:
         """What the ids of its ranking may be."""
         return tuple(self.form.rankings[self.ranking])
-
-
-@dataclass
-class Joined:
-    """The answer of each question of the dataset that has one, by row; and what else there was."""
-
-    answers: dict[int, Answer] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
-    ambiguous: list[str] = field(default_factory=list)
-    silent: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    otherwise: list[str] = field(default_factory=list)
 
 
 def published(
@@ -129,12 +117,12 @@ def import_published(
     answers = _cut(joined.answers, file.cut)
     answers = _with_unasked(answers, dataset) if file.unasked else answers
     texts = any(answer.texts is not None for answer in answers.values())
-    deepest = max(len(_found(answer)) for answer in answers.values())
+    deepest = max(len(found(answer)) for answer in answers.values())
     if k is not None and deepest > k:
         raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {k}")
     depth = k or max(deepest, 1)
     notes, rankings = _odd(file, records, joined, dataset), None
-    returned = [len(_found(answer)) for answer in answers.values()]
+    returned = [len(found(answer)) for answer in answers.values()]
     if not texts:
         rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
         notes, returned = notes + more, np.diff(rankings.starts).tolist()
@@ -190,91 +178,19 @@ def fits(file: Published, dataset: Dataset) -> bool:
     return bool((resolve(_rankings(joined.answers, dataset), dataset).row >= 0).any())
 
 
-def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) -> Joined:
-    """Find the question of each answer. Raises UsageError for doubled ones under `refuse`."""
-    joined, known = Joined(), _Questions(dataset, answers)
-    for answer in answers:
-        row = known.find(answer.question)
-        if row is None or row < 0:
-            (joined.unknown if row is None else joined.ambiguous).append(str(answer.question))
-            continue
-        if answer.documents is None and answer.texts is None:
-            # Asked, and what came names no document: left out, it would be in no mean.
-            joined.silent.append(dataset.query_ids[row])
-            answer = replace(answer, documents=[])
-        if row in joined.answers:
-            joined.doubled.append(dataset.query_ids[row])
-            if _found(joined.answers[row]) != _found(answer):
-                joined.otherwise.append(dataset.query_ids[row])
-            if repeats == "latest":
-                joined.answers[row] = answer
-        else:
-            joined.answers[row] = answer
-    if joined.doubled and repeats == "refuse":
-        raise UsageError(
-            f"{path}: the question {joined.doubled[0]!r} has several records; say which counts "
-            "with --repeats latest or first"
-        )
-    joined.answers = dict(sorted(joined.answers.items()))
-    return joined
-
-
-class _Questions:
-    """The questions of a dataset, to be found by what a record says of them."""
-
-    def __init__(self, dataset: Dataset, answers: Sequence[Answer]) -> None:
-        self._by_id = {id_: row for row, id_ in enumerate(dataset.query_ids)}
-        bases = dataset.haystack_bases
-        self._haystacks = list(dict.fromkeys(bases))
-        self._of: dict[str, list[int]] = {name: [] for name in self._haystacks}
-        for row, haystack in enumerate(dataset.query_haystack.tolist()):
-            self._of[bases[haystack]].append(row)
-        self._texts: list[str] = dataset.query_table["text"].to_pylist()
-        # Of questions with the same words in one haystack the n-th record is the n-th question.
-        self._asked = Counter(self._words(a.question) for a in answers if a.question.id is None)
-        self._met = Counter[tuple[str, str]]()
-
-    def find(self, question: Question) -> int | None:
-        """The row of a question; None where there is none, -1 where it may be one of several."""
-        if question.id is not None:
-            return self._by_id.get(question.id)
-        haystack, text = self._words(question)
-        rows = self._of.get(haystack, [])
-        if question.place is not None:
-            row = rows[question.place] if 0 <= question.place < len(rows) else None
-            right = row is not None and (not text or self._texts[row].strip() == text)
-            return row if right else None
-        same = [row for row in rows if self._texts[row].strip() == text]
-        if not same:
-            return None
-        met = self._met[haystack, text]
-        self._met[haystack, text] += 1
-        return same[met % len(same)] if self._asked[haystack, text] >= len(same) else -1
-
-    def _words(self, question: Question) -> tuple[str, str]:
-        at = question.haystack
-        if isinstance(at, int):
-            at = self._haystacks[at] if 0 <= at < len(self._haystacks) else ""
-        return at or "", (question.text or "").strip()
-
-
-def _found(answer: Answer) -> list[str]:
-    return (answer.documents if answer.documents is not None else answer.texts) or []
-
-
 def _cut(answers: dict[int, Answer], cut: int | None) -> dict[int, Answer]:
     """The first so many different documents, or texts, of each answer."""
     if cut is None:
         return answers
-    found = {}
+    kept = {}
     for row, answer in answers.items():
         documents, texts = answer.documents, answer.texts
-        found[row] = replace(
+        kept[row] = replace(
             answer,
             documents=None if documents is None else [*dict.fromkeys(documents)][:cut],
             texts=None if texts is None else texts[:cut],
         )
-    return found
+    return kept
 
 
 def _with_unasked(answers: dict[int, Answer], dataset: Dataset) -> dict[int, Answer]:
@@ -289,12 +205,12 @@ def _with_unasked(answers: dict[int, Answer], dataset: Dataset) -> dict[int, Ans
 
 
 def _rankings(answers: Mapping[int, Answer], dataset: Dataset) -> Rankings:
-    found = [_found(answer) for answer in answers.values()]
+    each = [found(answer) for answer in answers.values()]
     # By order alone: what one project rounds to equal scores is still the order that it returned.
     return Rankings(
         [dataset.query_ids[row] for row in answers],
-        np.repeat(np.arange(len(found), dtype=np.int32), [len(one) for one in found]),
-        pa.chunked_array([pa.array(list(chain(*found)), pa.string())]),
+        np.repeat(np.arange(len(each), dtype=np.int32), [len(one) for one in each]),
+        pa.chunked_array([pa.array(list(chain(*each)), pa.string())]),
         None,
     )
 
@@ -303,7 +219,7 @@ def _hits(answers: Mapping[int, Answer], dataset: Dataset, depth: int) -> list[H
     return [
         Hit(row, place, text, [], None, 0)
         for row, answer in answers.items()
-        for place, text in enumerate(_found(answer)[:depth], 1)
+        for place, text in enumerate(found(answer)[:depth], 1)
     ]
 
 

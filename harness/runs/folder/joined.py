@@ -1,0 +1,97 @@
+"""The question of each published record: by its id, or by its haystack with words or place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.rankings.published.form import Answer, Question
+
+
+@dataclass
+class Joined:
+    """The answer of each question of the dataset that has one, by row; and what else there was."""
+
+    answers: dict[int, Answer] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    ambiguous: list[str] = field(default_factory=list)
+    silent: list[str] = field(default_factory=list)
+    doubled: list[str] = field(default_factory=list)
+    otherwise: list[str] = field(default_factory=list)
+
+
+def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) -> Joined:
+    """Find the question of each answer. Raises UsageError for doubled ones under `refuse`."""
+    joined, known = Joined(), _Questions(dataset, answers)
+    for answer in answers:
+        row = known.find(answer.question)
+        if row is None or row < 0:
+            (joined.unknown if row is None else joined.ambiguous).append(str(answer.question))
+            continue
+        if answer.documents is None and answer.texts is None:
+            # Asked, and what came names no document: left out, it would be in no mean.
+            joined.silent.append(dataset.query_ids[row])
+            answer = replace(answer, documents=[])
+        if row in joined.answers:
+            joined.doubled.append(dataset.query_ids[row])
+            if found(joined.answers[row]) != found(answer):
+                joined.otherwise.append(dataset.query_ids[row])
+            if repeats == "latest":
+                joined.answers[row] = answer
+        else:
+            joined.answers[row] = answer
+    if joined.doubled and repeats == "refuse":
+        raise UsageError(
+            f"{path}: the question {joined.doubled[0]!r} has several records; say which counts "
+            "with --repeats latest or first"
+        )
+    joined.answers = dict(sorted(joined.answers.items()))
+    return joined
+
+
+class _Questions:
+    """The questions of a dataset, to be found by what a record says of them."""
+
+    def __init__(self, dataset: Dataset, answers: Sequence[Answer]) -> None:
+        self._by_id = {id_: row for row, id_ in enumerate(dataset.query_ids)}
+        bases = dataset.haystack_bases
+        self._haystacks = list(dict.fromkeys(bases))
+        self._of: dict[str, list[int]] = {name: [] for name in self._haystacks}
+        for row, haystack in enumerate(dataset.query_haystack.tolist()):
+            self._of[bases[haystack]].append(row)
+        self._texts: list[str] = dataset.query_table["text"].to_pylist()
+        # Of questions with the same words in one haystack the n-th record is the n-th question.
+        self._asked = Counter(self._words(a.question) for a in answers if a.question.id is None)
+        self._met = Counter[tuple[str, str]]()
+
+    def find(self, question: Question) -> int | None:
+        """The row of a question; None where there is none, -1 where it may be one of several."""
+        if question.id is not None:
+            return self._by_id.get(question.id)
+        haystack, text = self._words(question)
+        rows = self._of.get(haystack, [])
+        if question.place is not None:
+            row = rows[question.place] if 0 <= question.place < len(rows) else None
+            right = row is not None and (not text or self._texts[row].strip() == text)
+            return row if right else None
+        same = [row for row in rows if self._texts[row].strip() == text]
+        if not same:
+            return None
+        met = self._met[haystack, text]
+        self._met[haystack, text] += 1
+        return same[met % len(same)] if self._asked[haystack, text] >= len(same) else -1
+
+    def _words(self, question: Question) -> tuple[str, str]:
+        at = question.haystack
+        if isinstance(at, int):
+            at = self._haystacks[at] if 0 <= at < len(self._haystacks) else ""
+        return at or "", (question.text or "").strip()
+
+
+def found(answer: Answer) -> list[str]:
+    """What was found for a question: ids, or texts."""
+    return (answer.documents if answer.documents is not None else answer.texts) or []
