@@ -89,7 +89,7 @@ def _value(file: Path, name: str, value: Any) -> Any:
     check(isinstance(value, str), "a text")
     if name in _CHOICES:
         check(value in _CHOICES[name], " or ".join(_CHOICES[name]))
-    if name in ("source", "prices", "file") or (name == "retriever" and ".py:" in value):
+    if name in ("source", "prices", "file", "claims") or (name == "retriever" and ".py:" in value):
         return _path(file, value)
     return value
 

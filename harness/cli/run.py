@@ -108,6 +108,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
     parser.add_argument("--name", metavar="NAME", help="what the run is called in tables")
     parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
+    parser.add_argument(
+        "--claims", metavar="FILE.toml", help="what others say of their systems, for a list's board"
+    )
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument(
         "--search-only",
@@ -181,6 +184,7 @@ def call(options: argparse.Namespace) -> int:
             return _suite(options, expand(options, options.config, keys), plan)
         apply_config(options, options.config, keys)
     check(options)
+    refuse(options, "for one run, which has no board", "claims")
 
     from harness.cli.tables import show
     from harness.runs.folder.run_folder import empty_haystacks
@@ -238,11 +242,13 @@ def _list(options: argparse.Namespace) -> int:
 
 def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None) -> int:
     """All runs of a list, what changed since the last time, and their board."""
+    from harness.cli.leaderboard import claims_of
     from harness.cli.suite import run_all, status, table
     from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
     from harness.testing.nightly.summary import status as dropped
 
+    claims = claims_of(next((run.claims for run in runs if run.claims), None))
     of_systems = [run for run in runs if not run.published]
     for run in of_systems:
         check(run)
@@ -260,7 +266,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
     else:
         done, found = _night(plan, runs, options)
     for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
-        write_board(out, out / "leaderboard.json")
+        write_board(out, out / "leaderboard.json", claims)
         if not options.quiet:
             print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:

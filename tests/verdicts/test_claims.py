@@ -114,7 +114,7 @@ def test_a_page_is_named_with_the_line(harness: Harness, registry: Path, tmp_pat
 
 def test_the_projects_own_pages_state_no_other_figures(harness: Harness) -> None:
     pages = [ROOT / name for name in ("README.md", "CHANGELOG.md", "docs", "results")]
-    board = ROOT / "results" / "board" / "leaderboard.json"
+    board = ROOT / "results" / "field" / "leaderboard.json"
     told = harness("claims", CLAIMS, "--check", *pages, "--board", board, "--json")
     assert told.status == 0, told.out
     assert orjson.loads(told.out)["figures"] >= 12
