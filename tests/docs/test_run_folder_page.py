@@ -14,6 +14,7 @@ import pytest
 from docs_blocks import ROOT
 from docs_figures import load
 from docs_tables import differences, documented, paths
+from mteb_files import write
 
 PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
 
@@ -111,6 +112,22 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
         program = (sys.executable, str(ROOT / "examples" / "log_recalls.py"))
         _run(*program, f"logs/{name}", "--asked", "30")
     command("score", "logs", "--log", "--dataset", "sample", "--name", "log")
+
+    (work / "per_question.json").write_text(
+        '[{"qid": "e47becba", "s1_top5_ids": [], "s2_top5_ids": ["answer_280352e9"]}]'
+    )
+    command("score", "per_question.json", "--dataset", "longmemeval/s-ids")
+    tables = {
+        f"{subset}-{name}": rows
+        for subset in ("tea", "rye")
+        for name, rows in (
+            ("corpus", [{"id": subset, "title": "", "text": subset}]),
+            ("queries", [{"id": subset, "text": subset}]),
+            ("qrels", [{"query-id": subset, "corpus-id": subset, "score": 1}]),
+        )
+    }
+    write(work / "subsets", tables)
+    command("run", "--dataset", "mteb/mine", "--source", "subsets", "--retriever", "bm25")
 
     results = (work / "results").iterdir()
     folders = [folder for folder in results if folder.suffix != ".earlier"]
