@@ -16,6 +16,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.verdicts.claims import Claim
 
+_OWN = "results/claims.toml"
 _DIGITS = 6
 """To which `ours` is written, and held."""
 
@@ -68,7 +69,11 @@ def call(options: argparse.Namespace) -> int:
         refuse(options, "without --check", "board")
     if not options.score:
         refuse(options, "without --score", "source")
-    claims = read_claims(Path(options.file or "results/claims.toml"))
+    if not options.file and not Path(_OWN).is_file():
+        raise UsageError(
+            f"there is no {_OWN} here, as in the project's repository: name a registry"
+        )
+    claims = read_claims(Path(options.file or _OWN))
     if options.dataset:
         claims = [one for one in claims if one.dataset == options.dataset]
         if not claims:
