@@ -17,6 +17,7 @@ from environments import TOP, Environment, tracked
 pytestmark = pytest.mark.packaging
 
 SOURCES = {
+    "field": "",
     "leaderboard": "",
     "locomo-reference": "locomo/locomo10.json",
     "longmemeval-dated": "longmemeval/longmemeval_s_sample.json",
@@ -88,6 +89,21 @@ def test_the_board_s_config_goes_on_where_data_and_packages_are_missing(
     missing = empty / "not" / "there" / "locomo" / "locomo10.json"
     assert f"bm25 on locomo turn: --source {missing}: no such file or folder" in done.stderr
     assert (empty / "results" / "board" / "leaderboard.json").is_file()
+
+
+def test_the_field_s_config_takes_in_what_was_published(
+    data: Path, installed: Environment, empty: Path
+) -> None:
+    field = ("harness", "run", "--config", "field", "--json")
+    done = installed.run(empty, *field, HARNESS_DATA=str(data))
+    assert done.returncode == 1  # the extra of minilm is not there, and nothing else fails
+    failed = [line for line in done.stderr.splitlines() if line.startswith("harness: [")]
+    assert len(failed) == 2
+    assert all("] minilm on locomo" in line for line in failed)
+    assert len(orjson.loads(done.stdout)["runs"]) == 14
+    board = orjson.loads((empty / "results" / "field" / "leaderboard.json").read_bytes())
+    systems = {entry["system"] for one in board["boards"] for entry in one["entries"]}
+    assert {"Letta", "MemPalace hybrid", "memory-core", "cogito-ergo", "bm25"} <= systems
 
 
 def example(installed: Environment, folder: Path, name: str) -> Path:
