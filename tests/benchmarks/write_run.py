@@ -18,11 +18,11 @@ from pathlib import Path
 
 from harness.rankings.rankings import read_rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
-from harness.runs.folder.export import FORMATS, export_run
+from harness.runs.folder.export import FLAT, export_run
 from tests.benchmarks.measure import Cost, in_fresh_process, machine, markdown, median, timed
 from tests.benchmarks.score_run_file import make
 
-WAYS = ("write trec", "write parquet", *(f"export {format}" for format in FORMATS))
+WAYS = ("write trec", "write parquet", *(f"export {format}" for format in FLAT))
 
 
 def way(name: str, folder: Path) -> Callable[[], None]:

@@ -11,7 +11,10 @@ from harness.rankings.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.longmemeval_log import write_log
 from harness.runs.folder.run_folder import RunFolder, trec_tag
 
-FORMATS = ("trec", "parquet", "jsonl", "longmemeval")
+FLAT = ("trec", "parquet", "jsonl")
+"""Forms of rankings alone, of a run on any dataset."""
+
+FORMATS = (*FLAT, "longmemeval")
 
 
 def export_run(folder: Path, out: Path, format: str, source: str | None = None) -> int:
