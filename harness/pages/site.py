@@ -51,12 +51,15 @@ def publish(
 ) -> dict[str, Any]:
     """Write the site of the runs below `results` to `out`, whole; returns the boards.
 
-    Raises UsageError as `build` does, where `out` holds what is not ours, for `docs` that are no
-    built site or have `out` in them, and for `reports` of a run whose dataset is not here.
+    Raises UsageError as `build` does, where `out` holds what is not ours or is the folder that one
+    is in, for `docs` that are no built site or have `out` in them, and for `reports` of a run whose
+    dataset is not here.
     """
     out = out.resolve()  # what a link leads to is replaced, and not the link
     if out.exists() and not (out / MARK).is_file() and (out.is_file() or any(out.iterdir())):
         raise UsageError(f"{out}: holds something else; name a new folder, or an empty one")
+    if Path.cwd().is_relative_to(out):
+        raise UsageError(f"{out}: is where you stand, and is replaced whole; name it from above")
     if docs is not None and not (docs / "index.html").is_file():
         raise UsageError(f"{docs}: has no index.html; name the folder of a site that is built")
     if docs is not None and out.is_relative_to(docs.resolve()):

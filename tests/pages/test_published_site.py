@@ -66,7 +66,11 @@ def test_every_part_link_and_report_of_a_site_is_there_and_holds_no_text(
 
 
 def test_a_site_is_replaced_whole_and_nothing_else_is(
-    harness: Harness, results: Path, docs: Path, tmp_path: Path
+    harness: Harness,
+    results: Path,
+    docs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = tmp_path / "site"
     told = ("board", "publish", site, "--results", results, "--quiet")
@@ -81,6 +85,10 @@ def test_a_site_is_replaced_whole_and_nothing_else_is(
     assert not (site / "docs").exists()
     assert (site / "CNAME").read_text() == "board.example.org"
     assert (site / ".git" / "HEAD").is_file()
+    monkeypatch.chdir(site)
+    said = harness("board", "publish", ".", "--results", results)
+    assert (said.status, "is where you stand" in said.err) == (2, True)
+    monkeypatch.chdir(tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("all of it")
