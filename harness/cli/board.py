@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
-from harness.cli.leaderboard import claims_of
+from harness.cli.leaderboard import claims_of, say_unscored
 from harness.cli.options import Verbs, add_results
 from harness.cli.output import add_output, print_json
 
@@ -18,7 +19,7 @@ def add(verbs: Verbs) -> None:
         description=(
             "Write the boards of the runs as a folder that any server of files shows, GitHub Pages "
             "too, below any address: the page, its parts, leaderboard.json. Texts of datasets are "
-            "in none of it. A folder that was published before is replaced, whole."
+            "in none of it. A site that was published there before is replaced, whole."
         ),
         allow_abbrev=False,
     )
@@ -53,13 +54,13 @@ def call(options: argparse.Namespace) -> int:
         reports=options.reports,
         docs=Path(options.docs) if options.docs else None,
     )
+    without = say_unscored(options, Path(options.results))
     runs = sum(len(board["entries"]) for board in built["boards"])
     if options.json:
-        print_json(
-            "board-publish", {"folder": str(out), "boards": len(built["boards"]), "runs": runs}
-        )
+        found = {"folder": str(out), "boards": len(built["boards"]), "runs": runs}
+        print_json("board-publish", {**found, "without_scores": without})
     elif not options.quiet:
         boards = counted(len(built["boards"]), "boards")
         print(f"{counted(runs, 'runs')} on {boards} in {out}; any server of files shows it:")
-        print(f"  python -m http.server --directory {out}")
+        print(f"  python -m http.server --directory {shlex.quote(str(out))}")
     return 0

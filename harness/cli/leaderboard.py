@@ -51,7 +51,6 @@ def call(options: argparse.Namespace) -> int:
     from harness.files import read_json
     from harness.pages.board import write_board
     from harness.scoring.uncertainty import counted
-    from harness.verdicts.board.leaderboard import unscored
     from harness.verdicts.board.table import table
 
     results = Path(options.results)
@@ -64,25 +63,21 @@ def call(options: argparse.Namespace) -> int:
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")
+        taken: dict[Path, Path] = {}
         for path in map(Path, options.path):
             if path.is_file():
                 made = take_in_published(options, path, results)
             else:
                 refuse(options, "for a folder, whose run.json says it", *OF_A_PUBLISHED_FILE)
-                made = take_in(path, results, options.source)
+                made = take_in(path, results, options.source, taken)
+                taken[made] = path
             if not options.quiet:
                 print(f"{path}: scored from its rankings and taken in as {made}", file=sys.stderr)
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
     board = write_board(results, out, claims_of(options.claims))
-    without = unscored(results)
-    if without and not options.quiet:
-        print(
-            f"note: {counted(len(without), 'runs')} without scores left out: {', '.join(without)}; "
-            "`harness score FOLDER` scores one",
-            file=sys.stderr,
-        )
+    without = say_unscored(options, results)
     if options.json:
         summed = read_json(out)
         print_json("leaderboard", {"leaderboard": summed, "without_scores": without})
@@ -92,6 +87,21 @@ def call(options: argparse.Namespace) -> int:
         boards, page = counted(len(board["boards"]), "boards"), out.with_suffix(".html").name
         print(f"\n{entries} on {boards} in {out} and, as a page, {page}")
     return 0
+
+
+def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
+    """The runs that are on no board, having no scores; they are said."""
+    from harness.scoring.uncertainty import counted
+    from harness.verdicts.board.leaderboard import unscored
+
+    without = unscored(results)
+    if without and not options.quiet:
+        print(
+            f"note: {counted(len(without), 'runs')} without scores left out: {', '.join(without)}; "
+            "`harness score FOLDER` scores one",
+            file=sys.stderr,
+        )
+    return without
 
 
 def claims_of(path: str | None) -> Claims | None:

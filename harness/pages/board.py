@@ -61,10 +61,8 @@ def board_page(
     reports: Mapping[str, str] | None = None,
     results: str = _RESULTS,
     live: bool = False,
-    fetches: bool = False,
 ) -> bytes:
-    """One self-contained file of `page_data`; `live` is for a server that it asks for news, and
-    `fetches` for one of files, which has the parts of `in_parts` in a folder `parts` beside it.
+    """One self-contained file of `page_data`; `live` is for a server that it asks for news.
 
     Each board, and the pairs of each, is packed by itself and unpacked once it is looked at: a page
     of ten boards opens as fast as one of a single board. A server is asked for them instead.
@@ -73,8 +71,6 @@ def board_page(
     light, parts = in_parts(data)
     if live:
         return page("Leaderboard", "board", light, live=True)
-    if fetches:
-        return page("Leaderboard", "board", light, fetches=True)
     beside = {f"pairs-{name}": one for name, one in (pairs or {}).items() if one is not None}
     return page("Leaderboard", "board", light, parts=parts | beside)
 

@@ -65,7 +65,7 @@ def page(
     )
     beside = f' data-home="{escape(home)}"' if home else ""
     body = [
-        f'<body data-live="{"yes" if live else "no"}"{beside}>',
+        f'<body data-live="{_yes(live)}" data-fetches="{_yes(fetches)}"{beside}>',
         (own / f"{name}.html").read_text("utf-8"),
         _packed("data", data),
         *(_packed(name, part) for name, part in (parts or {}).items()),
@@ -76,6 +76,10 @@ def page(
     return _document(title, policy, _styles(ASSETS / "shared", own), body)
 
 
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
 def _packed(name: str, data: Any) -> str:
     import orjson
 
@@ -84,13 +88,17 @@ def _packed(name: str, data: Any) -> str:
     return f'<script type="application/gzip" id="{escape(name)}">{packed}</script>'
 
 
-def refusal(words: str, home: str) -> bytes:
-    """A page of one sentence and the way to the board, for an address that shows nothing else."""
+def refusal(words: str, home: str = "") -> bytes:
+    """A page of one sentence, for an address that shows nothing else, and the way to the board.
+
+    Without `home` there is none: what answers for any address knows no way from it.
+    """
     body = [
         "<body>",
         "<main><section><h1>Nothing to show</h1>",
         f"<p>{escape(words)}</p>",
-        f'<p><a href="{escape(home)}">The board</a></p></section></main>',
+        f'<p><a href="{escape(home)}">The board</a></p>' if home else "",
+        "</section></main>",
         "</body>",
     ]
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"

@@ -19,8 +19,8 @@ import orjson
 import harness
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside, write_bytes, write_json
-from harness.pages.board import Claims, board_page, in_parts, page_data
-from harness.pages.html import refusal
+from harness.pages.board import Claims, in_parts, page_data
+from harness.pages.html import page, refusal
 from harness.pages.report import report_data, report_page
 from harness.runs.folder.run_folder import dataset_of_run
 from harness.verdicts.board.files import write_boards
@@ -30,6 +30,15 @@ from harness.verdicts.board.summary import board_id
 
 MARK = ".harness-board"
 """The file that says that a folder was published by us, and may be replaced."""
+
+_OURS = (
+    *("index.html", "404.html", "parts", "leaderboard.json", "leaderboard-files", "reports"),
+    *("docs", ".nojekyll", MARK),
+)
+"""What is made anew; anything else in a published folder stays: a CNAME, or the .git of a branch
+that Pages shows."""
+
+_NO_PAIRS: dict[str, list[Any]] = {"runs": [], "metrics": [], "slices": []}
 
 
 def publish(
@@ -42,28 +51,36 @@ def publish(
 ) -> dict[str, Any]:
     """Write the site of the runs below `results` to `out`, whole; returns the boards.
 
-    Raises UsageError as `build` does, where `out` holds what is not ours, for `docs` that are no
-    built site, and for `reports` of a run whose dataset is not here.
+    Raises UsageError as `build` does, where `out` holds what is not ours or is the folder that one
+    is in, for `docs` that are no built site or have `out` in them, and for `reports` of a run whose
+    dataset is not here.
     """
+    out = out.resolve()  # what a link leads to is replaced, and not the link
     if out.exists() and not (out / MARK).is_file() and (out.is_file() or any(out.iterdir())):
         raise UsageError(f"{out}: holds something else; name a new folder, or an empty one")
+    if Path.cwd().is_relative_to(out):
+        raise UsageError(f"{out}: is where you stand, and is replaced whole; name it from above")
     if docs is not None and not (docs / "index.html").is_file():
         raise UsageError(f"{docs}: has no index.html; name the folder of a site that is built")
+    if docs is not None and out.is_relative_to(docs.resolve()):
+        raise UsageError(f"{out}: is in {docs}, which is to be copied into it; name another folder")
     built = build(results)
     if claims is not None:
         for board in built["boards"]:
             board["claims"] = list(claims(board))
     compared = {board_id(board): pairs(results, board) for board in built["boards"]}
-    with disk_errors(out.parent, "name another folder"), folder_aside(out) as aside:
+    with disk_errors(out.parent, "name another folder"), folder_aside(out, ours=_OURS) as aside:
         shown = _reports(results, built, aside) if reports else {}
-        found = page_data(built, reports=shown, results=results.name)
-        _, parts = in_parts(found)
-        parts |= {f"pairs-{name}": one for name, one in compared.items() if one is not None}
+        light, parts = in_parts(page_data(built, reports=shown, results=results.name))
+        parts |= {f"pairs-{name}": one or _NO_PAIRS for name, one in compared.items()}
         for name, part in parts.items():
             _write(aside / "parts" / f"{name}.json", orjson.dumps(part, option=_NUMPY))
-        page = board_page(built, reports=shown, results=results.name, fetches=True)
-        write_bytes(aside / "index.html", page)
-        write_bytes(aside / "404.html", refusal("There is no such page.", "index.html"))
+        links = [("leaderboard.json", "leaderboard.json")]
+        if docs is not None:
+            links.append(("docs/index.html", "Documentation"))
+        data = {**light, "links": links}
+        write_bytes(aside / "index.html", page("Leaderboard", "board", data, fetches=True))
+        write_bytes(aside / "404.html", refusal("There is no such page."))
         (aside / "leaderboard-files").mkdir()
         write_boards(aside / "leaderboard.json", built, compared)
         if docs is not None:

@@ -1,28 +1,21 @@
-"""The published site: plain files below any address, and submissions taken as pull requests."""
+"""The published site: plain files that any server shows, below any address."""
 
 from __future__ import annotations
 
-import functools
-import re
-import shutil
-import subprocess
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urljoin
-from urllib.request import urlopen
+from urllib.parse import urldefrag, urljoin
 
 import orjson
 import pytest
-from browsers import Page, launched
+from browsers import Page, launched, opened
+from file_server import fetch, served
+from layout import amiss
 
 from harness.__main__ import main
 from tests.places import ROOT
 
-WORKFLOW = ROOT / "examples" / "ci" / "leaderboard-workflow.yml"
 Harness = Callable[..., Any]
 
 
@@ -36,35 +29,21 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """A plain server of files; gives the address of `folder` on it, which is not its top."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: object) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(folder.parent))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/{folder.name}/"
-        server.shutdown()
-
-
-def fetch(address: str) -> bytes:
-    with urlopen(address) as answer:
-        body: bytes = answer.read()
-    return body
+@pytest.fixture(scope="module")
+def docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two pages that link to each other, as a generator of sites leaves them."""
+    folder = tmp_path_factory.mktemp("docs") / "mkdocs"
+    (folder / "how-to").mkdir(parents=True)
+    (folder / "index.html").write_text('<p>the docs</p><a href="how-to/">how to</a>')
+    (folder / "how-to" / "index.html").write_text('<a href="..">up</a><a href="#x">here</a>')
+    return folder
 
 
 def test_every_part_link_and_report_of_a_site_is_there_and_holds_no_text(
-    harness: Harness, results: Path, tmp_path: Path
+    harness: Harness, results: Path, docs: Path, tmp_path: Path
 ) -> None:
-    built = tmp_path / "mkdocs"
-    built.mkdir()
-    (built / "index.html").write_text("<p>the docs</p>")
     site = tmp_path / "pages" / "site"
-    told = harness("board", "publish", site, "--results", results, "--reports", "--docs", built)
+    told = harness("board", "publish", site, "--results", results, "--reports", "--docs", docs)
     assert told.status == 0, told.err
     with served(site) as address:
         summary = orjson.loads(fetch(urljoin(address, "leaderboard.json")))
@@ -87,150 +66,129 @@ def test_every_part_link_and_report_of_a_site_is_there_and_holds_no_text(
 
 
 def test_a_site_is_replaced_whole_and_nothing_else_is(
-    harness: Harness, results: Path, tmp_path: Path
+    harness: Harness,
+    results: Path,
+    docs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     site = tmp_path / "site"
-    for _ in range(2):
-        assert harness("board", "publish", site, "--results", results, "--quiet").status == 0
-        (site / "left.txt").write_text("of the last time")
+    told = ("board", "publish", site, "--results", results, "--quiet")
+    assert harness(*told, "--docs", docs).status == 0
+    (site / "parts" / "left.json").write_text("of the last time")
+    # A branch that Pages shows keeps what makes it one, and the name that it is shown by.
+    (site / "CNAME").write_text("board.example.org")
+    (site / ".git").mkdir()
+    (site / ".git" / "HEAD").write_text("ref: refs/heads/gh-pages")
+    assert harness(*told).status == 0
+    assert not (site / "parts" / "left.json").exists()
+    assert not (site / "docs").exists()
+    assert (site / "CNAME").read_text() == "board.example.org"
+    assert (site / ".git" / "HEAD").is_file()
+    monkeypatch.chdir(site)
+    said = harness("board", "publish", ".", "--results", results)
+    assert (said.status, "is where you stand" in said.err) == (2, True)
+    monkeypatch.chdir(tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("all of it")
-    told = harness("board", "publish", mine, "--results", results)
-    assert (told.status, "holds something else" in told.err) == (2, True)
+    said = harness("board", "publish", mine, "--results", results)
+    assert (said.status, "holds something else" in said.err) == (2, True)
     assert (mine / "thesis.txt").read_text() == "all of it"
-    told = harness("board", "publish", tmp_path / "a", "--results", results, "--docs", mine)
-    assert (told.status, "has no index.html" in told.err) == (2, True)
+    said = harness("board", "publish", tmp_path / "a", "--results", results, "--docs", mine)
+    assert (said.status, "has no index.html" in said.err) == (2, True)
+    inside = docs / "board"
+    said = harness("board", "publish", inside, "--results", results, "--docs", docs)
+    assert (said.status, "is to be copied into it" in said.err) == (2, True)
+    assert sorted(path.name for path in docs.iterdir()) == ["how-to", "index.html"]
+
+
+def test_the_page_of_what_is_not_there_has_no_way_that_is_right_at_one_depth_alone(
+    harness: Harness, results: Path, tmp_path: Path
+) -> None:
+    assert harness("board", "publish", "site", "--results", results).status == 0
+    missing = (tmp_path / "site" / "404.html").read_text()
+    assert "There is no such page." in missing
+    assert "<a " not in missing
+
+
+def _links(page: Page) -> set[str]:
+    """Where the page leads, without the part of the page and what it tells that page."""
+    found: list[str] = page.eval_on_selector_all("a", "all => all.map(({ href }) => href)")
+    return {urldefrag(href).url.partition("?")[0] for href in found}
 
 
 @pytest.mark.browser
-def test_a_browser_shows_the_site_and_asks_nobody_else(
+def test_every_link_of_a_site_leads_somewhere_and_nobody_else_is_asked(
+    harness: Harness, results: Path, docs: Path, tmp_path: Path
+) -> None:
+    site = tmp_path / "repo"
+    told = ("board", "publish", site, "--results", results, "--reports", "--docs", docs)
+    assert harness(*told).status == 0
+    with served(site) as address, launched() as browser:
+        page: Page = browser.new_page()
+        answers: dict[str, int] = {}
+        page.on("response", lambda answer: answers.update({answer.url: answer.status}))
+        ahead, seen = {address, f"{address}?granularity=session"}, set()
+        while ahead:
+            seen.add(at := ahead.pop())
+            page.goto(at)
+            if page.locator("main").count():
+                page.locator("main:not([hidden])").wait_for()
+            if at.startswith(f"{address}?") or at == address:
+                page.locator("#table tbody tr").first.wait_for()
+            for link in _links(page):
+                assert fetch(link)  # raises for what is not there
+                if link.startswith(address) and not link.endswith(".json"):
+                    ahead |= {link} - seen
+        page.close()
+    assert {one.removeprefix(address).partition("/")[0] for one in seen} > {"reports", "docs"}
+    assert sum("/reports/" in one for one in seen) == 3
+    assert not [one for one in (*seen, *answers) if not one.startswith((address, "data:"))]
+    assert set(answers.values()) == {200}
+    assert sum("/parts/board-" in one for one in answers) == 2
+
+
+@pytest.mark.browser
+def test_a_site_compares_two_systems_that_are_chosen_and_keeps_what_is_chosen(
     harness: Harness, results: Path, tmp_path: Path
 ) -> None:
     site = tmp_path / "site"
     assert harness("board", "publish", site, "--results", results, "--reports").status == 0
-    with served(site) as address, launched() as browser:
-        page: Page = browser.new_page()
-        asked: list[str] = []
-        page.on("request", lambda request: asked.append(request.url))
-        page.goto(address)
-        page.get_by_text("tfidf").first.wait_for()
-        page.locator("select").first.wait_for()
+    with served(site) as address, opened(address) as page:
+        page.locator("#table tbody tr.entry").first.wait_for()
+        for row in (0, 1):
+            page.locator("#table tbody tr.entry").nth(row).locator("td").last.click()
+        page.get_by_text("recall@10: tfidf − bm25").wait_for()
+        page.reload()
+        page.get_by_text("recall@10: tfidf − bm25").wait_for()
+        page.get_by_role("link", name="Report of bm25").click()
+        page.get_by_role("link", name="The board").click()
+        page.get_by_text("recall@10: tfidf − bm25").wait_for()
         page.get_by_label("Granularity").select_option("session")
         page.get_by_text("on sample, session").first.wait_for()
-        page.reload()
-        page.get_by_text("on sample, session").first.wait_for()
-        page.get_by_role("link", name="report").first.click()
-        page.get_by_text("bm25").first.wait_for()
-        assert [url for url in asked if url.startswith("http")]
-        assert not [url for url in asked if not url.startswith((address, "data:"))]
-        page.close()
 
 
-# -- Submissions as pull requests ------------------------------------------------------------------
-
-
-def _git(folder: Path, *words: str) -> str:
-    named = ["-c", "user.name=A", "-c", "user.email=a@example.org"]
-    told = subprocess.run(
-        ["git", *named, *words], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return told.stdout
-
-
-def _submit(folder: Path, run: Path, system: str, **more: Any) -> None:
-    record = orjson.loads((run / "run.json").read_bytes())
-    card = {"system": system, "k": record["settings"]["k"], "by": system, "repeat": "make"}
-    card |= {key: record["dataset"][key] for key in ("granularity", "fingerprint")}
-    folder.mkdir(parents=True)
-    shutil.copy(run / "rankings.trec", folder / "rankings.trec")
-    (folder / "run.json").write_bytes(orjson.dumps(card | {"dataset": "sample"} | more))
-
-
-def _claim(folder: Path, run: Path) -> None:
-    """Claim another recall than the run's."""
-    scores = orjson.loads((run / "scores.json").read_bytes())
-    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = 0.99
-    (folder / "scores.json").write_bytes(orjson.dumps(scores))
-
-
-def _check(harness: Harness, checkout: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]:
-    """What the workflow's own commands do in a checkout: the status and words of the last."""
-    monkeypatch.chdir(checkout)
-    commands = re.findall(r"- run: harness (.*)", WORKFLOW.read_text())
-    assert len(commands) == 2
-    for command in commands:
-        words = []
-        for word in command.split():
-            words += sorted(map(str, Path().glob(word))) if "*" in word else [word]
-        told = harness(*words)
-        if told.status:
-            break
-    return told.status, told.err
-
-
-def test_pull_requests_are_checked_and_the_board_is_published_by_the_workflow(
-    harness: Harness, results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_a_site_fits_a_phone_and_a_wide_screen(
+    harness: Harness, results: Path, docs: Path, tmp_path: Path, width: int
 ) -> None:
-    bm25, tfidf = (next(results.glob(f"sample-turn-{name}-*")) for name in ("bm25", "tfidf"))
-    origin, ours = tmp_path / "origin.git", tmp_path / "ours"
-    _git(tmp_path, "init", "-q", "--bare", "-b", "main", str(origin))
-    _git(tmp_path, "clone", "-q", str(origin), str(ours))
-    _git(ours, "checkout", "-q", "-b", "main")
-    _submit(ours / "submissions" / "first", bm25, "first")
-    _git(ours, "add", "-A")
-    _git(ours, "commit", "-q", "-m", "The first")
-    _git(ours, "push", "-q", "origin", "main")
-
-    def request(name: str, change: Callable[[Path], None]) -> tuple[int, str]:
-        """A branch that is pushed, and what the workflow says of a fresh checkout of it."""
-        theirs = tmp_path / f"theirs-{name}"
-        _git(tmp_path, "clone", "-q", str(origin), str(theirs))
-        _git(theirs, "checkout", "-q", "-b", name)
-        change(theirs / "submissions" / name)
-        _git(theirs, "add", "-A")
-        _git(theirs, "commit", "-q", "-m", name)
-        _git(theirs, "push", "-q", "origin", name)
-        checkout = tmp_path / f"checkout-{name}"
-        _git(tmp_path, "clone", "-q", "-b", name, str(origin), str(checkout))
-        return _check(harness, checkout, monkeypatch)
-
-    def wrong(folder: Path) -> None:
-        _submit(folder, tfidf, "wrong")
-        _claim(folder, tfidf)
-
-    def unknown(folder: Path) -> None:
-        _submit(folder, tfidf, "unknown")
-        path = folder / "rankings.trec"
-        path.write_text(path.read_text() + "nobody-01 Q0 s01_1 1 1.0 x\n")
-
-    assert request("good", lambda folder: _submit(folder, tfidf, "good"))[0] == 0
-    status, said = request("wrong", wrong)
-    assert (status, "but its rankings give" in said) == (2, True)
-    status, said = request("unknown", unknown)
-    assert (status, "1 query that sample does not have" in said) == (2, True)
-
-    _git(ours, "pull", "-q", "--no-rebase", "origin", "good")
-    _git(ours, "push", "-q", "origin", "main")
-    merged = tmp_path / "merged"
-    _git(tmp_path, "clone", "-q", str(origin), str(merged))
-    assert _check(harness, merged, monkeypatch)[0] == 0
-    with served(merged / "site") as address:
-        (board,) = orjson.loads(fetch(urljoin(address, "leaderboard.json")))["boards"]
-        assert {entry["system"] for entry in board["entries"]} == {"first", "good"}
+    site = tmp_path / "site"
+    assert harness("board", "publish", site, "--results", results, "--docs", docs).status == 0
+    with served(site) as address, opened(address, width) as page:
+        page.locator("#table tbody tr").first.wait_for()
+        assert amiss(page) == []
 
 
-def test_a_refused_submission_leaves_the_accepted_one_of_the_same_rankings(
+@pytest.mark.browser
+def test_from_the_disk_the_page_says_what_to_do(
     harness: Harness, results: Path, tmp_path: Path
 ) -> None:
-    bm25 = next(results.glob("sample-turn-bm25-*"))
-    board = tmp_path / "board"
-    _submit(tmp_path / "theirs", bm25, "theirs")
-    assert harness("leaderboard", "add", tmp_path / "theirs", "--results", board).status == 0
-    (accepted,) = board.glob("sample-*")
-    before = {path.name: path.read_bytes() for path in accepted.iterdir()}
-    _claim(tmp_path / "theirs", bm25)
-    told = harness("leaderboard", "add", tmp_path / "theirs", "--results", board)
-    assert told.status == 2
-    assert {path.name: path.read_bytes() for path in accepted.iterdir()} == before
-    assert [path.name for path in board.iterdir() if path.name.startswith(".")] == []
+    assert harness("board", "publish", "site", "--results", results).status == 0
+    with launched() as browser:
+        page: Page = browser.new_page()
+        page.goto((tmp_path / "site" / "index.html").as_uri())
+        page.get_by_text("No browser lets a page from the disk fetch its boards.").wait_for()
+        assert "python -m http.server" in page.locator("#running").inner_text()
+        page.close()

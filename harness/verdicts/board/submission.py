@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,68 +26,25 @@ from harness.rankings.rankings import best_first, read_rankings
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
 from harness.scoring.protocols import Choices
+from harness.verdicts.board.asked import check_answered, check_asked
+from harness.verdicts.board.card import Submission
 
 _RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec", "hits.jsonl")
 _TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True)
-class Submission:
-    """What a submission says of itself."""
-
-    folder: Path
-    system: str
-    version: str | None
-    params: dict[str, Any]
-    dataset: str
-    view: dict[str, Any]
-    fingerprint: str
-    k: int
-    by: str | None
-    repeat: str | None
-    name: str | None = None
-
-    @classmethod
-    def read(cls, folder: Path) -> Submission:
-        """Raises UsageError for what is missing, naming it."""
-        record = read_json(folder / "run.json")
-        if not isinstance(record, dict):
-            raise UsageError(f"{folder / 'run.json'}: must be a JSON object")
-        retriever = record.get("retriever") or {}
-        dataset = record.get("dataset")
-        about = dataset if isinstance(dataset, dict) else {**record, "name": dataset}
-        said = {
-            "system": record.get("system") or retriever.get("name"),
-            "dataset": about.get("name"),
-            "fingerprint": about.get("fingerprint"),
-            "k": record.get("k") or (record.get("settings") or {}).get("k"),
-        }
-        missing = [name for name, value in said.items() if not value]
-        if missing:
-            raise UsageError(f"{folder / 'run.json'}: does not say {', '.join(missing)}")
-        if not isinstance(said["k"], int):
-            raise UsageError(f"{folder / 'run.json'}: k must be a whole number, not {said['k']!r}")
-        return cls(
-            folder,
-            str(said["system"]),
-            record.get("version") or retriever.get("version"),
-            dict(record.get("params") or retriever.get("params") or {}),
-            str(said["dataset"]),
-            {name: about.get(name) or "" for name in ("granularity", "text", "split")},
-            str(said["fingerprint"]),
-            said["k"],
-            record.get("by"),
-            record.get("repeat"),
-            record.get("name"),
-        )
-
-
-def add(folder: Path, results: Path, source: str | None = None) -> Path:
+def add(
+    folder: Path,
+    results: Path,
+    source: str | None = None,
+    others: Mapping[Path, Path] | None = None,
+) -> Path:
     """Take a submission in; returns the run folder that was made below `results`.
 
-    Raises UsageError where it is no submission, its dataset is not the one here, its rankings name
-    documents or queries that there are not, repeat a document or go deeper than they say, or its
-    claimed scores are not those that its rankings give.
+    `others` are the submissions taken in along with it, by the run folders that they became. Raises
+    UsageError where it is no submission, its dataset is not the one here, its rankings name
+    documents or queries that there are not, repeat a document or go deeper than they say, its
+    claimed scores are not those that its rankings give, or it is one of the others again.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; a submission is a folder with run.json")
@@ -95,7 +52,8 @@ def add(folder: Path, results: Path, source: str | None = None) -> Path:
         raise UsageError(f"{folder}: is on the board of {results} already, as every run there")
     submission = Submission.read(folder)
     dataset = _dataset(submission, source)
-    asked = _asked(folder)
+    queries = folder / "queries.parquet"
+    asked = check_asked(queries, dataset) if queries.is_file() else None
     results.mkdir(parents=True, exist_ok=True)
     # Beside the runs, and only then among them: one of the same rankings may be there already.
     with tempfile.TemporaryDirectory(dir=results, prefix=".add-") as aside:
@@ -109,13 +67,19 @@ def add(folder: Path, results: Path, source: str | None = None) -> Path:
             strict=True,
         )
         if asked is not None:
-            shutil.copy(asked, made / asked.name)
+            check_answered(made, asked, queries)
+            shutil.copy(queries, made / queries.name)
         _hold(submission, score_run(made, dataset, _asked_for(folder)).summary)
         record = read_json(made / "run.json")
         record["retriever"] |= {"version": submission.version, "params": submission.params}
         record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
         record |= {"name": submission.name} if submission.name else {}
         write_json(made / "run.json", record)
+        if (same := (others or {}).get(results / made.name)) is not None:
+            raise UsageError(
+                f"{folder}: is the run of {same} again, one system with one set of rankings; "
+                "leave one of them out"
+            )
         replace_folder(made, results / made.name)
     return results / made.name
 
@@ -133,9 +97,12 @@ def _asked_for(folder: Path) -> Choices:
 def _dataset(submission: Submission, source: str | None) -> Dataset:
     """The dataset of a submission, by its fingerprint."""
     fingerprint = submission.fingerprint
-    dataset = None if source else open_prepared(submission.dataset, fingerprint)
-    if dataset is None:
-        dataset = open_dataset(submission.dataset, source=source, **submission.view)
+    try:
+        dataset = None if source else open_prepared(submission.dataset, fingerprint)
+        if dataset is None or not submission.speaks_of(dataset):
+            dataset = open_dataset(submission.dataset, source=source, **submission.view)
+    except UsageError as error:
+        raise UsageError(f"{submission.folder}: {error}") from None
     if not dataset.fingerprint.startswith(fingerprint):
         raise UsageError(
             f"{submission.folder}: was run on {submission.dataset} {fingerprint[:8]}, but here it "
@@ -173,32 +140,21 @@ def _same(one: Path, other: Path) -> bool:
 def _as_lines(hits: Path, out: Path) -> Path:
     """hits.parquet as JSON lines, of which only what the system returned is taken."""
     import orjson
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     found: dict[str, list[dict[str, Any]]] = {}
     columns = ["query", "hit", "text", "sources", "score"]
-    for row in pq.read_table(hits, columns=columns).sort_by("hit").to_pylist():
+    try:
+        table = pq.read_table(hits, columns=columns)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{hits}: not a readable Parquet file ({error})") from None
+    for row in table.sort_by("hit").to_pylist():
         hit = {name: row[name] for name in ("text", "sources", "score")}
         found.setdefault(row["query"], []).append(hit)
     lines = (orjson.dumps({"query": query, "hits": mine}) for query, mine in found.items())
     out.write_bytes(b"\n".join(lines) + b"\n")
     return out
-
-
-def _asked(folder: Path) -> Path | None:
-    """queries.parquet, which says what was asked. Raises UsageError where a query failed.
-
-    A failed query is in no mean, so who fails on hard queries would look better than they are.
-    """
-    import pyarrow.parquet as pq
-
-    path = folder / "queries.parquet"
-    if not path.is_file():
-        return None
-    failed = sum(pq.read_table(path, columns=["failed"])["failed"].to_pylist())
-    if failed:
-        raise UsageError(f"{folder}: {failed} of its queries failed; a board takes whole runs only")
-    return path
 
 
 def _hold(submission: Submission, ours: dict[str, Any]) -> None:
@@ -234,14 +190,20 @@ Value = tuple[float | None, int, float, float]
 def _values(summary: dict[str, Any]) -> dict[tuple[str, str, str, str], Value]:
     return {
         (f"{block['protocol']}/{block['version']}", block["unit"], part, metric): (
-            cell["value"],
+            None if cell["value"] is None else _number(cell["value"]),
             cell["n"],
-            *(cell.get("interval", {}).get(end, 0.0) for end in ("low", "high")),
+            *(_number(cell.get("interval", {}).get(end, 0.0)) for end in ("low", "high")),
         )
         for block in summary["protocols"]
         for part, slice_ in block["slices"].items()
         for metric, cell in slice_["metrics"].items()
     }
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is no number")
+    return value
 
 
 def _close(one: Value, other: Value | None) -> bool:

@@ -149,6 +149,20 @@ def _failed(folder: Path) -> None:
     pq.write_table(table.set_column(at, "failed", failed), folder / "queries.parquet")
 
 
+def _no_number(folder: Path) -> None:
+    scores = read_json(folder / "scores.json")
+    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = "all"
+    (folder / "scores.json").write_bytes(orjson.dumps(scores))
+
+
+def _queries(change: Callable[[Any], Any]) -> Edit:
+    def edit(folder: Path) -> None:
+        table = pq.read_table(folder / "queries.parquet")
+        pq.write_table(change(table), folder / "queries.parquet")
+
+    return edit
+
+
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
@@ -173,6 +187,17 @@ def _failed(folder: Path) -> None:
         ),
         (_rankings(lambda lines: lines[40:]), "rankings give"),
         (_failed, "9 of its queries failed"),
+        (_no_number, "'all' is no number"),
+        (_record(retriever__params=[1]), "run.json: params must be an object, not '[1]'"),
+        (_record(retriever="bm25"), "run.json: retriever must be an object"),
+        (_record(by={"a": "group"}), "run.json: by must be a text"),
+        (_record(settings__k=True), "run.json: k must be a whole number"),
+        (_record(dataset__fingerprint="0"), "fingerprint must have 8 characters or more"),
+        (_record(dataset__granularity="session"), "the data differ"),
+        (_record(retriever__name="x" * 300), "system must be a name of one line"),
+        (_queries(lambda table: table.drop_columns(["failed"])), "has no one column 'failed'"),
+        (_queries(lambda table: table.slice(9)), "9 queries have a ranking"),
+        (lambda folder: (folder / "queries.parquet").write_text("x"), "not a readable Parquet"),
         (lambda folder: (folder / "run.json").unlink(), "run.json"),
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",

@@ -1,7 +1,7 @@
 // The board: switches, a table that sorts, intervals, and details on click.
 
 import { intervalSaid, many } from "../shared/numbers.js";
-import { el, find, follow, live, replace, reveal, select } from "../shared/page.js";
+import { el, fetches, find, follow, live, replace, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
 import { claims } from "./claims.js";
 import { anyLost, anyUsd, columnsOf, levelRow, ofFewer, pick } from "./columns.js";
@@ -180,11 +180,12 @@ function said(rows, metric, { dataset, scoring }) {
     `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score; all bars of the table have one scale. Point at a bar for its numbers, or open a name for all of them; choose two rows to compare them. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}${usd}`;
   const altered = dataset.published_files === false ? " These are not the published files." : "";
   find("footer").textContent =
-    `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.score_version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live ? "elsewhere" : "a network"}.`;
+    `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.score_version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live || fetches ? "elsewhere" : "a network"}.`;
 }
 
 find("choices").addEventListener("submit", (event) => event.preventDefault());
 chosen.watch(draw);
+for (const [href, words] of data.links ?? []) find("links").append(el("a", { href }, words), " ");
 // What is drawn first is there at once; where it cannot be had, the page says so.
 if (data.boards.length) await Promise.resolve(whole()).catch(silent);
 reveal(draw);

@@ -1,7 +1,7 @@
 // Runs that are chosen to be compared: two beside each other here, and the page that does more.
 
 import { count, parameters } from "../shared/numbers.js";
-import { downTo, el, find, live, replace } from "../shared/page.js";
+import { downTo, el, fetches, find, live, replace } from "../shared/page.js";
 import { chosen, data, part } from "./data.js";
 import { pairPanel } from "./pair.js";
 
@@ -44,11 +44,12 @@ export function comparing(now) {
     .then((panel) => mine === comparisons && show(panel));
 }
 
-/** What two runs were compared to: of all pairs in the page, or by its server. */
+/** What two runs were compared to: of all pairs in the page or beside it, or by its server. */
 function pairsOf(id, picked) {
   if (live)
     return part(`pairs-${id}/${picked.map(({ run }) => encodeURIComponent(run)).join("/")}`);
-  return find(`pairs-${id}`) ? part(`pairs-${id}`) : { runs: [], metrics: [], slices: [] };
+  if (fetches || find(`pairs-${id}`)) return part(`pairs-${id}`);
+  return { runs: [], metrics: [], slices: [] };
 }
 
 function named({ label, told }) {

@@ -1,7 +1,7 @@
 // What the server tells of beside the boards: unfinished runs, broken ones, a history.
 
 import { count, many, moment } from "../shared/numbers.js";
-import { el, find, posted, replace } from "../shared/page.js";
+import { el, fetches, find, posted, replace } from "../shared/page.js";
 import { chosen } from "./data.js";
 
 /** A link to the lines over time, once there is a history in the folder. */
@@ -69,11 +69,22 @@ export function broken(runs) {
   );
 }
 
+/** Say that what the page asked for cannot be had, and what to do about it. */
 export function silent() {
-  replace(
-    find("running"),
-    el("p", { class: "progress" }, "The server does not answer. What is shown may be old."),
-  );
+  replace(find("running"), el("p", { class: "progress" }, silence()));
+  const drawn = find("table").hasChildNodes();
+  for (const id of ["board", "footer"]) find(id).hidden = !drawn;
+}
+
+function silence() {
+  if (!fetches) return "The server does not answer. What is shown may be old.";
+  if (location.protocol !== "file:")
+    return "The board cannot be fetched from where this page came from; load the page again.";
+  return [
+    "No browser lets a page from the disk fetch its boards. ",
+    el("code", {}, "python -m http.server"),
+    " in this folder shows them at http://localhost:8000.",
+  ];
 }
 
 let shown = [];

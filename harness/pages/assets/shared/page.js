@@ -140,6 +140,9 @@ export function themeSwitch() {
 /** Whether the page came from a server that it may ask for news. */
 export const live = document.body.dataset.live === "yes";
 
+/** Whether parts of its data lie beside the page, to be fetched once they are looked at. */
+export const fetches = document.body.dataset.fetches === "yes";
+
 /** JSON from that server. */
 export const fetched = async (address) => (await fetch(address, { cache: "no-store" })).json();
 

@@ -1,0 +1,71 @@
+"""The queries.parquet of a submission, checked: what was asked, and that none of it failed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.rankings.rankings import read_rankings
+from harness.scoring.uncertainty import counted
+
+_KINDS: dict[str, tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
+    "query": ("a text", (pa.types.is_string, pa.types.is_large_string)),
+    "seconds": ("a number", (pa.types.is_floating, pa.types.is_null)),
+    "returned": ("a whole number", (pa.types.is_integer, pa.types.is_null)),
+    "confidence": ("a number", (pa.types.is_floating, pa.types.is_null)),
+    "abstained": ("true or false", (pa.types.is_boolean,)),
+    "failed": ("true or false", (pa.types.is_boolean,)),
+}
+_KNOWN = ("query", "abstained", "failed")  # of every query
+
+
+def check_asked(path: Path, dataset: Dataset) -> set[str]:
+    """The queries that it says were asked. Raises UsageError where it is not as a run leaves it.
+
+    And where a query failed: it is in no mean, so who fails on hard queries would look better than
+    they are.
+    """
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+    for name, (kind, fits) in _KINDS.items():
+        if table.column_names.count(name) != 1:
+            raise UsageError(f"{path}: has no one column {name!r}, as a run's has; mend it")
+        column = table[name]
+        if not any(fit(column.type) for fit in fits):
+            raise UsageError(f"{path}: {name!r} must be {kind}, not {column.type}")
+        if name in _KNOWN and column.null_count:
+            raise UsageError(f"{path}: {name!r} must be {kind} in every row, not null")
+    ids = table["query"].to_pylist()
+    if len(asked := set(ids)) < len(ids):
+        raise UsageError(f"{path}: names {counted(len(ids) - len(asked), 'queries')} twice")
+    if unknown := sorted(asked - set(dataset.query_ids)):
+        raise UsageError(
+            f"{path}: {counted(len(unknown), 'queries')} that {dataset.name} does not have, "
+            f"{unknown[0]} first"
+        )
+    if failed := sum(table["failed"].to_pylist()):
+        raise UsageError(
+            f"{path.parent}: {failed} of its queries failed; a board takes whole runs only"
+        )
+    return asked
+
+
+def check_answered(made: Path, asked: set[str], path: Path) -> None:
+    """Raises UsageError where the run that was made ranks for a query that was not asked."""
+    found = read_rankings(made / "rankings.parquet")
+    sizes = np.diff(found.starts)
+    more = [q for q, n in zip(found.query_ids, sizes, strict=True) if n and q not in asked]
+    if more:
+        raise UsageError(
+            f"{path}: {counted(len(more), 'queries')} have a ranking, {more[0]} first, and are not "
+            "among those that it says were asked; leave it out if all were"
+        )
