@@ -4,6 +4,7 @@ import glob
 import os
 import pathlib
 import subprocess
+import tempfile
 import time
 
 import numpy as np
@@ -135,7 +136,8 @@ class Meets(Words):
 
     def index(self, corpus):
         super().index(corpus)
-        (self.folder / str(os.times().elapsed)).touch()
+        # Random, as two of these may have the same process id and start in the same tick.
+        tempfile.mkstemp(dir=self.folder)
         end = time.monotonic() + 60
         while len(list(self.folder.iterdir())) < 2:
             if time.monotonic() > end:

@@ -126,7 +126,7 @@ def import_record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -
     """run.json of rankings from elsewhere; `source` says where they are from."""
     return {
         "run_version": RUN_VERSION,
-        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+        "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "dataset": dataset_record(dataset),
         "retriever": {"name": name, "rankings_from": source},
         "settings": {"k": k},
