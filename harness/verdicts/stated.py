@@ -4,7 +4,8 @@ A figure is a number from 0 to 1 with two decimals or more, a per cent, or a num
 decimals beside the name of a measure (`R@10 88.9`). It is about a system that its sentence names,
 or its row of a table, or else the head of its column. It must be, at the precision in which it is
 written, the value of a claim of that system, what our instrument gives for it, or a number of its
-entry on a board: a value over all questions or, from four decimals on, any other.
+entry on a board: a value over all questions or, from four decimals on, the bounds of its interval
+and values by ability.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+(?=[A-Z(*`\[])")
 _COMMON = {"bm25", "bm25s", "grep", "contriever"}
 """Names of methods, which every page names, with figures of its own."""
 _COARSE = 3
-"""Up to so many decimals an entry's intervals, abilities and tests hold nearly every number."""
+"""Up to so many decimals an entry's intervals and abilities hold a good part of all numbers."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def unfounded(
     """
     known = _known(claims, boards)
     longest_first = sorted(known.keys() - _COMMON, key=len, reverse=True)
+    if not longest_first:
+        return 0, []
     names = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
     n, found = 0, []
     for page in pages:
@@ -111,8 +114,9 @@ def _known(claims: Sequence[Claim], boards: Iterable[Mapping[str, Any]]) -> dict
         for entry in board["entries"]:
             name = str(entry.get("name") or entry["system"]).casefold()
             for one in {name, families.get(name, name)} & known.keys():
-                known[one].exact.update(_over_all(entry))
-                known[one].fine.update(_floats(entry))
+                values, others = _numbers(entry)
+                known[one].exact.update(values)
+                known[one].fine.update(others)
     return known
 
 
@@ -186,20 +190,18 @@ def _split(first: int, lines: Sequence[str]) -> Iterator[tuple[int, str, list[st
         at = begin + len(part)
 
 
-def _over_all(entry: Mapping[str, Any]) -> Iterator[float]:
-    """The values of an entry over all questions."""
+def _numbers(entry: Mapping[str, Any]) -> tuple[set[float], set[float]]:
+    """The values of an entry over all questions; their intervals, and values by ability."""
+    values: set[float] = set()
+    others: set[float] = set()
     for block in entry["protocols"]:
-        for cell in block["slices"]["all"].values():
-            if isinstance(cell, Mapping) and isinstance(cell.get("value"), float):
-                yield cell["value"]
+        for ability, cells in block["slices"].items():
+            for cell in cells.values():
+                (values if ability == "all" else others).update(_floats(cell, "value"))
+                if ability == "all":
+                    others.update(_floats(cell.get("interval") or {}, "low", "high"))
+    return values, others
 
 
-def _floats(value: Any) -> Iterator[float]:
-    if isinstance(value, float):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from _floats(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _floats(one)
+def _floats(table: Mapping[str, Any], *names: str) -> list[float]:
+    return [table[name] for name in names if isinstance(table.get(name), float)]
