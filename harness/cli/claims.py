@@ -6,15 +6,16 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Verbs, parameters
 from harness.cli.output import add_output, print_json, refuse
-from harness.errors import UsageError
+from harness.errors import UsageError, near
 
 if TYPE_CHECKING:
-    from harness.verdicts.claims import Claim
+    from harness.verdicts.claims import Claim, Ours
 
 _OWN = "results/claims.toml"
 _DIGITS = 6
@@ -61,12 +62,14 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """List, check or score. Status 1 where pages or files disagree with the claims."""
-    from harness.verdicts.claims import read_claims
+    from harness.verdicts.claims import on_dataset, read_claims
 
     if options.check and options.score:
         raise UsageError("--check and --score exclude each other; name one")
     if not options.check:
         refuse(options, "without --check", "board")
+    else:
+        refuse(options, "with --check: a page's figures may be on any", "dataset")
     if not options.score:
         refuse(options, "without --score", "source")
     if not options.file and not Path(_OWN).is_file():
@@ -75,9 +78,10 @@ def call(options: argparse.Namespace) -> int:
         )
     claims = read_claims(Path(options.file or _OWN))
     if options.dataset:
-        claims = [one for one in claims if one.dataset == options.dataset]
+        known = sorted({one.dataset for one in claims})
+        claims = on_dataset(claims, options.dataset)
         if not claims:
-            raise UsageError(f"no claim is on {options.dataset!r}")
+            raise UsageError(f"no claim is on {options.dataset!r}{near(options.dataset, known)}")
     if options.check:
         return _check(options, claims)
     if options.score:
@@ -143,7 +147,10 @@ def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 def _pages(path: Path) -> list[Path]:
     if path.is_dir():
-        return sorted(path.rglob("*.md"))
+        pages = sorted(path.rglob("*.md"))
+        if not pages:
+            raise UsageError(f"{path}: holds no page of Markdown (*.md)")
+        return pages
     if not path.is_file():
         raise UsageError(f"{path}: no such page")
     return [path]
@@ -154,35 +161,47 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     from harness.files import digest
 
     sources = parameters(options.source or [], "--source")
-    wanted = {one.file.sha256 for one in claims if one.file is not None}
+    resting = [one for one in claims if one.file is not None and one.ours is not None]
+    wanted = {one.file.sha256 for one in resting if one.file is not None}
+    if not wanted:
+        raise UsageError("--score: no claim here has a file and ours; there is nothing to score")
     files = {digest(path): path for path in Path(options.score).rglob("*") if path.is_file()}
-    rows, wrong = [], 0
-    for claim in claims:
-        if claim.file is None or claim.ours is None:
-            continue
-        path = files.get(claim.file.sha256)
-        value = None if path is None else _value(path, claim, sources)
-        agrees = value is not None and round(value, _DIGITS) == round(claim.ours.value, _DIGITS)
-        wrong += not agrees
-        rows.append({"id": claim.id, "ours": claim.ours.value, "found": value, "agrees": agrees})
     if not wanted & set(files):
         raise UsageError(f"{options.score}: none of the {len(wanted)} published files is there")
+    rows, wrong = [], 0
+    for claim in resting:
+        assert claim.file is not None and claim.ours is not None
+        path = files.get(claim.file.sha256)
+        now = None if path is None else _scored(path, claim, sources)
+        differs = "its file is not there" if now is None else _differs(claim.ours, now)
+        wrong += bool(differs)
+        row = {"id": claim.id, "ours": claim.ours.value, "found": now and now.value}
+        rows.append({**row, "agrees": not differs, "differs": differs})
     if options.json:
         print_json("claims-score", {"claims": rows})
         return int(bool(wrong))
     for row in rows:
-        if not row["agrees"]:
-            found = "its file is not there" if row["found"] is None else f"{row['found']:.6f} now"
-            print(
-                f"harness: {row['id']}: {row['ours']:.6f} in the claims, {found}", file=sys.stderr
-            )
+        if row["differs"]:
+            print(f"harness: {row['id']}: {row['differs']}", file=sys.stderr)
     if not options.quiet:
         print(f"{len(rows)} claims scored again, {wrong} disagree")
     return int(bool(wrong))
 
 
-def _value(path: Path, claim: Claim, sources: dict[str, Any]) -> float | None:
-    """The claim's metric, of the published file."""
+def _differs(ours: Ours, now: Ours) -> str:
+    """What of `ours` is not so now; empty where all is. A release alone changes no number."""
+    from harness.scoring.signature import Signature
+
+    if round(now.value, _DIGITS) != round(ours.value, _DIGITS):
+        return f"{ours.value:.6f} in the claims, {now.value:.6f} now"
+    if now.n != ours.n:
+        return f"n {ours.n} in the claims, {now.n} now"
+    was, found = (replace(Signature.parse(one.signature), v="") for one in (ours, now))
+    return "" if was == found else f"its signature is now {now.signature}"
+
+
+def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> Ours:
+    """What the published file gives now."""
     from harness.dataset.prepare import open_dataset
     from harness.rankings.published.form import recognised
     from harness.runs.folder.published import import_published, published
@@ -203,4 +222,6 @@ def _value(path: Path, claim: Claim, sources: dict[str, Any]) -> float | None:
     with tempfile.TemporaryDirectory() as out:
         folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
         choices = Choices(metrics=tuple(parse_metrics(claim.ours.metric)))
-        return score_run(folder, dataset, choices)[claim.ours.metric]
+        scores = score_run(folder, dataset, choices)
+    cell, value = scores.cell(claim.ours.metric), scores[claim.ours.metric]
+    return replace(claim.ours, value=value, n=cell["n"], signature=cell["signature"])

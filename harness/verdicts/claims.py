@@ -8,7 +8,8 @@ The form is `claims.schema.json` beside this file.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from harness.errors import UsageError, near
 from harness.files import read_toml
 
 SCHEMA = Path(__file__).with_name("claims.schema.json")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAME_DATA = {"longmemeval/s-ids": "longmemeval/s"}
 """Datasets of which the questions and evidence are those of another."""
 
@@ -91,12 +93,11 @@ def read_claims(path: Path) -> list[Claim]:
 def _claim(row: Any, where: str) -> Claim:
     values = _fields(Claim, row, where)
     texts = ("id", "system", "dataset", "granularity", "measure", "protocol", "why", "source")
-    for name in (*texts, *(one for one in ("version", "date", "checked") if one in values)):
-        if not isinstance(values[name], str) or not values[name].strip():
-            raise UsageError(f"{where}: {name} must be a text")
+    given = (one for one in ("version", "date", "checked") if one in values)
+    _texts(values, (*texts, *given), where)
     if not isinstance(values["compares"], bool):
         raise UsageError(f"{where}: compares must be true or false, and why says why")
-    if not isinstance(values["reproducible"], bool | str):
+    if not isinstance(values["reproducible"], bool | str) or values["reproducible"] == "":
         raise UsageError(f"{where}: reproducible must be true, or what there is instead")
     if (values["reproducible"] is True) != ("file" in values):
         raise UsageError(f"{where}: what is reproducible has a file, and nothing else has")
@@ -104,13 +105,26 @@ def _claim(row: Any, where: str) -> Claim:
     if "n" in values:
         _count(values["n"], where)
     if "file" in values:
-        values["file"] = PublishedFile(**_fields(PublishedFile, values["file"], f"{where}, file"))
+        file = _fields(PublishedFile, values["file"], f"{where}, file")
+        _texts(file, ("url", "sha256"), f"{where}, file")
+        if not _SHA256.fullmatch(file["sha256"]):
+            raise UsageError(f"{where}, file: sha256 must be 64 digits of 0-9a-f, as sha256sum has")
+        values["file"] = PublishedFile(**file)
     if "ours" in values:
+        if "file" not in values:
+            raise UsageError(f"{where}: ours is what a file gives; name the file")
         ours = _fields(Ours, values["ours"], f"{where}, ours")
+        _texts(ours, ("metric", "dataset", "signature"), f"{where}, ours")
         ours["value"] = _share(ours["value"], f"{where}, ours")
         _count(ours["n"], f"{where}, ours")
         values["ours"] = Ours(**ours)
     return Claim(**values)
+
+
+def _texts(values: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if not isinstance(values[name], str) or not values[name].strip():
+            raise UsageError(f"{where}: {name} must be a text")
 
 
 def _fields(kind: type[Any], row: Any, where: str) -> dict[str, Any]:
@@ -151,12 +165,12 @@ def claims_for(claims: Sequence[Claim], board: Mapping[str, Any]) -> list[dict[s
     so. LongMemEval-S and its ids are one.
     """
     dataset = board["dataset"]
-    name = _SAME_DATA.get(dataset["name"], dataset["name"])
-    return [
-        _beside(claim, dataset["granularity"])
-        for claim in claims
-        if claim.dataset in (name, dataset["name"])
-    ]
+    return [_beside(claim, dataset["granularity"]) for claim in on_dataset(claims, dataset["name"])]
+
+
+def on_dataset(claims: Iterable[Claim], name: str) -> list[Claim]:
+    """The claims on a dataset, or on another that has the same questions and evidence."""
+    return [one for one in claims if one.dataset in (name, _SAME_DATA.get(name, name))]
 
 
 def _beside(claim: Claim, granularity: str) -> dict[str, Any]:

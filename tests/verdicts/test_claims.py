@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from harness.errors import UsageError
+from harness.verdicts.board.files import read_boards
 from harness.verdicts.claims import SCHEMA, claims_for, read_claims
 from tests.places import ROOT
 
@@ -32,6 +33,13 @@ source = "https://example.org"
 reproducible = "no"
 """
 
+SHA = "0" * 64
+FILE = f'file = {{ url = "u", sha256 = "{SHA}" }}'
+SIGNED = '"s"'
+OURS = f'{{ metric = "hit@5", dataset = "locomo", value = 0.5, n = 2, signature = {SIGNED} }}'
+VARIANT = ROW.replace('"a"', '"b"').replace('"Remembrall"', '"Remembrall fast"')
+VARIANT = VARIANT.replace("0.812", "0.7456")
+
 Harness = Callable[..., Any]
 
 
@@ -39,6 +47,20 @@ Harness = Callable[..., Any]
 def registry(tmp_path: Path) -> Path:
     path = tmp_path / "claims.toml"
     path.write_text(ROW)
+    return path
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Path:
+    """A board with one entry: .6123 over all questions, its interval, an ability."""
+    low, high = {"low": 0.5511, "high": 0.6622}, {"low": 0.3333, "high": 0.4444}
+    slices = {
+        "all": {"recall@5": {"value": 0.6123, "interval": low}},
+        "temporal": {"recall@5": {"value": 0.3877, "interval": high}},
+    }
+    entry = {"system": "Remembrall", "name": "Remembrall", "protocols": [{"slices": slices}]}
+    path = tmp_path / "leaderboard.json"
+    path.write_bytes(orjson.dumps({"schema_version": 3, "boards": [{"entries": [entry]}]}))
     return path
 
 
@@ -68,6 +90,12 @@ def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> No
         ('reproducible = "no"', "reproducible = true", "what is reproducible has a file"),
         ("[[claims]]", "[claims]", "must be tables"),
         (ROW, ROW + ROW, "claim 2 (a): the id stands twice"),
+        ('"https://example.org"', '""', "source must be a text"),
+        ('reproducible = "no"', 'reproducible = ""', "or what there is instead"),
+        ('"no"', f'true\nfile = {{ url = 5, sha256 = "{SHA}" }}', "file: url must be a text"),
+        ('"no"', 'true\nfile = { url = "u", sha256 = "zz" }', "sha256 must be 64 digits"),
+        ('"no"', f'"no"\nours = {OURS}', "ours is what a file gives; name the file"),
+        ('"no"', f"true\n{FILE}\nours = {OURS.replace(SIGNED, '1')}", "signature must be a text"),
     ],
 )
 def test_a_row_that_is_not_as_it_must_be_is_refused(
@@ -91,11 +119,20 @@ def test_a_row_that_is_not_as_it_must_be_is_refused(
         ("* Remembrall, of which\n  the value is .90\n* ours .31", [".90"]),
         ("```text\nRemembrall .99\n```\nand .98", []),
         ("Remembralls are another thing, .99 of them.", []),
+        ("Remembrall 0.16.8 needs 0.23 s, 1.45 GB and $0.12, +.21 of what it was.", []),
+        ("Remembrall: R@5 81.2, and of late R@5 91.2 or 92.3 R@5.", ["R@5 91.2", "92.3"]),
+        ("Remembrall finds 83 percent, and 81 percent of the other.", ["83 percent"]),
+        ("| | ours | Remembrall |\n|---|---|---|\n| R@5 | .31 | .83 |", [".83"]),
+        ("| | ours | Remembrall |\n|---|---|---|\n| R@5 | .83 | .81 |", []),
+        ("Remembrall finds 71%, its variant .746, and .7457.", ["71%", ".7457"]),
+        ("Remembrall fast finds .812.", [".812"]),
+        ("Remembrall fast finds .746, Remembrall .812.", []),
     ],
 )
 def test_every_figure_about_a_claimed_system_is_founded(
     harness: Harness, registry: Path, tmp_path: Path, text: str, unfounded: list[str]
 ) -> None:
+    registry.write_text(ROW + VARIANT)
     page = tmp_path / "page.md"
     page.write_text(f"# A page\n\n{text}\n")
     told = harness("claims", registry, "--check", page, "--json")
@@ -112,12 +149,52 @@ def test_a_page_is_named_with_the_line(harness: Harness, registry: Path, tmp_pat
     assert f"{page}:4: .9134 of remembrall is in no claim and on no board" in told.err
 
 
+def test_of_a_boards_many_numbers_few_prove_a_coarse_figure(
+    harness: Harness, registry: Path, board: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Remembrall: .6123, 61%, .612 [.5511, .6622], temporal .3877; 55% and .388.\n")
+    told = harness("claims", registry, "--check", page, "--board", board, "--json")
+    figures = [one["figure"] for one in orjson.loads(told.out)["unfounded"]]
+    assert figures == ["55%", ".388"]
+
+
+def test_pages_that_cannot_be_read_are_no_pages_without_figures(
+    harness: Harness, registry: Path, tmp_path: Path
+) -> None:
+    empty, odd = tmp_path / "empty", tmp_path / "odd.md"
+    empty.mkdir()
+    odd.write_bytes(b"Remembrall \xff .99\n")
+    for page, said in ((empty, "holds no page of Markdown"), (odd, "not text in UTF-8 (byte 11)")):
+        told = harness("claims", registry, "--check", page)
+        assert told.status == 2
+        assert said in told.err
+
+
+def test_claims_are_listed_by_dataset_and_ids_are_of_their_dataset(harness: Harness) -> None:
+    by = {
+        name: orjson.loads(harness("claims", CLAIMS, "--dataset", name, "--json").out)["claims"]
+        for name in ("longmemeval/s", "longmemeval/s-ids")
+    }
+    assert by["longmemeval/s"] == by["longmemeval/s-ids"] != []
+    told = harness("claims", CLAIMS, "--dataset", "lococo")
+    assert told.status == 2
+    assert "no claim is on 'lococo'; did you mean locomo" in told.err
+
+
 def test_the_projects_own_pages_state_no_other_figures(harness: Harness) -> None:
     pages = [ROOT / name for name in ("README.md", "CHANGELOG.md", "docs", "results")]
-    board = ROOT / "results" / "field" / "leaderboard.json"
-    told = harness("claims", CLAIMS, "--check", *pages, "--board", board, "--json")
+    boards = [ROOT / "results" / name / "leaderboard.json" for name in ("field", "board")]
+    given = [word for board in boards for word in ("--board", board)]
+    told = harness("claims", CLAIMS, "--check", *pages, *given, "--json")
     assert told.status == 0, told.out
     assert orjson.loads(told.out)["figures"] >= 12
+
+
+def test_the_fields_board_has_the_claims_as_they_are() -> None:
+    claims = read_claims(CLAIMS)
+    for board in read_boards(ROOT / "results" / "field" / "leaderboard.json")["boards"]:
+        assert board["claims"] == claims_for(claims, board)
 
 
 def test_every_published_file_gives_what_stands_beside_its_claim(
@@ -134,6 +211,14 @@ def test_every_published_file_gives_what_stands_beside_its_claim(
     told = harness("claims", changed, "--score", data / "published", "--source", source)
     assert told.status == 1
     assert "mempalace-hybrid-locomo: 0.888908 in the claims, 0.888907 now" in told.err
+    letta = "data:locomo#c98bc0a6|unit:turn"
+    other = CLAIMS.read_text().replace(letta, letta.replace("turn", "word"))
+    changed.write_text(
+        other.replace("n = 1982, sig", "n = 1981, sig").replace("v:0.1.0", "v:0.2.0")
+    )
+    told = harness("claims", changed, "--score", data / "published", "--source", source)
+    assert "mempalace-hybrid-locomo: n 1981 in the claims, 1982 now" in told.err
+    assert "3 disagree" in told.out
 
 
 def test_claims_stand_beside_the_boards_of_their_dataset(
