@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from harness.cli.options import fitting_dataset, load_plugins, matching
 from harness.errors import UsageError
@@ -32,13 +34,16 @@ def add_published(parser: argparse.ArgumentParser) -> None:
 
 def form_of(options: argparse.Namespace, path: Path) -> str | None:
     """The form that is named, or that the file has; None for a run file of a usual form."""
+    load_plugins(options)
+    return _form(options.format, path)
+
+
+def _form(named: str | None, path: Path) -> str | None:
     from harness.rankings.published.form import recognised, run_format
 
-    load_plugins(options)
-    if options.format:
-        run_format(options.format)
-        return str(options.format)
-    return recognised(path)
+    if named:
+        run_format(named)
+    return named or recognised(path)
 
 
 def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> tuple[Path, Dataset]:
@@ -54,7 +59,12 @@ def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> t
         unasked=options.missing == "zero",
         cut=options.cut,
     )
-    dataset = _dataset(options, file)
+
+    def at(granularity: str) -> Dataset:
+        options.granularity = granularity
+        return fitting_dataset(options)  # type: ignore[no-any-return]
+
+    dataset = _dataset(file, options.dataset, options.granularity, at)
     folder = import_published(
         file,
         dataset,
@@ -67,25 +77,25 @@ def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> t
     return folder, dataset
 
 
-def _dataset(options: argparse.Namespace, file: Published) -> Any:
+def _dataset(
+    file: Published, named: str, granularity: str | None, at: Callable[[str], Dataset]
+) -> Dataset:
     """The dataset at the first granularity of the file's that it has, and that its ids fit."""
     from harness.dataset.catalogue import find
     from harness.runs.folder.published import fits
 
-    _, variant, name = find(options.dataset)
-    wanted = [options.granularity] if options.granularity else file.granularities
+    _, variant, name = find(named)
+    wanted = [granularity] if granularity else file.granularities
     known = [unit for unit in wanted if unit in variant.granularities]
     if not known:
         raise UsageError(
             f"{file.path}: its rankings are of {' or '.join(wanted)}s, and {name} has "
             f"{', '.join(variant.granularities)}"
         )
-    for unit in known:
-        options.granularity = unit
-        dataset = fitting_dataset(options)
-        if unit == known[-1] or fits(file, dataset):
-            break
-    return dataset
+    for unit in known[:-1]:
+        if fits(file, dataset := at(unit)):
+            return dataset
+    return at(known[-1])
 
 
 # -- leaderboard add FILE -------------------------------------------------------------------------
@@ -112,23 +122,40 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
     """The run folder of a published file, scored, among the results. Raises UsageError."""
     if not options.dataset:
         raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
-    taken = argparse.Namespace(**vars(options))
-    taken.format, taken.file, taken.url, taken.out = options.run_format, str(path), None, results
-    for name in ("text", "split", "plugin", "ks", "metrics", "ties", "missing", "protocol", "k"):
-        setattr(taken, name, None)
-    for name in ("sha256", "repeats", "version", "repeat", "match_f1", "match_semantic"):
-        setattr(taken, name, None)
-    taken.as_of = taken.rebuild = taken.strict = taken.answers = False
-    folder, _, _ = run_published(taken)
+    from harness.dataset.prepare import open_dataset
+    from harness.runs.folder.published import import_published, published
+    from harness.runs.folder.run_folder import note_in
+    from harness.runs.folder.scored import score_run
+
+    load_plugins(argparse.Namespace(plugin=()))
+    form = _form(options.run_format, path)
+    if form is None:
+        raise UsageError(f"{path}: of no form that is known; say which with --run-format")
+    granularity = options.granularity or ""
+    file = published(
+        path, form, ranking=options.ranking or "", granularity=granularity, cut=options.cut
+    )
+    dataset = _dataset(
+        file,
+        options.dataset,
+        granularity,
+        lambda unit: open_dataset(
+            options.dataset, granularity=unit, source=options.source, quiet=options.quiet
+        ),
+    )
+    name = options.name or path.name.partition(".")[0]
+    folder = import_published(file, dataset, out=results, name=name)
+    score_run(folder, dataset)
+    note_in(folder, by=options.by or "")
     return folder
 
 
 # -- [[published]] of a config --------------------------------------------------------------------
 
-_KEYS = {
-    *("file", "url", "sha256", "dataset", "granularity", "text", "split", "source", "plugin"),
-    *("format", "ranking", "repeats", "cut", "missing", "name", "by", "version", "repeat"),
-}
+_OF_ONE = {"file", "url", "sha256", "dataset", "format", "ranking", "repeats", "cut", "version"}
+_OF_ONE |= {"repeat"}
+"""Keys of a table that nothing else sets; of the command line they are those of the runs."""
+_KEYS = _OF_ONE | {"granularity", "text", "split", "source", "plugin", "missing", "name", "by"}
 
 
 def of_config(
@@ -147,16 +174,15 @@ def of_config(
     found = []
     for table in tables:
         one = copy.copy(options)
-        one.dataset = None  # of the command line it is that of the runs
-        for key in ("file", "url", "sha256", "format", "ranking", "repeats", "cut", "version"):
+        for key in _OF_ONE:
             setattr(one, key, None)
-        one.repeat = None
         apply_table(one, file, table, _KEYS)
         apply_table(one, file, values, known)
         if not one.dataset or not (one.file or one.url):
             raise UsageError(f"--config {file}: [[published]] needs a dataset, and a file or a url")
         if one.url and not one.sha256:
             raise UsageError(f"--config {file}: {one.url}: give the sha256 of what it must be")
+        one.sha256 = one.sha256 and one.sha256.lower()
         one.k, one.published = None, True
         one.series = (one.dataset, one.name or Path(one.file or one.url).name.partition(".")[0])
         found.append(one)
@@ -204,7 +230,7 @@ def _at_hand(options: argparse.Namespace) -> Path:
         if options.sha256 and digest(path) != options.sha256:
             raise UsageError(f"{path}: is not the file of sha256 {options.sha256[:12]}...")
         return path
-    name = f"{options.sha256[:12]}/{options.url.rpartition('/')[2]}"
+    name = f"{options.sha256[:12]}/{urlsplit(options.url).path.rpartition('/')[2]}"
     folder = downloads_folder(home(), "published")
     folder.mkdir(parents=True, exist_ok=True)
     with FileLock(folder / ".lock"):

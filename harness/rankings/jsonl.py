@@ -91,8 +91,7 @@ def holds_queries(path: Path) -> bool:
     """Whether a .json file is one object of queries, of which each can be answered with nothing."""
     if not {".json"} & {ending.lower() for ending in path.suffixes}:
         return False
-    with pa.input_stream(str(path), compression="detect") as stream:
-        head = _OBJECT_OF.match(stream.read(_HEAD))
+    head = _OBJECT_OF.match(read_bytes(path, _HEAD))
     return bool(head and RUN_LISTS.field(head[1].decode(errors="replace")) is None)
 
 
@@ -127,11 +126,14 @@ def rows_of_lines(path: Path) -> pa.Table | None:
     return None if odd else table
 
 
-def read_bytes(path: Path) -> bytes:
-    """A file, unpacked where it is packed. Raises UsageError where it cannot be read."""
+def read_bytes(path: Path, most: int | None = None) -> bytes:
+    """A file, or its first `most` bytes, unpacked where it is packed.
+
+    Raises UsageError where it cannot be read.
+    """
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
-            data: bytes = stream.read()
+            data: bytes = stream.read(most)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error})") from None
     return data

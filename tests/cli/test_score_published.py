@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow.parquet as pq
 import pytest
 
 Harness = Callable[..., Any]
@@ -112,12 +114,58 @@ def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
     lines = (data / "published" / "letta" / "results.jsonl").read_bytes().splitlines()[:20]
     records = [orjson.loads(line) for line in lines]
     whole, _, _ = _scored(harness, _lines(tmp_path / "a.jsonl", records), *locomo)
-    for record in records[10:]:
-        del record["retrieved_turn_ids"]
-    cells, run, err = _scored(harness, _lines(tmp_path / "b.jsonl", records), *locomo)
+    for number, record in enumerate(records[10:]):
+        if number < 3:
+            del record["retrieved_turn_ids"]
+        else:  # null is as if it were not there; a value of another kind is a broken record
+            record["retrieved_turn_ids"] = None if number < 6 else {"D1:1": 1}
+    path = _lines(tmp_path / "b.jsonl", records)
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([*lines[:19], lines[19][: len(lines[19]) // 2]]))
+    cells, run, err = _scored(harness, path, *locomo)
     assert (cells["hit@5"]["n"], run["queries"]["asked"]) == (20, 20)
-    assert cells["hit@5"]["value"] < whole["hit@5"]["value"]
-    assert "10 records name nothing that was retrieved" in err
+    right = sum("D" in str(record["retrieved_turn_ids"]) for record in records[:10])
+    assert right == 10
+    assert 0 < cells["hit@5"]["value"] < whole["hit@5"]["value"]
+    assert "6 records name nothing that was retrieved" in err
+    assert "4 records cannot be read and count 0 (line 17: retrieved_turn_ids is not a list, ...)" in err
+    # A record of the same question that can be read stands for one that cannot.
+    twice = path.read_bytes() + b"\n" + lines[15]
+    path.write_bytes(twice)
+    for more in ([], ["--repeats", "first"]):
+        _, run, err = _scored(harness, path, *locomo, *more)
+        about = run["retriever"]["rankings_from"]
+        assert (about["silent"], about["broken"], about["asked"]) == (6, 4, 20)
+
+
+def test_misses_are_in_the_mean_however_they_are_written(
+    harness: Harness, data: Path, tmp_path: Path
+) -> None:
+    path = data / "published" / "cogito" / "baseline_per_question.json"
+    whole, run, _ = _scored(harness, path, *IDS)
+    records = orjson.loads(path.read_bytes())
+    rows = pq.read_table(Path(run["folder"]) / "scores.parquet").to_pylist()
+    right = {row["query"]: row["hit@5"] for row in rows if row["protocol"] == "memory"}
+    assert sorted(right.values())[:9] == [0.0] * 8 + [1.0]
+    for nothing in (None, {}, "none"):
+        other = [r if right[r["qid"]] else {**r, "s2_top5_ids": nothing} for r in records]
+        cells, _, _ = _scored(harness, _lines(tmp_path / "run.jsonl", other), *IDS)
+        assert (cells["hit@5"]["value"], cells["hit@5"]["n"]) == (whole["hit@5"]["value"], 470)
+
+
+def test_every_empty_ranking_and_every_broken_file_is_told(
+    harness: Harness, data: Path, tmp_path: Path
+) -> None:
+    path = _lines(tmp_path / "run.jsonl", [{"qid": "e47becba", "s2_top5_ids": []}])
+    _, _, err = _scored(harness, path, *IDS)
+    assert "every ranking is empty" in err
+    whole = gzip.compress(path.read_bytes() * 50)
+    for broken in (whole[:-20], b"no gzip"):
+        cut = tmp_path / "run.jsonl.gz"
+        cut.write_bytes(broken)
+        told = harness("score", cut, *IDS)
+        assert (told.status, len(told.err.splitlines())) == (2, 1)
+        assert "cannot be read" in told.err
 
 
 def test_doubled_broken_and_unknown_records_are_counted_and_named(

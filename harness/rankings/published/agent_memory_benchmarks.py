@@ -7,21 +7,22 @@ evidence, and where what came names no turn or session.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    ids_of,
     listed,
     marked,
     register_run_format,
     text_of,
-    texts_of,
 )
-from harness.rankings.published.locomo_ids import session_id
+from harness.rankings.published.locomo_ids import session_ids
 
 _SESSIONS = "retrieved_session_ids"
+_PLACE = re.compile(r"[0-9]{1,6}")
 
 
 @register_run_format("agent-memory-benchmarks")
@@ -33,6 +34,7 @@ class AgentMemoryBenchmarks:
         "retrieved_turn_ids": ("turn",),
         _SESSIONS: ("session",),
     }
+    texts: ClassVar[bool] = False
 
     def recognises(self, head: bytes) -> bool:
         """By its three fields."""
@@ -42,16 +44,16 @@ class AgentMemoryBenchmarks:
         """A line a question."""
         return listed(value)
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
-        """Turns, or the session of each place."""
-        id_, sample = text_of(record, "question_id"), text_of(record, "sample_id")
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By its place in a conversation of LoCoMo, and by the dataset's id elsewhere."""
+        id_ = text_of(record, "question_id")
         haystack, _, place = id_.rpartition(":")
-        of_locomo = haystack == sample and place.isdigit()
-        question = Question(id=id_)
-        if of_locomo:
-            text = text_of(record, "question")
-            question = Question(haystack=haystack, place=int(place), text=text)
-        found = texts_of(record, ranking)
-        if found is not None and of_locomo and granularity == "session":
-            found = [session_id(one) for one in found]
-        return Answer(question, found)
+        if haystack == text_of(record, "sample_id") and _PLACE.fullmatch(place):
+            return Question(haystack=haystack, place=int(place), text=text_of(record, "question"))
+        return Question(id=id_)
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+        """Turns, or the session of each place."""
+        found = ids_of(record, ranking)
+        of_locomo = self.question(record).id is None
+        return session_ids(found) if of_locomo and ranking == _SESSIONS else found

@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    ids_of,
     listed,
     marked,
     register_run_format,
     text_of,
-    texts_of,
 )
 
 
@@ -30,6 +29,7 @@ class Cogito:
         "s2_top5_ids": ("session",),
         "s1_top5_ids": ("session",),
     }
+    texts: ClassVar[bool] = False
 
     def recognises(self, head: bytes) -> bool:
         """By the question's id and either stage."""
@@ -39,6 +39,10 @@ class Cogito:
         """A record a question."""
         return listed(value)
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By the dataset's id."""
+        return Question(id=text_of(record, "qid"))
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
         """The five sessions of a stage."""
-        return Answer(Question(id=text_of(record, "qid")), texts_of(record, ranking))
+        return ids_of(record, ranking)

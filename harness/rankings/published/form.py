@@ -17,9 +17,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
-import pyarrow as pa
-
 from harness.errors import UsageError, near
+from harness.rankings.jsonl import read_bytes
 
 ENTRY_POINTS = "harness.run_formats"
 
@@ -59,14 +58,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was found for a question, best first: ids of documents, or `texts` of the system's own.
+    """What was found for a question, best first; None where its record says nothing of that.
 
-    Both are None where the record has neither, although its question was asked.
+    `broken` says where the record stands and why it cannot be read, though its question can be.
     """
 
     question: Question
-    documents: list[str] | None = None
-    texts: list[str] | None = None
+    found: list[str] | None = None
+    broken: str = ""
 
 
 class RunFormat(Protocol):
@@ -74,28 +73,33 @@ class RunFormat(Protocol):
 
     `about`: whose form it is, in a line. `rankings`: the rankings that a record holds, by the name
     of their field, each with the granularities that its ids may be of; the first is what counts if
-    nobody says otherwise.
+    nobody says otherwise. `texts`: whether they hold texts of the system's own, and no ids.
+
+    Each method that is given a record raises KeyError, TypeError or ValueError where that is not as
+    it must be. A record of which the question is known counts as wrong then; null is no ranking.
     """
 
     about: ClassVar[str]
     rankings: ClassVar[Mapping[str, tuple[str, ...]]]
+    texts: ClassVar[bool]
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file is of this form, by its first megabyte."""
         ...
 
     def records(self, value: Any) -> Iterable[Any]:
-        """The records in what a JSON file holds; JSON lines come as a list.
+        """The records in what a JSON file holds; of JSON lines each line is one.
 
         Raises KeyError, TypeError or ValueError for a file of another form.
         """
         ...
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
-        """What a record says, its ids being of the granularity.
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """Which question a record is of."""
+        ...
 
-        Raises KeyError, TypeError or ValueError for a record of another form.
-        """
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+        """What was found, best first: ids as the datasets have them, or texts. None: not said."""
         ...
 
 
@@ -128,12 +132,14 @@ def run_format(name: str) -> RunFormat:
 
 
 def recognised(path: Path) -> str | None:
-    """The form that a file is of; None for none of them. Only JSON and JSON lines are looked at."""
+    """The form that a file is of; None for none of them. Only JSON and JSON lines are looked at.
+
+    Raises UsageError for a file that cannot be read.
+    """
     endings = {ending.lower() for ending in path.suffixes}
     if not endings & {".json", ".jsonl", ".ndjson"}:
         return None
-    with pa.input_stream(str(path), compression="detect") as stream:
-        head: bytes = stream.read(_HEAD)
+    head = read_bytes(path, _HEAD)
     return next((name for name in reversed(formats()) if run_format(name).recognises(head)), None)
 
 
@@ -150,20 +156,28 @@ def text_of(record: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def texts_of(record: Mapping[str, Any], name: str) -> list[str] | None:
-    """A field that must be a list of texts or of whole numbers; None where it is not there.
+def ids_of(record: Mapping[str, Any], name: str) -> list[str] | None:
+    """A field that must be a list of texts or of whole numbers; None where there is none.
 
     Raises TypeError.
     """
-    if name not in record:
-        return None
-    values = record[name]
-    if not isinstance(values, list):
+    values = list_of(record, name)
+    return None if values is None else [id_of(value, name) for value in values]
+
+
+def id_of(value: Any, name: str) -> str:
+    """A text, or a whole number as one. Raises TypeError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise TypeError(f"{name} holds what is no id")
+    return str(value)
+
+
+def list_of(record: Mapping[str, Any], name: str) -> list[Any] | None:
+    """A field that must be a list; None where it is not there or null. Raises TypeError."""
+    value = record.get(name)
+    if value is not None and not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            raise TypeError(f"{name} holds what is no id")
-    return [str(value) for value in values]
+    return value
 
 
 def listed(value: Any, name: str = "") -> Sequence[Any]:

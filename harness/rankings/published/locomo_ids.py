@@ -7,7 +7,9 @@ import re
 _SESSION = re.compile(r"(?:session_|S)?(\d+)")
 
 
-def session_id(name: str) -> str:
-    """`S3`, as the dataset has it, of a session; what is none stays as it is."""
-    found = _SESSION.fullmatch(name)
-    return f"S{int(found[1])}" if found else name
+def session_ids(names: list[str] | None) -> list[str] | None:
+    """`S3`, as the dataset has it, of each session; what is none stays as it is."""
+    if names is None:
+        return None
+    found = [(name, _SESSION.fullmatch(name)) for name in names]
+    return [f"S{int(session[1])}" if session else name for name, session in found]

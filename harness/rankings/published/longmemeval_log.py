@@ -3,7 +3,7 @@
 Lines of the dataset's records, each with `retrieval_results.ranked_items`: `corpus_id`, a session's
 id or a turn's (`_N`, from 1, over all turns), best first. Where nothing in a session is marked as
 evidence, or a turn is not, the script writes its id with `noans` for `answer`. A session that
-stands twice in a haystack stands twice in a log.
+stands twice in a haystack stands twice in a log; `haystack_session_ids` of the record say which do.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    list_of,
     listed,
     marked,
     register_run_format,
@@ -30,6 +30,7 @@ class LongMemEvalLog:
         "LongMemEval's retrieval log (retrieval_results.ranked_items[].corpus_id)"
     )
     rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {"ranked_items": ("session", "turn")}
+    texts: ClassVar[bool] = False
 
     def recognises(self, head: bytes) -> bool:
         """By its three fields."""
@@ -39,22 +40,28 @@ class LongMemEvalLog:
         """A line a question."""
         return listed(value)
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
-        """The ids without the script's twist; the second copy of a session is `ID#2`."""
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By the dataset's id."""
+        return Question(id=text_of(record, "question_id"))
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+        """The ids without the script's twist; the second copy of a session is `ID#2`.
+
+        An id that is named more often than its session stands in the haystack, as by a log of
+        chunks, is the same document again.
+        """
+        results = record.get("retrieval_results")
+        items = None if results is None else list_of(results, ranking)
+        if items is None:
+            return None
+        copies = Counter(list_of(record, "haystack_session_ids"))
         named = Counter[str]()
         documents = []
-        for item in record["retrieval_results"][ranking]:
+        for item in items:
             id_ = text_of(item, "corpus_id").replace("noans", "answer")
             named[id_] += 1
-            documents.append(_copy(id_, named[id_], granularity))
-        return Answer(Question(id=text_of(record, "question_id")), documents)
-
-
-def _copy(id_: str, number: int, granularity: str) -> str:
-    """What the dataset calls the copy of a session, or a turn of it; a copy is never evidence."""
-    if number == 1:
-        return id_
-    if granularity == "session":
-        return f"{id_}#{number}"
-    session, _, turn = id_.rpartition("_")
-    return f"{session}#{number}_{turn}"
+            session = id_ if id_ in copies else id_.rpartition("_")[0]
+            again = 1 < named[id_] <= copies[session]
+            copy = f"{session}#{named[id_]}{id_.removeprefix(session)}"
+            documents.append(copy if again else id_)
+        return documents

@@ -7,13 +7,15 @@ text and a score, and both speakers' memories are shown: `speaker_1_memories` an
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from itertools import chain, zip_longest
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    list_of,
     marked,
     register_run_format,
     text_of,
@@ -21,6 +23,7 @@ from harness.rankings.published.form import (
 
 _SPEAKERS = ("speaker_1_memories", "speaker_2_memories")
 _PLACE = "conversation"
+_NUMBER = re.compile(r"[0-9]{1,6}")
 
 
 @register_run_format("mem0")
@@ -31,6 +34,7 @@ class Mem0:
         "mem0's evaluation of LoCoMo (speaker_1_memories, speaker_2_memories): texts"
     )
     rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {"memories": ("turn", "session")}
+    texts: ClassVar[bool] = True
 
     def recognises(self, head: bytes) -> bool:
         """By the fields of both speakers."""
@@ -40,21 +44,36 @@ class Mem0:
         """The records of all conversations, each with its place."""
         if not isinstance(value, dict):
             raise TypeError("no object of conversations")
+        if not any(isinstance(records, list) for records in value.values()):
+            raise TypeError("no conversation is a list of records")
         for place, records in value.items():
-            if not isinstance(records, list):
-                raise TypeError(f"conversation {place} is not a list")
-            for record in records:
+            # A conversation that is none is a record that cannot be read.
+            for record in records if isinstance(records, list) else [None]:
                 yield {**record, _PLACE: place} if isinstance(record, dict) else record
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
-        """The texts of both speakers' memories."""
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By the conversation's place and the question's words."""
         place = text_of(record, _PLACE)
-        question = Question(
-            haystack=int(place) if place.isdigit() else place, text=text_of(record, "question")
+        return Question(
+            haystack=int(place) if _NUMBER.fullmatch(place) else place,
+            text=text_of(record, "question"),
         )
-        memories = [record[speaker] for speaker in _SPEAKERS]
-        if all("score" in one for one in chain(*memories)):
-            merged = sorted(chain(*memories), key=lambda one: -float(one["score"]))
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+        """The texts of both speakers' memories."""
+        given = [list_of(record, speaker) for speaker in _SPEAKERS]
+        if given == [None, None]:
+            return None
+        memories = [one or [] for one in given]
+        if all(one.get("score") is not None for one in chain(*memories)):
+            merged = sorted(chain(*memories), key=lambda one: -_score(one["score"]))
         else:
             merged = [one for pair in zip_longest(*memories) for one in pair if one is not None]
-        return Answer(question, texts=[text_of(one, "memory") for one in merged])
+        return [text_of(one, "memory") for one in merged]
+
+
+def _score(value: Any) -> float:
+    score = float(value) if isinstance(value, int | float | str) else math.nan
+    if math.isnan(score):
+        raise ValueError(f"{value!r} is no score")
+    return score

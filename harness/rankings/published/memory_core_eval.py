@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    ids_of,
     listed,
     marked,
     register_run_format,
     text_of,
-    texts_of,
 )
 
 
@@ -28,6 +27,7 @@ class MemoryCoreEval:
         "Evanyuan-builder/memory-core-eval on LongMemEval (results[].retrieved_sessions)"
     )
     rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {"retrieved_sessions": ("session",)}
+    texts: ClassVar[bool] = False
 
     def recognises(self, head: bytes) -> bool:
         """By its three fields."""
@@ -37,6 +37,10 @@ class MemoryCoreEval:
         """A record a question, under `results`."""
         return listed(value, "results")
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By the dataset's id."""
+        return Question(id=text_of(record, "question_id"))
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
         """The sessions, each as often as it stands there."""
-        return Answer(Question(id=text_of(record, "question_id")), texts_of(record, ranking))
+        return ids_of(record, ranking)

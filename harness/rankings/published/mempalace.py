@@ -9,15 +9,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    ids_of,
     listed,
     marked,
     register_run_format,
     text_of,
-    texts_of,
 )
-from harness.rankings.published.locomo_ids import session_id
+from harness.rankings.published.locomo_ids import session_ids
 
 
 @register_run_format("mempalace")
@@ -26,6 +25,7 @@ class MemPalace:
 
     about: ClassVar[str] = "MemPalace on LoCoMo (sample_id, question, retrieved_ids)"
     rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {"retrieved_ids": ("session", "turn")}
+    texts: ClassVar[bool] = False
 
     def recognises(self, head: bytes) -> bool:
         """By its three fields."""
@@ -35,8 +35,10 @@ class MemPalace:
         """A record a question, in the dataset's order."""
         return listed(value)
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By its conversation and its words."""
+        return Question(haystack=text_of(record, "sample_id"), text=text_of(record, "question"))
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
         """The sessions as the dataset calls them; turns are called the same."""
-        question = Question(haystack=text_of(record, "sample_id"), text=text_of(record, "question"))
-        found = texts_of(record, ranking)
-        return Answer(question, None if found is None else [session_id(one) for one in found])
+        return session_ids(ids_of(record, ranking))

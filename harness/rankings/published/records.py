@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
@@ -13,70 +14,97 @@ from harness.errors import UsageError
 from harness.rankings.jsonl import read_bytes
 from harness.rankings.published.form import Answer, RunFormat
 
+_T = TypeVar("_T")
+
+# As data may be of any shape, a reader's mistake about it is a record that cannot be read.
+_UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
+_SCALAR = re.compile(rb'"(\w{1,64})"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d{1,18}(?=\s*[,}]))')
+
 
 @dataclass(frozen=True)
 class Records:
-    """What a file says, and where it cannot be read: `line 7: why`, or `record 7: why`."""
+    """What a file says. `unread`: records that cannot be read, nor which question they are of, as
+    `line 7: why` or `record 7: why`; of those whose question is known an answer says so."""
 
     answers: list[Answer] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+    @property
+    def broken(self) -> int:
+        """How many records cannot be read."""
+        return len(self.unread) + sum(bool(answer.broken) for answer in self.answers)
 
 
-def read_records(path: Path, name: str, form: RunFormat, ranking: str, granularity: str) -> Records:
-    """Every record that can be read, in the order of the file.
+def read_records(path: Path, name: str, form: RunFormat, ranking: str) -> Records:
+    """Every record, in the order of the file.
 
-    Raises UsageError for a file of another form, and where no record of it can be read.
+    Raises UsageError for a file of another form, and where no record names what was retrieved.
     """
     found = Records()
-    value, unit, places = _loaded(path, found.broken)
-    try:
-        records = list(form.records(value))
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: is not of the form {name}, {form.about} ({error})") from None
-    for number, record in enumerate(records, 1):
-        at = places[number - 1] if places else number
-        try:
-            if not isinstance(record, Mapping):
-                raise TypeError("not an object")
-            found.answers.append(form.answer(record, ranking, granularity))
-        except (AttributeError, KeyError, TypeError, ValueError, StopIteration) as error:
-            found.broken.append(f"{unit} {at}: {_why(error)}")
-    found.broken.sort(key=lambda said: int(said.partition(":")[0].rpartition(" ")[2]))
-    if not found.answers:
-        first = f", first {found.broken[0]}" if found.broken else ""
+    for place, record, why in _entries(path, name, form):
+        question, said = _read(form.question, record)
+        if question is None:
+            found.unread.append(f"{place}: {why or said}")
+            continue
+        ranked, said = (None, why) if why else _read(lambda one: form.found(one, ranking), record)
+        found.answers.append(Answer(question, ranked, f"{place}: {said}" if said else ""))
+    if all(answer.found is None for answer in found.answers):
+        broken = [*(answer.broken for answer in found.answers if answer.broken), *found.unread]
+        first = f", first {broken[0]}" if broken else f": none has {ranking}"
         raise UsageError(f"{path}: no record of the form {name}, {form.about}{first}")
     return found
 
 
-def _loaded(path: Path, broken: list[str]) -> tuple[Any, str, list[int]]:
-    """What the file holds; of lines, those that are JSON, and the number of each."""
+def _read(read: Callable[[Mapping[str, Any]], _T], record: Any) -> tuple[_T | None, str]:
+    """What is read of a record, and why it cannot be."""
+    try:
+        if not isinstance(record, Mapping):
+            raise TypeError("not an object")
+        return read(record), ""
+    except _UNREADABLE as error:
+        said = f"no field {error}" if isinstance(error, KeyError) else str(error)
+        return None, said or "of another form"
+
+
+def _entries(path: Path, name: str, form: RunFormat) -> Iterator[tuple[str, Any, str]]:
+    """Where each record stands, the record, and why it cannot be read."""
     data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
-    lines = {".jsonl", ".ndjson"} & {ending.lower() for ending in path.suffixes}
-    if not lines:
+    if not {".jsonl", ".ndjson"} & {ending.lower() for ending in path.suffixes}:
         try:
-            return orjson.loads(data), "record", []
+            records = [*form.records(orjson.loads(data))]
         except orjson.JSONDecodeError as error:
             first = next((line for line in data.split(b"\n") if line.strip()), b"")
-            if not _whole(first):
+            if not _is_object(first):
                 raise UsageError(f"{path}: not valid JSON ({error})") from None
-    values, places = [], []
+        except _UNREADABLE as error:
+            raise UsageError(f"{path}: is not of the form {name}, {form.about} ({error})") from None
+        else:
+            for number, record in enumerate(records, 1):
+                yield f"record {number}", record, ""
+            return
     for number, line in enumerate(data.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            values.append(orjson.loads(line))
-            places.append(number)
+            yield f"line {number}", orjson.loads(line), ""
         except orjson.JSONDecodeError as error:
-            broken.append(f"line {number}: not valid JSON ({error})")
-    return values, "line", places
+            yield f"line {number}", _scalars(line), f"not valid JSON ({error})"
 
 
-def _whole(line: bytes) -> bool:
+def _scalars(line: bytes) -> dict[str, Any]:
+    """The first text or whole number under each name of a line that is no JSON: enough to know
+    which question a line was of that was cut off."""
+    found: dict[str, Any] = {}
+    for name, value in _SCALAR.findall(line):
+        try:
+            found.setdefault(name.decode(), orjson.loads(value))
+        except orjson.JSONDecodeError:
+            continue
+    return found
+
+
+def _is_object(line: bytes) -> bool:
     try:
         return isinstance(orjson.loads(line), dict)
     except orjson.JSONDecodeError:
         return False
-
-
-def _why(error: Exception) -> str:
-    return f"no field {error}" if isinstance(error, KeyError) else str(error) or "of another form"

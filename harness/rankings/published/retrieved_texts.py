@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Answer,
     Question,
+    id_of,
+    list_of,
     listed,
     marked,
     register_run_format,
@@ -29,6 +30,7 @@ class RetrievedTexts:
 
     about: ClassVar[str] = f"lists of memory texts by question ({', '.join(_FIELDS)})"
     rankings: ClassVar[Mapping[str, tuple[str, ...]]] = {"texts": ("turn", "session")}
+    texts: ClassVar[bool] = True
 
     def recognises(self, head: bytes) -> bool:
         """By one of the fields, and one that says which question."""
@@ -41,28 +43,32 @@ class RetrievedTexts:
         under = next((one for one in ("per_question", "results") if one in value), "")
         return listed(value, under)
 
-    def answer(self, record: Mapping[str, Any], ranking: str, granularity: str) -> Answer:
+    def question(self, record: Mapping[str, Any]) -> Question:
+        """By the dataset's id, or by its conversation with its words and, if given, its place."""
+        pair = record.get("qa_pair")
+        record = {**record, **pair} if isinstance(pair, dict) else record
+        if record.get("question_id") is not None:
+            return Question(id=id_of(record["question_id"], "question_id"))
+        haystack, place = record.get("conv_index"), record.get("question_index")
+        for name, value in (("conv_index", haystack), ("question_index", place)):
+            if value is not None and type(value) is not int:
+                raise TypeError(f"{name} is not a whole number")
+        return Question(
+            haystack=text_of(record, "sample_id") if haystack is None else haystack,
+            text=text_of(record, "question"),
+            place=place,
+        )
+
+    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
         """The texts, as they stand there."""
-        found = next((record[name] for name in _FIELDS if name in record), None)
-        if found is None:
-            return Answer(_question(record))
-        if not isinstance(found, list):
-            raise TypeError("the texts are not a list")
-        return Answer(_question(record), texts=[_text(one) for one in found])
-
-
-def _question(record: Mapping[str, Any]) -> Question:
-    pair = record.get("qa_pair")
-    record = {**record, **pair} if isinstance(pair, dict) else record
-    if "question_id" in record:
-        return Question(id=str(record["question_id"]))
-    haystack = record["conv_index"] if "conv_index" in record else record.get("sample_id")
-    return Question(
-        haystack=haystack, text=text_of(record, "question"), place=record.get("question_index")
-    )
+        found = next((one for name in _FIELDS if (one := list_of(record, name)) is not None), None)
+        return None if found is None else [_text(one) for one in found]
 
 
 def _text(one: Any) -> str:
     if isinstance(one, str):
         return one
-    return text_of(one, next(name for name in _TEXTS if name in one))
+    name = next((name for name in _TEXTS if name in one), None)
+    if name is None:
+        raise ValueError(f"a text is under none of {', '.join(_TEXTS)}")
+    return text_of(one, name)

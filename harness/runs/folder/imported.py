@@ -15,7 +15,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.rankings.jsonl import holds_queries, read_lines
+from harness.rankings.jsonl import holds_queries, read_bytes, read_lines
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.run_folder import (
@@ -152,8 +152,7 @@ def is_hits_file(path: Path) -> bool:
     """Whether a file holds hits, by its name and its first line."""
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         return False
-    with pa.input_stream(str(path), compression="detect") as stream:
-        return b'"hits"' in stream.read(1 << 16).partition(b"\n")[0]
+    return b'"hits"' in read_bytes(path, 1 << 16).partition(b"\n")[0]
 
 
 def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.dataset.reader import Dataset
@@ -20,35 +20,41 @@ class Joined:
     unknown: list[str] = field(default_factory=list)
     ambiguous: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     otherwise: list[str] = field(default_factory=list)
 
 
 def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) -> Joined:
-    """Find the question of each answer. Raises UsageError for doubled ones under `refuse`."""
+    """Find the question of each answer. Raises UsageError for doubled ones under `refuse`.
+
+    Of a question that has several records one that cannot be read counts only if none can.
+    """
     joined, known = Joined(), _Questions(dataset, answers)
     for answer in answers:
         row = known.find(answer.question)
         if row is None or row < 0:
             (joined.unknown if row is None else joined.ambiguous).append(str(answer.question))
             continue
-        if answer.documents is None and answer.texts is None:
-            # Asked, and what came names no document: left out, it would be in no mean.
-            joined.silent.append(dataset.query_ids[row])
-            answer = replace(answer, documents=[])
         if row in joined.answers:
             joined.doubled.append(dataset.query_ids[row])
-            if found(joined.answers[row]) != found(answer):
+            before = joined.answers[row]
+            if not (before.broken or answer.broken) and before.found != answer.found:
                 joined.otherwise.append(dataset.query_ids[row])
-            if repeats == "latest":
-                joined.answers[row] = answer
-        else:
-            joined.answers[row] = answer
+            if not before.broken and (answer.broken or repeats == "first"):
+                continue
+        joined.answers[row] = answer
     if joined.doubled and repeats == "refuse":
         raise UsageError(
             f"{path}: the question {joined.doubled[0]!r} has several records; say which counts "
             "with --repeats latest or first"
         )
+    for row, answer in joined.answers.items():
+        # Asked, and what came names no document: left out, it would be in no mean.
+        if answer.broken:
+            joined.broken.append(answer.broken)
+        elif answer.found is None:
+            joined.silent.append(dataset.query_ids[row])
     joined.answers = dict(sorted(joined.answers.items()))
     return joined
 
@@ -90,8 +96,3 @@ class _Questions:
         if isinstance(at, int):
             at = self._haystacks[at] if 0 <= at < len(self._haystacks) else ""
         return at or "", (question.text or "").strip()
-
-
-def found(answer: Answer) -> list[str]:
-    """What was found for a question: ids, or texts."""
-    return (answer.documents if answer.documents is not None else answer.texts) or []

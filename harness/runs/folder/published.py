@@ -7,7 +7,8 @@ doubled, broken, silent, or of no question of the dataset are counted and named.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,12 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.rankings.published.form import Answer, Question, RunFormat, run_format
+from harness.rankings.published.form import RunFormat, run_format
 from harness.rankings.published.records import Records, read_records
 from harness.rankings.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import import_record, known_queries, say, write_asked
-from harness.runs.folder.joined import Joined, found, join
+from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import OURS, folder_name, write_rankings
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
@@ -59,6 +60,11 @@ class Published:
     def granularities(self) -> tuple[str, ...]:
         """What the ids of its ranking may be."""
         return tuple(self.form.rankings[self.ranking])
+
+    @cached_property
+    def records(self) -> Records:
+        """What it says. Raises UsageError as `read_records`."""
+        return read_records(self.path, self.format, self.form, self.ranking)
 
 
 def published(
@@ -109,20 +115,20 @@ def import_published(
     Raises UsageError for a file that cannot be read, one without any question of the dataset, and,
     when `strict`, for whatever is odd.
     """
-    granularity = dataset.manifest.granularity
-    records = read_records(file.path, file.format, file.form, file.ranking, granularity)
+    records, texts = file.records, file.form.texts
     joined = join(records.answers, dataset, file.repeats, file.path)
     if not joined.answers:
         raise UsageError(f"{file.path}: {_nothing_joined(records, dataset)}")
-    answers = _cut(joined.answers, file.cut)
+    answers = {row: answer.found or [] for row, answer in joined.answers.items()}
+    if file.cut is not None:
+        answers = {row: _first_of(found, texts, file.cut) for row, found in answers.items()}
     answers = _with_unasked(answers, dataset) if file.unasked else answers
-    texts = any(answer.texts is not None for answer in answers.values())
-    deepest = max(len(found(answer)) for answer in answers.values())
+    deepest = max(map(len, answers.values()))
     if k is not None and deepest > k:
         raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {k}")
     depth = k or max(deepest, 1)
     notes, rankings = _odd(file, records, joined, dataset), None
-    returned = [len(found(answer)) for answer in answers.values()]
+    returned = [*map(len, answers.values())]
     if not texts:
         rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
         notes, returned = notes + more, np.diff(rankings.starts).tolist()
@@ -135,8 +141,8 @@ def import_published(
         "ranking": file.ranking,
         "repeats": file.repeats,
         "cut": file.cut,
-        "records": len(records.answers) + len(records.broken),
-        "broken": len(records.broken),
+        "records": len(records.answers) + len(records.unread),
+        "broken": records.broken,
         **{one: len(getattr(joined, one)) for one in ("unknown", "ambiguous", "silent", "doubled")},
         "doubled_otherwise": len(joined.otherwise),
         "asked": len(joined.answers),
@@ -158,7 +164,7 @@ def import_published(
         folder_aside(folder, ours=OURS) as aside,
     ):
         if rankings is None:
-            hits = _hits(answers, dataset, depth)
+            hits = _hits(answers, depth)
             ranked, record["hits"] = resolve_into(aside, dataset, hits, depth, matching)
             write_queries(aside, dataset, ranked, ids, name)
         else:
@@ -170,42 +176,30 @@ def import_published(
 
 def fits(file: Published, dataset: Dataset) -> bool:
     """Whether any document that the file names is in the haystack of its question."""
-    granularity = dataset.manifest.granularity
-    records = read_records(file.path, file.format, file.form, file.ranking, granularity)
-    joined = join(records.answers, dataset, "latest", file.path)
-    if any(answer.texts is not None for answer in joined.answers.values()):
+    if file.form.texts:
         return True  # texts are held against documents of any granularity
-    return bool((resolve(_rankings(joined.answers, dataset), dataset).row >= 0).any())
+    joined = join(file.records.answers, dataset, "latest", file.path)
+    answers = {row: answer.found or [] for row, answer in joined.answers.items()}
+    return bool((resolve(_rankings(answers, dataset), dataset).row >= 0).any())
 
 
-def _cut(answers: dict[int, Answer], cut: int | None) -> dict[int, Answer]:
-    """The first so many different documents, or texts, of each answer."""
-    if cut is None:
-        return answers
-    kept = {}
-    for row, answer in answers.items():
-        documents, texts = answer.documents, answer.texts
-        kept[row] = replace(
-            answer,
-            documents=None if documents is None else [*dict.fromkeys(documents)][:cut],
-            texts=None if texts is None else texts[:cut],
-        )
-    return kept
+def _first_of(found: list[str], texts: bool, cut: int) -> list[str]:
+    """The first so many texts, or different documents."""
+    return found[:cut] if texts else [*dict.fromkeys(found)][:cut]
 
 
-def _with_unasked(answers: dict[int, Answer], dataset: Dataset) -> dict[int, Answer]:
+def _with_unasked(answers: Mapping[int, list[str]], dataset: Dataset) -> dict[int, list[str]]:
     """Questions without a record, taken as answered with nothing.
 
     Those without an answer are left out: for them silence would be right.
     """
     without = dataset.abilities == str(Ability.ABSTENTION)
-    empty = Answer(Question(), [])
     rest = (row for row in range(dataset.n_queries) if row not in answers and not without[row])
-    return dict(sorted({**answers, **dict.fromkeys(rest, empty)}.items()))
+    return dict(sorted({**answers, **{row: [] for row in rest}}.items()))
 
 
-def _rankings(answers: Mapping[int, Answer], dataset: Dataset) -> Rankings:
-    each = [found(answer) for answer in answers.values()]
+def _rankings(answers: Mapping[int, list[str]], dataset: Dataset) -> Rankings:
+    each = [*answers.values()]
     # By order alone: what one project rounds to equal scores is still the order that it returned.
     return Rankings(
         [dataset.query_ids[row] for row in answers],
@@ -215,24 +209,28 @@ def _rankings(answers: Mapping[int, Answer], dataset: Dataset) -> Rankings:
     )
 
 
-def _hits(answers: Mapping[int, Answer], dataset: Dataset, depth: int) -> list[Hit]:
+def _hits(answers: Mapping[int, list[str]], depth: int) -> list[Hit]:
     return [
         Hit(row, place, text, [], None, 0)
-        for row, answer in answers.items()
-        for place, text in enumerate(found(answer)[:depth], 1)
+        for row, found in answers.items()
+        for place, text in enumerate(found[:depth], 1)
     ]
 
 
 def _odd(file: Published, records: Records, joined: Joined, dataset: Dataset) -> list[str]:
     counts = (
-        (records.broken, "records cannot be read and are passed over", 1),
+        (records.unread, "records cannot be read, nor whose question they are, passed over", 1),
+        (joined.broken, "records cannot be read and count 0", 1),
         (joined.unknown, f"records are of no question of {dataset.name}, ignored", _SHOWN),
         (joined.ambiguous, "records may be of several questions, ignored", _SHOWN),
-        (joined.silent, f"records name nothing that was retrieved (no {file.ranking}): 0", _SHOWN),
+        (joined.silent, f"records name nothing that was retrieved (no {file.ranking}) and count 0", _SHOWN),
         (joined.doubled, f"records are of a question again, the {file.repeats} counts", _SHOWN),
         (joined.otherwise, "of those say something else than the one before", _SHOWN),
     )
-    return [f"{len(n)} {what} ({_first(n, shown)})" for n, what, shown in counts if n]
+    notes = [f"{len(n)} {what} ({_first(n, shown)})" for n, what, shown in counts if n]
+    if not any(answer.found for answer in joined.answers.values()):
+        notes.append("every ranking is empty")
+    return notes
 
 
 def _first(names: Sequence[str], shown: int) -> str:
