@@ -34,6 +34,28 @@ def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path
     )
 
 
+def parts_in(
+    source: Path, variant: Variant, *, folder: str, pattern: str, of: str
+) -> dict[str, Path]:
+    """The files of a dataset that has many of one pattern, by name, in the order of the published.
+
+    `source` is one of them, the folder that has them, or a clone of the repository `of`, which has
+    them in `folder`. Raises UsageError where none is there, and as `refuse_a_part`.
+    """
+    files: list[Path] = [source] if source.is_file() else []
+    for place in (source / folder, source):
+        files = files or sorted(place.glob(pattern))
+    if not files:
+        raise UsageError(
+            f"{source}: no {pattern} in this folder; name that of the files, or a clone of {of}"
+        )
+    order = {file.name: place for place, file in enumerate(variant.files)}
+    files.sort(key=lambda path: order.get(path.name, len(order)))
+    found = {path.name: path for path in files}
+    refuse_a_part(found, variant, source)
+    return found
+
+
 def refuse_a_part(files: Mapping[str, Path], variant: Variant, source: Path) -> None:
     """Raise UsageError for some of the published files without the others.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
-from harness.dataset.adapters.raw_files import DayClock, day, field, refuse_a_part
+from harness.dataset.adapters.raw_files import DayClock, day, field, parts_in
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
@@ -132,17 +132,8 @@ class RealMem:
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
         """The people's files in a folder, in the `dataset` of a clone, or one of them."""
-        files: list[Path] = [source] if source.is_file() else []
-        for folder in (source / "dataset", source):
-            files = files or sorted(folder.glob(f"*{_ENDS}"))
-        if not files:
-            raise UsageError(
-                f"{source}: no *{_ENDS} in this folder; name that of the people's files, or a "
-                "clone of https://github.com/AvatarMemory/RealMemBench"
-            )
-        found = {path.name: path for path in files}
-        refuse_a_part(found, variant, source)
-        return found
+        repository = "https://github.com/AvatarMemory/RealMemBench"
+        return parts_in(source, variant, folder="dataset", pattern=f"*{_ENDS}", of=repository)
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
         """Write the sessions of each person, and the queries with both answer keys.

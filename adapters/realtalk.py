@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
 from harness.dataset.adapters.locomo_conversation import session_numbers
-from harness.dataset.adapters.raw_files import dated_turn, field, refuse_a_part
+from harness.dataset.adapters.raw_files import dated_turn, field, parts_in
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
@@ -136,17 +136,8 @@ class RealTalk:
 
     def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
         """The chats in a folder, in the `data` of a clone of the repository, or one of them."""
-        files: list[Path] = [source] if source.is_file() else []
-        for folder in (source / "data", source):
-            files = files or sorted(folder.glob("Chat_*.json"), key=_number)
-        if not files:
-            raise UsageError(
-                f"{source}: no Chat_*.json in this folder; name that of the chats, or a clone of "
-                "https://github.com/danny911kr/REALTALK"
-            )
-        found = {path.name: path for path in files}
-        refuse_a_part(found, variant, source)
-        return found
+        repository = "https://github.com/danny911kr/REALTALK"
+        return parts_in(source, variant, folder="data", pattern="Chat_*.json", of=repository)
 
     def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
         """Write one haystack a chat, and its questions.
@@ -268,12 +259,6 @@ class _Chat:
             inner = range(int(one[2]) + 1, int(one[4])) if one[3] == one[1] else ()
             turns = [ends[0], *(f"D{int(one[1])}:{turn}" for turn in inner), *ends[1:]]
             yield from (turn for turn in turns if turn in self._rows)
-
-
-def _number(path: Path) -> tuple[int, str]:
-    """`Chat_10_...` after `Chat_9_...`."""
-    number = path.name.split("_")[1]
-    return int(number) if number.isdigit() else 0, path.name
 
 
 def _moment(record: Any, name: str, where: str) -> int:

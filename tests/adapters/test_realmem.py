@@ -290,7 +290,7 @@ def test_a_part_another_file_and_one_that_is_cut_off_are_refused(
     one = next(people.glob("dataset/Pak*.json"))
     with pytest.raises(UsageError, match="1 of the 10 published files"):
         open_dataset("realmem", source=one)
-    with pytest.raises(UsageError, match="in this folder; name that of the people"):
+    with pytest.raises(UsageError, match="in this folder; name that of the files"):
         open_dataset("realmem", source=tmp_path)
     cut = tmp_path / one.name
     cut.write_bytes(one.read_bytes()[:-50])

@@ -17,7 +17,6 @@ from harness.live.logs.recall import Recall
 
 AMBIGUOUS = -2
 UNKNOWN = -1
-REPEATS = ("latest", "first", "refuse")
 
 
 @dataclass(frozen=True)

@@ -14,19 +14,25 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.live.logs.join import REPEATS, chosen
+from harness.live.logs.join import chosen
 from harness.live.logs.mapping import Mapping
 from harness.live.logs.read import Log, read_log
 from harness.live.logs.recall import Recall, feedback_summary, with_feedback
 from harness.rankings.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
-from harness.runs.folder.imported import import_record, known_queries, say
+from harness.runs.folder.imported import (
+    REPEATS,
+    import_record,
+    known_queries,
+    say,
+    unasked_rows,
+    write_asked,
+)
 from harness.runs.folder.run_folder import (
     OURS,
     folder_name,
     write_rankings,
 )
-from harness.schema import Ability
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 
@@ -82,7 +88,10 @@ def import_log(
         "labelled": dataset.n_queries,
         "asked": len(joined.recalls),
     }
-    asked = _with_unasked(joined.recalls, dataset) if choices.unasked else joined.recalls
+    asked = joined.recalls
+    if choices.unasked:
+        silent = dict.fromkeys(unasked_rows(asked, dataset), Recall(returned=()))
+        asked = dict(sorted({**asked, **silent}.items()))
     texts = [r for r in asked.values() if r.texts is not None and r.returned is None]
     deepest = max((len(r.returned or r.texts or ()) for r in asked.values()), default=1)
     if k is not None and deepest > k:
@@ -109,7 +118,16 @@ def import_log(
             write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
         else:
             write_rankings(rankings, aside, name)
-        _write_queries(aside, dataset, asked)
+        recalls = asked.values()
+        write_asked(
+            aside,
+            [dataset.query_ids[row] for row in asked],
+            [len(r.returned or r.texts or ()) for r in recalls],
+            seconds=[r.seconds for r in recalls],
+            confidence=[r.confidence for r in recalls],
+            abstained=[r.abstained for r in recalls],
+            failed=[r.failed for r in recalls],
+        )
         feedback = feedback_summary(log.recalls)
         if feedback is not None:
             write_json(aside / "feedback.json", feedback)
@@ -147,17 +165,6 @@ def _odd(log: Log, counts: dict[str, int], dataset: Dataset) -> list[str]:
         (counts["ambiguous_text"], "recalls have a text that several queries share; left out"),
     )
     return [f"{n} {what}" for n, what in said if n]
-
-
-def _with_unasked(recalls: dict[int, Recall], dataset: Dataset) -> dict[int, Recall]:
-    """Queries that nobody asked, taken as answered with nothing.
-
-    Those without an answer are left out: for them silence would be right.
-    """
-    without = dataset.abilities == str(Ability.ABSTENTION)
-    rows = range(dataset.n_queries)
-    empty = {row: Recall(returned=()) for row in rows if row not in recalls and not without[row]}
-    return dict(sorted({**recalls, **empty}.items()))
 
 
 def _rankings(asked: dict[int, Recall], dataset: Dataset) -> Rankings:
@@ -199,22 +206,6 @@ def _hits(asked: dict[int, Recall], dataset: Dataset, depth: int) -> list[Hit]:
                 )
             )
     return hits
-
-
-def _write_queries(folder: Path, dataset: Dataset, asked: dict[int, Recall]) -> None:
-    """queries.parquet, as a run of the harness leaves it; what the log does not say is null."""
-    import pyarrow.parquet as pq
-
-    recalls = asked.values()
-    table = {
-        "query": pa.array([dataset.query_ids[row] for row in asked], pa.string()),
-        "seconds": pa.array([r.seconds for r in recalls], pa.float64()),
-        "returned": pa.array([len(r.returned or r.texts or ()) for r in recalls], pa.int32()),
-        "confidence": pa.array([r.confidence for r in recalls], pa.float64()),
-        "abstained": pa.array([r.abstained for r in recalls], pa.bool_()),
-        "failed": pa.array([r.failed for r in recalls], pa.bool_()),
-    }
-    pq.write_table(pa.table(table), folder / "queries.parquet")
 
 
 def _outcomes(asked: dict[int, Recall]) -> dict[str, int]:

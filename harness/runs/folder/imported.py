@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +26,14 @@ from harness.runs.folder.run_folder import (
     folder_name,
     write_rankings,
 )
+from harness.schema import Ability
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.uncertainty import counted
+
+REPEATS = ("latest", "first", "refuse")
+"""Which of several records of a query counts."""
 
 _ALL_EVIDENCE = 1.5
 """Documents a query, from which on it is no chance that all of them are evidence."""
@@ -258,17 +263,35 @@ def _write(
     return folder
 
 
-def write_asked(folder: Path, ids: list[str], returned: list[int]) -> None:
-    """queries.parquet, as a run of the harness leaves it; what nobody published is null."""
+def unasked_rows(asked: Container[int], dataset: Dataset) -> list[int]:
+    """Queries that nobody asked, for those who count them as answered with nothing.
+
+    Those without an answer are left out: for them silence would be right.
+    """
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    return [row for row in range(dataset.n_queries) if row not in asked and not without[row]]
+
+
+def write_asked(
+    folder: Path,
+    ids: list[str],
+    returned: list[int],
+    *,
+    seconds: Sequence[float | None] | None = None,
+    confidence: Sequence[float | None] | None = None,
+    abstained: Sequence[bool] | None = None,
+    failed: Sequence[bool] | None = None,
+) -> None:
+    """queries.parquet, as a run of the harness leaves it; what nobody says is null, or false."""
     import pyarrow.parquet as pq
 
     n = len(ids)
     table = {
         "query": pa.array(ids, pa.string()),
-        "seconds": pa.nulls(n, pa.float64()),
+        "seconds": pa.array(seconds or [None] * n, pa.float64()),
         "returned": pa.array(returned, pa.int32()),
-        "confidence": pa.nulls(n, pa.float64()),
-        "abstained": pa.repeat(False, n),
-        "failed": pa.repeat(False, n),
+        "confidence": pa.array(confidence or [None] * n, pa.float64()),
+        "abstained": pa.array(abstained or [False] * n, pa.bool_()),
+        "failed": pa.array(failed or [False] * n, pa.bool_()),
     }
     pq.write_table(pa.table(table), folder / "queries.parquet")

@@ -23,15 +23,20 @@ from harness.rankings.published.form import RunFormat, run_format
 from harness.rankings.published.records import Records, read_records
 from harness.rankings.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
-from harness.runs.folder.imported import import_record, known_queries, say, write_asked
+from harness.runs.folder.imported import (
+    REPEATS,
+    import_record,
+    known_queries,
+    say,
+    unasked_rows,
+    write_asked,
+)
 from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import OURS, folder_name, write_rankings
-from harness.schema import Ability
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import resolve
 
-REPEATS = ("latest", "first", "refuse")
 _SHOWN = 3
 
 
@@ -122,7 +127,9 @@ def import_published(
     answers = {row: answer.found or [] for row, answer in joined.answers.items()}
     if file.cut is not None:
         answers = {row: _first_of(found, texts, file.cut) for row, found in answers.items()}
-    answers = _with_unasked(answers, dataset) if file.unasked else answers
+    if file.unasked:
+        answers |= {row: [] for row in unasked_rows(answers, dataset)}
+        answers = dict(sorted(answers.items()))
     deepest = max(map(len, answers.values()))
     if k is not None and deepest > k:
         raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {k}")
@@ -188,16 +195,6 @@ def _first_of(found: list[str], texts: bool, cut: int) -> list[str]:
     return found[:cut] if texts else [*dict.fromkeys(found)][:cut]
 
 
-def _with_unasked(answers: Mapping[int, list[str]], dataset: Dataset) -> dict[int, list[str]]:
-    """Questions without a record, taken as answered with nothing.
-
-    Those without an answer are left out: for them silence would be right.
-    """
-    without = dataset.abilities == str(Ability.ABSTENTION)
-    rest = (row for row in range(dataset.n_queries) if row not in answers and not without[row])
-    return dict(sorted({**answers, **{row: [] for row in rest}}.items()))
-
-
 def _rankings(answers: Mapping[int, list[str]], dataset: Dataset) -> Rankings:
     each = [*answers.values()]
     # By order alone: what one project rounds to equal scores is still the order that it returned.
@@ -223,7 +220,11 @@ def _odd(file: Published, records: Records, joined: Joined, dataset: Dataset) ->
         (joined.broken, "records cannot be read and count 0", 1),
         (joined.unknown, f"records are of no question of {dataset.name}, ignored", _SHOWN),
         (joined.ambiguous, "records may be of several questions, ignored", _SHOWN),
-        (joined.silent, f"records name nothing that was retrieved (no {file.ranking}) and count 0", _SHOWN),
+        (
+            joined.silent,
+            f"records name nothing that was retrieved (no {file.ranking}) and count 0",
+            _SHOWN,
+        ),
         (joined.doubled, f"records are of a question again, the {file.repeats} counts", _SHOWN),
         (joined.otherwise, "of those say something else than the one before", _SHOWN),
     )
