@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import time
 import zlib
 from collections import defaultdict
@@ -45,11 +46,17 @@ class Chat:
 
 @dataclass(frozen=True)
 class Failure:
-    """What goes wrong with one request: an error status, another text, or seconds of silence."""
+    """What goes wrong with one request: an error status with an error of its own, another text or
+    a whole other body, a connection that is cut (after it was billed), or seconds of silence."""
 
     status: int = 200
     text: str | None = None
     seconds: float = 0.0
+    body: bytes | None = None
+    retry_after: float | None = None
+    code: str = ""
+    cut: bool = False
+    finish: str = "stop"
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,7 @@ class OpenAIEndpoint:
         self.usage = usage  # whether answers say how many tokens were used
         self.calls: list[Call] = []
         self.failures: dict[str, list[Failure]] = defaultdict(list)
+        self.bills: list[str] = []  # the Idempotency-Key of each call that was billed, where given
         self._lock = Lock()
         endpoint = self
 
@@ -113,24 +121,31 @@ class OpenAIEndpoint:
             "embedded_tokens": sum(call.prompt_tokens for call in embedding),
         }
 
-    def reply(self, path: str, body: dict[str, Any]) -> tuple[int, bytes]:
-        """Status and body of the answer to one request."""
+    def reply(
+        self, path: str, body: dict[str, Any], key: str | None = None
+    ) -> tuple[int, bytes, Failure]:
+        """Status and body of the answer to one request, and what goes wrong with it."""
         with self._lock:
             queue = self.failures[path]
             failure = queue.pop(0) if queue else Failure()
         time.sleep(failure.seconds)
         if failure.status != 200:
-            return failure.status, b'{"error": {"message": "asked to fail"}}'
+            said = {"error": {"message": "asked to fail", "code": failure.code or None}}
+            return failure.status, json.dumps(said).encode(), failure
         call, answer = self._chat(body, failure) if path == CHAT else _embed(body)
         with self._lock:
             self.calls.append(call)
+            if key is not None:
+                self.bills.append(key)
+        if failure.body is not None:
+            return 200, failure.body, failure
         if self.usage:
             answer["usage"] = {
                 "prompt_tokens": call.prompt_tokens,
                 "completion_tokens": call.completion_tokens,
                 "total_tokens": call.prompt_tokens + call.completion_tokens,
             }
-        return 200, json.dumps(answer).encode()
+        return 200, json.dumps(answer).encode(), failure
 
     def _chat(self, body: dict[str, Any], failure: Failure) -> tuple[Call, dict[str, Any]]:
         chat = _chat(body)
@@ -141,7 +156,7 @@ class OpenAIEndpoint:
             "object": "chat.completion",
             "created": 0,
             "model": body["model"],
-            "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+            "choices": [{"index": 0, "finish_reason": failure.finish, "message": message}],
         }
         return Call(CHAT, body, tokens(chat.text), tokens(text)), answer
 
@@ -152,9 +167,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        status, answer = self.of.reply(self.path, body)
+        key = self.headers.get("Idempotency-Key")
+        status, answer, failure = self.of.reply(self.path, body, key)
+        if failure.cut:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
         try:
             self.send_response(status)
+            if failure.retry_after is not None:
+                self.send_header("Retry-After", str(failure.retry_after))
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()

@@ -11,6 +11,7 @@ import harness
 from harness.cli import (
     abtest,
     analyze,
+    answer,
     board,
     cache,
     check,
@@ -22,6 +23,7 @@ from harness.cli import (
     explain,
     export,
     gate,
+    judge,
     label,
     leaderboard,
     monitor,
@@ -86,7 +88,8 @@ class _Once(argparse.Action):
 _VERBS = {
     verb.__name__.rpartition(".")[2]: verb
     for verb in (
-        *(run, runs, export, score, verify, compare, analyze, report, leaderboard, board, claims),
+        *(run, runs, export, score, verify, compare, analyze, answer, judge, report),
+        *(leaderboard, board, claims),
         *(serve, sweep, gate, abtest, monitor, label, datasets, retrievers, examples, check),
         *(explain, cache, completion),
     )

@@ -68,6 +68,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Compare and print."""
+    from harness.runs.answering.folder import is_answers
     from harness.runs.folder.run_folder import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
@@ -76,10 +77,16 @@ def call(options: argparse.Namespace) -> int:
     from harness.verdicts.compare.render import render, shown_of
 
     options.protocol = [protocol(name).name for name in options.protocol or ()]
-    metrics = tuple(map(str, parse_metrics(options.metrics))) if options.metrics else ()
     folders = [run_folder(options, run) for run in options.runs]
-    for folder in folders:
-        require_run(folder)
+    of_answers = [*map(is_answers, folders)]
+    for folder, answers in zip(folders, of_answers, strict=True):
+        if not answers:
+            require_run(folder)
+    metrics: tuple[str, ...] = ()
+    if options.metrics and any(of_answers):
+        metrics = tuple(options.metrics.split(","))
+    elif options.metrics:
+        metrics = tuple(map(str, parse_metrics(options.metrics)))
     if options.json:
         if options.format not in ("terminal", "json"):
             raise UsageError(f"--json and --format {options.format} exclude each other; name one")

@@ -26,6 +26,9 @@ Block = Mapping[str, Any]
 MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
 """The metrics that a run is read by in one line, where they were scored."""
 
+MAIN_OF_ANSWERS = ("accuracy", "f1", "token_f1")
+"""The same of answers."""
+
 
 @dataclass(frozen=True, repr=False)
 class Scores:
@@ -147,7 +150,11 @@ _COLUMNS = pa.schema(
 
 
 def main_block(blocks: Sequence[Block]) -> Any:
-    """The block to show by ability: `memory` where there are several abilities, else `trec`."""
+    """The block to show by ability: `memory` where there are several abilities, else `trec`; of
+    answers the last judge's, else LoCoMo's, else that of plain texts."""
+    if blocks and blocks[0]["unit"] == "answer":
+        judges = [block for block in blocks if block["protocol"].startswith("judge:")]
+        return [blocks[0], *blocks[1:2], *judges][-1]
     by_name = {b["protocol"]: b for b in reversed(blocks) if b["unit"] != "turn>session"}
     memory = by_name.get("memory")
     abilities = [s for s in (memory["slices"] if memory else {}) if s in set(Ability)]
@@ -178,6 +185,8 @@ def main_metrics(
             found.append(name)
         elif deepest is not None:
             found.append(deepest)
+    if not found:
+        found = [name for name in MAIN_OF_ANSWERS if name in cells][:1]
     return list(dict.fromkeys([*found, *(name for name in asked if name in cells)]))
 
 

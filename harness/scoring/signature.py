@@ -37,6 +37,8 @@ _MEANING = {
     "v": "version of the harness",
     "match": "how texts of the system's own were resolved to documents, where it returned such; of "
     "semantic metrics the least cosine of similar texts, and the model",
+    "reader": "of answers: by which prompt, and which model was asked",
+    "judge": "of judged answers: which prompt was put to which model",
 }
 
 _OTHER_METRICS = {
@@ -74,6 +76,24 @@ _OTHER_METRICS = {
     "/ texts returned there",
     "soft_recall": "mean over pieces of evidence of the highest cosine with a text of the top k",
     "soft_precision": "mean over the top k of the highest cosine with a text of the evidence",
+    "accuracy": "share of answers that the judge called right",
+    "containment": "share of answers in which the reference stands, both normalised as SQuAD does",
+    "right_with": "share of answers that are right, and all of the evidence was shown",
+    "right_without": "share of answers that are right without all of the evidence",
+    "lost_reader": "share of answers that are wrong though all of the evidence was shown",
+    "declined_wrongly": "share of answers that decline though all of the evidence was shown",
+    "lost_part": "share of answers that are wrong, and a part of the evidence was shown",
+    "lost_none": "share of answers that are wrong, and none of the evidence was shown",
+    "declined_rightly": "share of answers to questions without an answer that are right",
+    "made_up": "share of answers to questions without an answer that are wrong",
+    "right_if_all": "share of right answers among those that were shown all of the evidence",
+    "right_if_none": "share of right answers among those that were shown none of the evidence",
+    "retrieval_could_gain": "share of answers that are wrong without all of the evidence: the "
+    "most that better retrieval can add with this reader",
+    "reader_could_gain": "share of answers that are wrong with all of the evidence: the most "
+    "that a better reader can add with this retrieval",
+    "declined": "share of answers that say that the answer is not known",
+    "f1": "F1 of stemmed words with the reference, by LoCoMo's rule for its category",
     "aurc": "area under the risk-coverage curve: mean share of wrong answers among the surest 1..n",
 }
 _OTHER_PROTOCOLS = {
@@ -84,6 +104,8 @@ _OTHER_PROTOCOLS = {
     "answers": "returned texts against the reference answers; queries that have some",
     "semantic": "similarity of texts; queries that have evidence with a text. No substitute for "
     "the same metric by ids",
+    "answers-text": "answers of a reader against the references, without a model",
+    "locomo-answers": "LoCoMo's F1 of answers (task_eval/evaluation.py)",
     "tokens": "answerable queries that have evidence; cost by the words+marks tokenizer",
 }
 
@@ -106,14 +128,16 @@ class Signature:
     missing: str
     v: str
     match: str = ""
+    reader: str = ""
+    judge: str = ""
 
     def __str__(self) -> str:
         parts = [f"{f.name}:{_quoted(str(getattr(self, f.name)))}" for f in self._said()[1:]]
         return "|".join([_quoted(self.metric), *parts])
 
     def _said(self) -> list[Field[Any]]:
-        """Its parts; `match` is one only where there was something to match."""
-        return [f for f in fields(self) if f.name != "match" or self.match]
+        """Its parts; those that most numbers have not are parts only where they say something."""
+        return [f for f in fields(self) if f.default is MISSING or getattr(self, f.name)]
 
     @classmethod
     def parse(cls, text: str) -> Signature:
@@ -155,6 +179,8 @@ class Signature:
         name = self.protocol.partition("/")[0]
         if name in PROTOCOLS:
             return PROTOCOLS[name].about
+        if self.judge:
+            return "answers of a reader, as the judge calls them"
         return _OTHER_PROTOCOLS.get(name, "a protocol that this version does not know")
 
 

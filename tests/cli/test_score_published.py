@@ -128,7 +128,10 @@ def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
     assert right == 10
     assert 0 < cells["hit@5"]["value"] < whole["hit@5"]["value"]
     assert "6 records name nothing that was retrieved" in err
-    assert "4 records cannot be read and count 0 (line 17: retrieved_turn_ids is not a list, ...)" in err
+    assert (
+        "4 records cannot be read and count 0 (line 17: retrieved_turn_ids is not a list, ...)"
+        in err
+    )
     # A record of the same question that can be read stands for one that cannot.
     twice = path.read_bytes() + b"\n" + lines[15]
     path.write_bytes(twice)

@@ -80,15 +80,15 @@ def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str,
         if row < 0:
             left_out += 1
             continue
-        id_ = ids[at] if "#" not in ids[at] else _original(ids[at], sessions[at])
+        id_ = ids[at] if "#" not in ids[at] else original_id(ids[at], sessions[at])
         if "answer" in sessions[at] and (query, row) not in gold:
             id_ = id_.replace("answer", "noans")
         found[dataset.query_ids[query]].append((id_, texts[at]))
     return found, left_out
 
 
-def _original(id_: str, session: str) -> str:
-    """The id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the file has it."""
+def original_id(id_: str, session: str) -> str:
+    """The id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the dataset's file has it."""
     copy = id_.removeprefix(f"{session}#")
     return id_ if copy == id_ else session + copy.lstrip("0123456789")
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
@@ -201,14 +202,40 @@ def dataset_of_run(
     rebuild: bool = False,
     quiet: bool = True,
 ) -> Dataset:
-    """Open the dataset that a run folder names: prepared already, from `source`, or downloaded.
+    """Open the dataset that a run folder names; raises as `dataset_of_record`, and UsageError for
+    what is no run folder."""
+    return dataset_of_record(
+        folder,
+        RunFolder(folder).record["dataset"],
+        name=name,
+        granularity=granularity,
+        text=text,
+        split=split,
+        source=source,
+        rebuild=rebuild,
+        quiet=quiet,
+    )
 
-    It is the one with the content that the run was made on.
 
-    Raises UsageError for what is no run folder, a `name` that is another dataset's, raw files that
-    are not the published ones and not named, and content that is not what the run was made on.
+def dataset_of_record(
+    folder: Path,
+    made: Mapping[str, Any],
+    *,
+    name: str | None = None,
+    granularity: str = "",
+    text: str = "",
+    split: str = "",
+    source: str | Path | None = None,
+    rebuild: bool = False,
+    quiet: bool = True,
+) -> Dataset:
+    """Open the dataset that a folder was `made` of: prepared already, from `source`, or downloaded.
+
+    It is the one with the content that the folder was made on.
+
+    Raises UsageError for a `name` that is another dataset's, raw files that are not the published
+    ones and not named, and content that is not what the folder was made on.
     """
-    made = RunFolder(folder).record["dataset"]
     known = made["name"]
     if name and find(name)[2] != known:
         raise UsageError(f"{folder}: was run on {known}, not on {name}")

@@ -93,7 +93,7 @@ def _parquet(table: pa.Table) -> bytes:
 
 def answered(run: RunFolder, dataset: Dataset) -> Answered:
     """What became of each query of a run, and what is known of texts that its system returned."""
-    known = _asked(run, dataset)
+    known = asked_in(run, dataset)
     if not run.hits.is_file():
         return known
     record = run.record
@@ -129,7 +129,7 @@ def _said(matching: Matching) -> str:
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
-def _asked(run: RunFolder, dataset: Dataset) -> Answered:
+def asked_in(run: RunFolder, dataset: Dataset) -> Answered:
     """What queries.parquet says; a run from elsewhere was asked everything."""
     if not (run.path / "queries.parquet").is_file():
         return Answered.everything(dataset.n_queries)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.runs.folder.run_folder import RunFolder, called
+from harness.runs.folder.run_folder import called
 from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import named
@@ -30,6 +30,7 @@ from harness.verdicts.compare.scored import (
     depths_refuse,
     differing,
     essentials,
+    record_of,
     settings,
     shared_blocks,
 )
@@ -128,7 +129,7 @@ def _group(
 def names_of(folders: Sequence[Path]) -> list[str]:
     """What to call each run: the name that it was given, else its folder's, and the whole path
     where two are the same."""
-    given = [RunFolder(folder).record.get("name") for folder in folders]
+    given = [record_of(folder).get("name") for folder in folders]
     names = [
         str(name or folder.resolve().name) for name, folder in zip(given, folders, strict=True)
     ]

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.files import read_json
+from harness.runs.answering.folder import AnswersFolder, is_answers
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.scores import all_cells
 from harness.scoring.signature import Signature, digest
@@ -28,7 +29,8 @@ Block = tuple[str, str]
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """run.json, scores.json and scores.parquet of one folder. Nothing else of a run is read."""
+    """run.json, scores.json and scores.parquet of one folder: of a run, or of answers, which say
+    who they are in answers.json. Nothing else of it is read."""
 
     folder: Path
     record: dict[str, Any]
@@ -40,7 +42,7 @@ class ScoredRun:
         """Raises UsageError for a folder that is no run, or was not scored."""
         import pyarrow.parquet as pq
 
-        record = RunFolder(folder).record
+        record = record_of(folder)
         for name in ("scores.json", "scores.parquet"):
             if not (folder / name).is_file():
                 raise UsageError(f"{folder}: has no {name}; `harness score {folder}` makes it")
@@ -83,6 +85,11 @@ class ScoredRun:
             pc.equal(self.table["protocol"], protocol), pc.equal(self.table["unit"], unit)
         )
         return BlockRows(self.table.filter(mine))
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    """Who made what is scored in a folder. Raises UsageError for one of no run and no answers."""
+    return AnswersFolder(folder).record if is_answers(folder) else RunFolder(folder).record
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,8 @@ def _essentials(run: ScoredRun, blocks: Sequence[Block], n: int, of: str) -> dic
         "queries asked": f"{n} (#{of})",
         "metric version": f"{run.scores['harness']} (scores {run.scores['score_version']})",
     }
+    if "reader" in run.scores:
+        essential["reader"] = run.scores["reader"]
     for block in blocks:
         name = " ".join(block)
         found = run.blocks.get(block)

@@ -1,0 +1,116 @@
+"""The folder of answers: who asked what of whom, every answer, and what was judged of it.
+
+| file | what |
+|---|---|
+| answers.json | dataset, system, what was shown, reader, model, counts, cost, versions |
+| answers.parquet | a row an answer: query, repeat, answer, documents shown, tokens |
+| judgements/NAME/judge.json | judge, model, counts, cost |
+| judgements/NAME/judgements.parquet | a row a judgement: query, repeat, judgement, right, reply |
+| scores.json, scores.parquet | as of a run: values by query, cells with intervals and signatures |
+
+Answers hold texts of a model, which may repeat what it was shown; a board takes numbers alone.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import read_json
+
+ANSWERS_VERSION = 1
+RECORD = "answers.json"
+OURS = frozenset({RECORD, "answers.parquet", "judgements", "scores.json", "scores.parquet"})
+
+ANSWERS = pa.schema(
+    [
+        ("query", pa.string()),
+        ("repeat", pa.int32()),
+        ("answer", pa.string()),  # null where none came
+        ("documents", pa.list_(pa.string())),  # null where nobody says what was shown
+        ("things", pa.int32()),  # how many things were shown, texts of a system's own included
+        ("unresolved", pa.int32()),  # of these, texts that no document was found for
+        ("tokens", pa.int32()),  # what was shown, words+marks
+        ("prompt_tokens", pa.int32()),
+        ("completion_tokens", pa.int32()),
+        ("finish", pa.string()),
+        ("failed", pa.string()),  # why no answer came
+    ]
+)
+JUDGEMENTS = pa.schema(
+    [
+        ("query", pa.string()),
+        ("repeat", pa.int32()),  # of the answer
+        ("judgement", pa.int32()),  # which of several judgements of it
+        ("right", pa.bool_()),  # null where the reply was neither yes nor no, or none came
+        ("reply", pa.string()),
+        ("failed", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class AnswersFolder:
+    """Answers on disk."""
+
+    path: Path
+
+    @cached_property
+    def record(self) -> dict[str, Any]:
+        """answers.json. Raises UsageError for a folder that holds no answers of this version."""
+        if not (self.path / RECORD).is_file():
+            what = "a folder without answers" if self.path.is_dir() else "not there"
+            raise UsageError(f"{self.path}: {what}; `harness answer RUN` makes one")
+        record = read_json(self.path / RECORD)
+        if not isinstance(record, dict) or record.get("answers_version") != ANSWERS_VERSION:
+            raise UsageError(f"{self.path}: not answers of this version of the harness")
+        return record
+
+    @property
+    def table(self) -> pa.Table:
+        """answers.parquet. Raises UsageError where it cannot be read."""
+        return _read(self.path / "answers.parquet")
+
+    @property
+    def judged(self) -> dict[str, Path]:
+        """The folders of its judgements, by name."""
+        found = sorted((self.path / "judgements").glob("*/judge.json"))
+        return {path.parent.name: path.parent for path in found}
+
+    def judgements(self, name: str) -> tuple[dict[str, Any], pa.Table]:
+        """judge.json and the judgements of one judge."""
+        folder = self.judged[name]
+        return read_json(folder / "judge.json"), _read(folder / "judgements.parquet")
+
+
+def is_answers(folder: Path) -> bool:
+    """Whether a folder is one of answers."""
+    return (folder / RECORD).is_file()
+
+
+def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Dataset:
+    """The dataset whose questions were answered. Raises UsageError as `dataset_of_run`."""
+    from harness.runs.folder.run_folder import dataset_of_record
+
+    return dataset_of_record(folder.path, folder.record["dataset"], source=source)
+
+
+def plain(name: str) -> str:
+    """A name as part of that of a folder."""
+    return re.sub(r"[^\w.\-]+", "-", name).strip("-") or "x"
+
+
+def _read(path: Path) -> pa.Table:
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UsageError(f"{path}: cannot be read ({error})") from None

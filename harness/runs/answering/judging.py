@@ -1,0 +1,188 @@
+"""Judges the answers of a folder, and scores the folder with all that was judged of it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import harness
+from harness.dataset.prepare import home
+from harness.dataset.progress import progress
+from harness.dataset.reader import Dataset
+from harness.errors import RunError, UsageError
+from harness.files import digest, disk_errors, folder_aside, write_bytes, write_json
+from harness.runs.answering.asking import Asked, Asker, Way
+from harness.runs.answering.folder import JUDGEMENTS, AnswersFolder, plain
+from harness.runs.answering.judges import Case, Judge
+from harness.runs.answering.replies import Call
+from harness.scoring.answered.score import Verdicts, score_answers
+
+_REMEDY = "make it writable: judgements are kept beside the answers"
+
+
+def judge_answers(
+    folder: AnswersFolder, dataset: Dataset, by: Judge, way: Way, repeat: int = 1
+) -> Path:
+    """Put every answer of a folder to a judge, `repeat` times, and score the folder anew.
+
+    Replies are kept as they come, and none is paid twice. Raises UsageError and RunError as
+    `Asker.all`, and RunError where no judgement came.
+    """
+    if repeat < 1:
+        raise UsageError(f"--repeat must be 1 or more, not {repeat}")
+    table = folder.table
+    known = {name: row for row, name in enumerate(dataset.query_ids)}
+    cases = [
+        (query, n, Case(known[query], text))
+        for query, n, text in zip(
+            table["query"].to_pylist(),
+            table["repeat"].to_pylist(),
+            table["answer"].to_pylist(),
+            strict=True,
+        )
+        if text is not None
+    ]
+    calls = []
+    for _, _, case in cases:
+        messages, params = by.prompt(case)
+        for number in range(repeat):
+            more = {"seed": number} if repeat > 1 else {}
+            calls.append(
+                Call(way.model, tuple(dict(one) for one in messages), {**params, **more}, number)
+            )
+    asker = Asker(way, home(), "harness judge")
+    try:
+        with progress(len(calls), "judgements", by.name) as bar:
+            asked = asker.all(calls, bar.update)
+        address = asker.address
+    finally:
+        asker.close()
+    rows = [
+        _row(query, n, number, asked[at * repeat + number], by)
+        for at, (query, n, _) in enumerate(cases)
+        for number in range(repeat)
+    ]
+    if all(row["failed"] for row in rows):
+        raise RunError(f"no judgement came, first: {rows[0]['failed']}")
+    judged = pa.Table.from_pylist(rows, JUDGEMENTS)
+    record = {
+        "judge": f"{by.name}{f'x{repeat}' if repeat > 1 else ''}",
+        "version": by.version,
+        "signature": f"{by.signature}{f',repeat:{repeat}' if repeat > 1 else ''}",
+        "model": way.model,
+        "endpoint": address,
+        "repeat": repeat,
+        "answered_by": sorted({one.reply.model for one in asked if one.reply.model}),
+        "used": {
+            "calls": len(asked),
+            "new_calls": sum(one.new for one in asked),
+            "prompt_tokens": sum(one.reply.prompt_tokens or 0 for one in asked),
+            "completion_tokens": sum(one.reply.completion_tokens or 0 for one in asked),
+        },
+    }
+    return write_judgements(folder, judged, record)
+
+
+def _row(query: str, repeat: int, number: int, asked: Asked, by: Judge) -> dict[str, Any]:
+    reply = asked.reply
+    failed = reply.refused or (
+        "content filter" if reply.finish == "content_filter" and not reply.text else ""
+    )
+    return {
+        "query": query,
+        "repeat": repeat,
+        "judgement": number,
+        "right": None if failed else by.verdict(reply.text),
+        "reply": reply.text,
+        "failed": failed or None,
+    }
+
+
+def write_judgements(folder: AnswersFolder, judged: pa.Table, record: dict[str, Any]) -> Path:
+    """Write the judgements beside the answers, whole; they say what they are judgements of."""
+    import pyarrow.parquet as pq
+
+    failed = judged.num_rows - judged["failed"].null_count
+    neither = judged["right"].null_count - (judged.num_rows - judged["failed"].null_count)
+    counts = {"judgements": judged.num_rows, "neither": neither, "failed": failed}
+    target = folder.path / "judgements" / plain(record["signature"])
+    with disk_errors(folder.path, _REMEDY), folder_aside(target) as aside:
+        pq.write_table(judged, aside / "judgements.parquet", compression="zstd")
+        write_json(
+            aside / "judge.json",
+            {
+                **record,
+                "counts": counts,
+                "answers": digest(folder.path / "answers.parquet"),
+                "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "versions": {"harness": harness.__version__},
+            },
+        )
+    return target
+
+
+def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
+    """Score the answers of a folder, with the judgements that are of these very answers."""
+    import pyarrow.parquet as pq
+
+    table = folder.table
+    summary, per_query = score_answers(
+        dataset, table, reader_of(folder.record), [*_verdicts(folder, table)]
+    )
+    summary["judges"] = {name: folder.judgements(name)[0] for name in folder.judged}
+    buffer = io.BytesIO()
+    pq.write_table(per_query, buffer)
+    with disk_errors(folder.path, _REMEDY):
+        write_bytes(folder.path / "scores.parquet", buffer.getvalue())
+        write_json(folder.path / "scores.json", summary)
+    return summary
+
+
+def reader_of(record: dict[str, Any]) -> str:
+    """Who was asked and what was shown, for signatures: `plain/1(gpt-4o)|k:10`. What is shown of a
+    system and of a control to its measure is the same kind of answer."""
+    settings = record["settings"]
+    said = f"{settings['reader']}({settings['model']})"
+    if settings.get("temperature") is not None:
+        said += f",temperature:{settings['temperature']:g}"
+    if settings.get("repeat", 1) > 1:
+        said += f",repeat:{settings['repeat']}"
+    return said
+
+
+def _verdicts(folder: AnswersFolder, answers: pa.Table) -> Sequence[Verdicts]:
+    """What each judge said, by row of the answers; those of other answers are told and left out."""
+    place = {
+        key: at
+        for at, key in enumerate(
+            zip(answers["query"].to_pylist(), answers["repeat"].to_pylist(), strict=True)
+        )
+    }
+    own = digest(folder.path / "answers.parquet")
+    found = []
+    for name in folder.judged:
+        record, judged = folder.judgements(name)
+        if record["answers"] != own:
+            print(
+                f"note: {folder.judged[name]}: judges other answers than these, and is left out; "
+                "judge them again",
+                file=sys.stderr,
+            )
+            continue
+        right = judged["right"].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        keys = zip(judged["query"].to_pylist(), judged["repeat"].to_pylist(), strict=True)
+        at = np.array([place[key] for key in keys], np.int64)
+        there = ~np.isnan(right)
+        counts = np.bincount(at[there], minlength=len(answers))
+        sums = np.bincount(at[there], right[there], len(answers))
+        values = np.full(len(answers), np.nan)
+        np.divide(sums, counts, out=values, where=counts > 0)
+        found.append(Verdicts(record["judge"], record["version"], record["signature"], values))
+    return found

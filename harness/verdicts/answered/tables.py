@@ -1,0 +1,171 @@
+"""Answers as tables of text: a line a system and control, by ability, and where it was lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.files import read_json
+from harness.runs.answering.folder import AnswersFolder
+from harness.schema import Ability
+from harness.scoring.grid import grid
+from harness.scoring.scores import all_cells
+
+_TEXT = ("exact_match", "token_f1", "containment")
+_ANSWERABLE = {
+    "right_with": "right, all shown",
+    "right_without": "right without",
+    "lost_reader": "wrong, all shown",
+    "declined_wrongly": "declined, all shown",
+    "lost_part": "wrong, part shown",
+    "lost_none": "wrong, none shown",
+}
+_BESIDE = {
+    "right_if_all": "right if all shown",
+    "right_if_none": "right if none shown",
+    "retrieval_could_gain": "retrieval could add",
+    "reader_could_gain": "a reader could add",
+    "declined_rightly": "no answer: declined",
+    "made_up": "no answer: made up",
+}
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A folder of answers that was scored."""
+
+    folder: Path
+    record: Mapping[str, Any]
+    scores: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path) -> Answered:
+        """Raises UsageError for what is no folder of answers."""
+        record = AnswersFolder(folder).record
+        return cls(folder, record, read_json(folder / "scores.json"))
+
+    @property
+    def name(self) -> str:
+        """The system, or what the control is called."""
+        return str(self.record["retriever"]["name"])
+
+    @property
+    def blocks(self) -> dict[str, Any]:
+        """The blocks of its scores, by protocol."""
+        return {block["protocol"]: block for block in self.scores["protocols"]}
+
+    @property
+    def judges(self) -> list[str]:
+        """Protocols of the judges that judged it."""
+        return [name for name in self.blocks if name.startswith("judge:")]
+
+
+def leading(one: Answered) -> tuple[str, str]:
+    """The protocol and metric that answers are read by: the last judge's, LoCoMo's, else F1."""
+    if one.judges:
+        return one.judges[-1], "accuracy"
+    return (
+        ("locomo-answers", "f1") if "locomo-answers" in one.blocks else ("answers-text", "token_f1")
+    )
+
+
+def overview(answered: Sequence[Answered]) -> str:
+    """A line a system: what it was shown and what came, over all questions."""
+    judges = list(dict.fromkeys(name for one in answered for name in one.judges))
+    official = any("locomo-answers" in one.blocks for one in answered)
+    heads = ["", "tokens shown", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
+    heads += ["F1 (LoCoMo)"] if official else []
+    heads += ["declined", *(name.removeprefix("judge:") for name in judges)]
+    rows = []
+    for one in answered:
+        text = all_cells(one.blocks["answers-text"])
+        said = one.record.get("shown_tokens")
+        usd = (one.record.get("used") or {}).get("usd")
+        row = [one.name, "-" if said is None else f"{said:,.0f}"]
+        row.append("-" if usd is None else f"{usd:.4f}")
+        row += [str(text["declined"]["n"]) if "declined" in text else "-"]
+        row += [_value(text.get(name)) for name in _TEXT]
+        if official:
+            row.append(_value(all_cells(one.blocks.get("locomo-answers", _NOTHING)).get("f1")))
+        row.append(_value(text.get("declined")))
+        for name in judges:
+            row.append(_between(all_cells(one.blocks.get(name, _NOTHING)).get("accuracy")))
+        rows.append(row)
+    return grid(rows, heads)
+
+
+def by_ability(answered: Sequence[Answered]) -> str:
+    """The leading number of each system by ability, with n once."""
+    protocol, metric = leading(answered[0])
+    parts = ["all", *map(str, Ability)]
+    found = [
+        {
+            part: one.blocks.get(protocol, _NOTHING)["slices"]
+            .get(part, {"metrics": {}})["metrics"]
+            .get(metric)
+            for part in parts
+        }
+        for one in answered
+    ]
+    shown = [part for part in parts if any(cells[part] for cells in found)]
+    rows = [["n", *(str(max(c[part]["n"] for c in found if c[part])) for part in shown)]]
+    rows += [
+        [one.name, *(_value(cells[part]) for part in shown)]
+        for one, cells in zip(answered, found, strict=True)
+    ]
+    return f"{metric} of {protocol.removeprefix('judge:')}\n\n{grid(rows, ['', *shown])}"
+
+
+def losses(answered: Sequence[Answered]) -> str:
+    """Where each system's questions were won and lost, by the last judge of each; empty where
+    nobody judged, or nobody says what was shown."""
+    where, beside = [], []
+    for one in answered:
+        cells = all_cells(one.blocks[one.judges[-1]]) if one.judges else {}
+        if "right_with" in cells or "made_up" in cells:
+            where.append([one.name, *(_value(cells.get(name)) for name in _ANSWERABLE)])
+            beside.append([one.name, *(_between(cells.get(name)) for name in _BESIDE)])
+    if not where:
+        return ""
+    return (
+        "where questions that have an answer went, by how much of their evidence was shown\n\n"
+        f"{grid(where, ['', *_ANSWERABLE.values()])}\n\n"
+        "accuracy by what was shown, the most that either could add, and questions without an "
+        f"answer\n\n{grid(beside, ['', *_BESIDE.values()])}"
+    )
+
+
+def judged(answered: Sequence[Answered]) -> str:
+    """Who judged, and what of it was no verdict; empty where nobody did."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for one in answered:
+        for about in one.scores.get("judges", {}).values():
+            found.setdefault(about["signature"], []).append(about["counts"])
+    lines = []
+    for who, counts in found.items():
+        total = sum(one["judgements"] for one in counts)
+        line = f"judge {who}: {total:,} judgements"
+        if neither := sum(one["neither"] for one in counts):
+            line += f", {neither:,} replies neither yes nor no, in no mean"
+        if failed := sum(one["failed"] for one in counts):
+            line += f", {failed:,} did not come"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+_NOTHING: dict[str, Any] = {"slices": {}}
+
+
+def _value(cell: Mapping[str, Any] | None) -> str:
+    return "-" if cell is None or cell["value"] is None else f"{cell['value']:.4f}"
+
+
+def _between(cell: Mapping[str, Any] | None) -> str:
+    """`0.8125 [0.750, 0.861] of 96`."""
+    if cell is None or cell["value"] is None:
+        return "-"
+    interval = cell.get("interval")
+    within = f" [{interval['low']:.3f}, {interval['high']:.3f}]" if interval else ""
+    return f"{cell['value']:.4f}{within} of {cell['n']}"

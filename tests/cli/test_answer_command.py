@@ -1,0 +1,258 @@
+"""`harness answer` and `harness judge`, against an endpoint that answers by a known rule."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow.parquet as pq
+import pytest
+from answering_rule import DECLINED, Rule
+from openai_endpoint import CHAT, Failure, OpenAIEndpoint
+
+from harness.dataset.reader import Dataset
+from harness.schema import Ability
+
+Harness = Callable[..., Any]
+CONTROLS = ["no memory", "newest first", "random selection", "evidence alone"]
+
+
+@pytest.fixture
+def rule(sample: Dataset) -> Rule:
+    return Rule(
+        sample,
+        right_if_all=0.85,
+        right_if_part=0.3,
+        right_if_none=0.05,
+        declines_unanswerable=0.7,
+        declines_wrong=0.4,
+    )
+
+
+@pytest.fixture
+def endpoint(rule: Rule, home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenAIEndpoint]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with OpenAIEndpoint(rule) as found:
+        yield found
+
+
+@pytest.fixture
+def run(sample_run: Callable[..., Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_run("bm25"), tmp_path / "results" / "run"))
+
+
+def _asked(endpoint: OpenAIEndpoint) -> list[str]:
+    return ["--model", "gpt-4o-mini", "--endpoint", endpoint.url]
+
+
+def _answered(told: Any) -> dict[str, dict[str, Any]]:
+    """By the name of each system and control: its folder, record and scores."""
+    assert told.status == 0, told.err
+    return {one["answers"]["name"]: one for one in orjson.loads(told.out)["answered"]}
+
+
+def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, Any]:
+    block = next(b for b in one["scores"]["protocols"] if b["protocol"] == protocol)
+    found: dict[str, Any] = block["slices"][part]["metrics"]
+    return found
+
+
+JUDGED = "judge:plain(gpt-4o-mini)"
+
+
+def test_answers_stand_beside_controls_and_are_judged_and_compared(
+    harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
+) -> None:
+    told = harness("answer", run, *_asked(endpoint), "--k", 10, "--json")
+    answered = _answered(told)
+    assert [*answered] == ["bm25", *CONTROLS]
+    asked = len(endpoint.calls)
+    assert all(one["answers"]["queries"]["failed"] == 0 for one in answered.values())
+
+    # Without a model: what the rule's answers are worth, counted here.
+    table = pq.read_table(Path(answered["bm25"]["folder"]) / "answers.parquet").to_pylist()
+    rows = {row["query"]: row for row in table}
+    assert len(rows) == sample.n_queries
+    rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
+    without = sample.abilities == str(Ability.ABSTENTION)
+    right = {id_: rule.truth(rows_of[id_], rows[id_]["answer"]) for id_ in rows}
+    mine = [right[id_] for id_ in rows if not without[rows_of[id_]]]
+    cells = _cells(answered["bm25"], "answers-text")
+    assert cells["exact_match"]["value"] == pytest.approx(sum(mine) / len(mine))
+    assert (cells["exact_match"]["n"], cells["declined"]["n"]) == (len(mine), sample.n_queries)
+    declined = sum(row["answer"] == DECLINED for row in table) / len(table)
+    assert cells["declined"]["value"] == pytest.approx(declined)
+    assert 1 <= max(row["things"] for row in table) <= 10
+
+    # With a judge that never errs: the same, of all questions; and where each was lost.
+    folders = [one["folder"] for one in answered.values()]
+    judged = _answered(harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--json"))
+    assert len(endpoint.calls) <= 2 * asked
+    cell = _cells(judged["bm25"], JUDGED)["accuracy"]
+    assert cell["value"] == pytest.approx(sum(right.values()) / len(right))
+    assert cell["interval"]["low"] < cell["value"] < cell["interval"]["high"]
+    assert "|judge:plain/1(gpt-4o-mini)" in cell["signature"]
+    for name in judged:
+        _check_losses(_cells(judged[name], JUDGED))
+    losses = _cells(judged["bm25"], JUDGED)
+    interval = losses["right_if_all"]["interval"]
+    assert interval["low"] < 0.85 < interval["high"]
+    assert _cells(judged["evidence alone"], JUDGED)["lost_none"]["value"] == 0
+    assert _cells(judged["no memory"], JUDGED)["right_with"]["value"] == 0
+    assert _cells(judged["no memory"], JUDGED)["retrieval_could_gain"]["value"] > 0.8
+
+    # As rankings are compared: paired, by ability; the reader is part of what must agree.
+    two = [judged[name]["folder"] for name in ("random selection", "bm25")]
+    found = orjson.loads(harness("compare", *two, "--metrics", "accuracy", "--json").out)
+    assert found["groups"][0]["essentials"]["reader"] == "plain/1(gpt-4o-mini)"
+    text = harness("answer", run, *_asked(endpoint), "--k", 10)
+    assert "where questions that have an answer went" in text.out  # what was judged is kept
+    assert "evidence alone" in text.out
+    assert "sk-very-secret" not in text.out + text.err
+    for path in run.parent.rglob("*"):
+        assert not path.is_file() or b"sk-very-secret" not in path.read_bytes()
+
+
+def _check_losses(cells: dict[str, Any]) -> None:
+    classes = ("right_with", "right_without", "lost_reader", "declined_wrongly")
+    classes += ("lost_part", "lost_none")
+    assert sum(cells[name]["value"] for name in classes) == pytest.approx(1)
+    assert cells["declined_rightly"]["value"] + cells["made_up"]["value"] == pytest.approx(1)
+    lost = cells["lost_part"]["value"] + cells["lost_none"]["value"]
+    assert cells["retrieval_could_gain"]["value"] == pytest.approx(lost)
+
+
+def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path
+) -> None:
+    options = [run, *_asked(endpoint), "--k", 5, "--no-controls", "--json"]
+    first = _answered(harness("answer", *options))["bm25"]
+    n = len(endpoint.calls)
+    again = _answered(harness("answer", *options))["bm25"]
+    assert (len(endpoint.calls), again["folder"]) == (n, first["folder"])
+    assert again["answers"]["used"]["new_calls"] == 0
+    assert again["answers"]["used"]["prompt_tokens"] == first["answers"]["used"]["prompt_tokens"]
+    used, counted = first["answers"]["used"], endpoint.counted()
+    assert {name: used[name] for name in ("prompt_tokens", "completion_tokens")} == {
+        name: counted[name] for name in ("prompt_tokens", "completion_tokens")
+    }
+    usd = (used["prompt_tokens"] * 0.15 + used["completion_tokens"] * 0.6) / 1e6
+    assert used["usd"] == pytest.approx(usd)
+
+    folder = Path(first["folder"])
+    answers = (folder / "answers.parquet").read_bytes()
+    mine = tmp_path / "mine.toml"
+    mine.write_text(
+        'name = "mine"\nprompt = "Question: {question}\\nSame as {answer}?\\nResponse: '
+        '{response}\\nVerdict:"\nright = "RIGHT"\nwrong = "WRONG"\n'
+    )
+    for judge in ("plain", mine):
+        told = harness("judge", folder, "--judge", judge, *_asked(endpoint), "--json")
+        assert told.status == 0, told.err
+    assert (folder / "answers.parquet").read_bytes() == answers
+    found = _answered(told)["bm25"]["scores"]["protocols"]
+    names = [block["protocol"] for block in found]
+    assert names[0] == "answers-text"
+    assert sorted(name.partition("(")[0].partition("#")[0] for name in names[1:]) == [
+        "judge:mine",
+        "judge:plain",
+    ]
+    bill = {key: endpoint.bills.count(key) for key in endpoint.bills}
+    assert max(bill.values()) == 1
+
+
+def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
+    harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path
+) -> None:
+    endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 3)
+    options = [run, *_asked(endpoint), "--no-controls", "--concurrency", 1]
+    told = harness("answer", *options)
+    assert "3 answers did not come, and are left out of every mean" in told.out
+    (folder,) = run.parent.glob("*.answers")
+    table = pq.read_table(folder / "answers.parquet")
+    assert table["failed"].drop_null().to_pylist() == ["asked to fail"] * 3
+    rule.neither = 0.2
+    told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
+    about = orjson.loads(next(folder.glob("judgements/*/judge.json")).read_bytes())
+    neither = about["counts"]["neither"]
+    assert 30 < neither < 100
+    assert f"318 judgements, {neither} replies neither yes nor no, in no mean" in told.out
+    scores = orjson.loads((folder / "scores.json").read_bytes())
+    (block,) = [b for b in scores["protocols"] if b["protocol"] == JUDGED]
+    assert block["slices"]["all"]["metrics"]["accuracy"]["n"] == 318 - neither
+    assert block["left_out"] == {"no answer came": 3}
+
+
+def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path
+) -> None:
+    options = [run, *_asked(endpoint), "--budget", 60, "--json"]
+    told = harness("answer", *options, "--dry-run")
+    plan = orjson.loads(told.out)["arms"]
+    assert [one["arm"] for one in plan] == ["retrieved", "none", "newest", "random", "evidence"]
+    assert (len(endpoint.calls), plan[0]["to_pay"]) == (0, 321)
+    answered = _answered(harness("answer", *options))
+    for name in ("bm25", "newest first", "random selection"):
+        table = pq.read_table(Path(answered[name]["folder"]) / "answers.parquet")
+        assert max(table["tokens"].to_pylist()) <= 60, name
+    spent = sum(one["answers"]["used"]["usd"] for one in answered.values())
+    assert 0 < spent <= sum(one["usd_at_most"] for one in plan)
+    told = harness("answer", run, *_asked(endpoint), "--k", 3, "--max-usd", 0.001)
+    assert told.status == 1
+    assert "--max-usd 0.001: " in told.err
+    assert len(told.err.strip().splitlines()) == 1
+
+
+def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path, sample: Dataset
+) -> None:
+    options = ["--no-controls", "--repeat", 3, "--temperature", 0.7, "--json"]
+    one = _answered(harness("answer", run, *_asked(endpoint), *options))["bm25"]
+    assert len(endpoint.calls) == 3 * sample.n_queries
+    seeds = {call.body["seed"] for call in endpoint.calls}
+    assert (seeds, {call.body["temperature"] for call in endpoint.calls}) == ({0, 1, 2}, {0.7})
+    assert _cells(one, "answers-text")["declined"]["n"] == sample.n_queries
+    assert one["scores"]["reader"] == "plain/1(gpt-4o-mini),temperature:0.7,repeat:3"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--model", "m"], "OPENAI_API_KEY is not set"),
+        ([], "--model is missing"),
+        (["--model", "m", "--endpoint", "localhost"], "is no address"),
+        (["--model", "m", "--reader", "plane"], "did you mean plain"),
+        (["--model", "m", "--controls", "nothing"], "unknown control 'nothing'"),
+        (["--model", "m", "--controls", "none", "--no-controls"], "exclude each other"),
+        (["--model", "m", "--max-usd", "1"], "m has no price"),
+        (["--model", "m", "--budget", "0"], "--budget must be 1 or more"),
+        (["--model", "m", "--dataset", "sample"], "--dataset is of no use for a run"),
+        (["--model", "m", "--timeout", "x"], "give seconds"),
+        (["--model", "m", "--reader-source", "."], "is for the official readers"),
+    ],
+)
+def test_wrong_use_is_told_in_a_line(
+    harness: Harness,
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    said: str,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    if said != "OPENAI_API_KEY is not set" and "--endpoint" not in options:
+        options = [*options, "--endpoint", "http://127.0.0.1:9/v1"]
+    told = harness("answer", run, *options)
+    assert (told.status, said in told.err) == (2, True), told.err
+    assert len(told.err.strip().splitlines()) == 1
+    assert not list(run.parent.glob("*.answers"))
+
+
+def test_judging_what_is_no_folder_of_answers_is_refused(harness: Harness, run: Path) -> None:
+    for path, said in ((run, "a folder without answers"), (run / "gone", "not there")):
+        told = harness("judge", path, "--judge", "plain", "--model", "m")
+        assert told.status == 2
+        assert said in told.err
