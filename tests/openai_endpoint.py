@@ -163,6 +163,7 @@ class OpenAIEndpoint:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or each body would wait 40 ms for its headers to be confirmed
     of: OpenAIEndpoint
 
     def do_POST(self) -> None:

@@ -1,0 +1,160 @@
+"""Answers that systems gave themselves, and what others judged of them, are taken in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+
+from harness.dataset.prepare import open_dataset
+from harness.scoring.answered.locomo import f1
+
+Harness = Callable[..., Any]
+IDS = ["--dataset", "longmemeval/s-ids"]
+
+
+def _one(told: Any) -> dict[str, Any]:
+    assert told.status == 0, told.err
+    (found,) = orjson.loads(told.out)["answered"]
+    return dict(found)
+
+
+def _cell(one: dict[str, Any], protocol: str, metric: str, part: str = "all") -> dict[str, Any]:
+    block = next(b for b in one["scores"]["protocols"] if b["protocol"] == protocol)
+    return dict(block["slices"][part]["metrics"][metric])
+
+
+def test_the_official_scripts_output_gives_its_own_aggregates(
+    harness: Harness, tmp_path: Path
+) -> None:
+    dataset = open_dataset("longmemeval/s-ids")
+    draw = np.random.default_rng(5)
+    records = [
+        {
+            "question_id": id_,
+            "hypothesis": f"I think {id_}",
+            "autoeval_label": {"model": "gpt-4o-2024-08-06", "label": bool(draw.random() < 0.7)},
+        }
+        for id_ in dataset.query_ids
+    ]
+    path = tmp_path / "log.jsonl.eval-results-gpt-4o"
+    path.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in records))
+    one = _one(harness("answer", path, *IDS, "--name", "theirs", "--json"))
+    judge = "judge:given(gpt-4o-2024-08-06)"
+    labels = {r["question_id"]: r["autoeval_label"]["label"] for r in records}
+    kinds = dict(zip(dataset.query_ids, dataset.categories.tolist(), strict=True))
+    by_kind = {
+        kind: np.mean([labels[id_] for id_ in labels if kinds[id_] == kind])
+        for kind in set(kinds.values())
+    }
+    cell = _cell(one, judge, "accuracy")
+    assert (cell["n"], cell["value"]) == (500, pytest.approx(np.mean([*labels.values()])))
+    assert cell["over_categories"]["value"] == pytest.approx(np.mean([*by_kind.values()]))
+    for kind, value in by_kind.items():
+        assert _cell(one, judge, "accuracy", f"category:{kind}")["value"] == pytest.approx(value)
+    abstention = [label for id_, label in labels.items() if "_abs" in id_]
+    cell = _cell(one, judge, "accuracy", "abstention")
+    assert (cell["n"], cell["value"]) == (30, pytest.approx(np.mean(abstention)))
+
+
+def test_locomo_predictions_have_its_official_f1(
+    harness: Harness, data: Path, locomo: list[str], tmp_path: Path
+) -> None:
+    talks = orjson.loads((data / "locomo" / "locomo10.json").read_bytes())
+    expected = []
+    for talk in talks:
+        for number, one in enumerate(talk["qa"]):
+            answer = str(one.get("answer", "Not mentioned in the conversation"))
+            said = answer if number % 3 else f"{answer} and more, or not mentioned"
+            one["gpt-x_prediction"] = said
+            expected.append(f1(said, str(one.get("answer")), one["category"]))
+    path = tmp_path / "predictions.json"
+    path.write_bytes(orjson.dumps([{k: t[k] for k in ("sample_id", "qa")} for t in talks]))
+    one = _one(harness("answer", path, *locomo, "--json"))
+    cell = _cell(one, "locomo-answers", "f1")
+    assert (cell["n"], cell["value"]) == (1986, pytest.approx(np.mean(expected), abs=1e-12))
+    assert one["answers"]["given"]["form"] == "locomo"
+    assert set(one["scores"]["protocols"][1]["slices"]) >= {"category:adversarial", "multi-hop"}
+
+
+def test_mem0s_results_bring_their_judgements(
+    harness: Harness, data: Path, locomo: list[str], tmp_path: Path
+) -> None:
+    talks = orjson.loads((data / "locomo" / "locomo10.json").read_bytes())
+    results = {
+        str(place): [
+            {
+                "question": one["question"],
+                "answer": one["answer"],
+                "response": str(one["answer"]),
+                "llm_score": int(number % 2 == 0),
+            }
+            for number, one in enumerate(talk["qa"])
+            if one["category"] != 5
+        ]
+        for place, talk in enumerate(talks)
+    }
+    path = tmp_path / "mem0.json"
+    path.write_bytes(orjson.dumps(results))
+    told = harness("answer", path, *locomo, "--json")
+    one = _one(told)
+    # One question stands twice in its conversation, and only one of the two was answered.
+    assert "1 answers may be of several questions, ignored" in told.err
+    labels = [r["llm_score"] for records in results.values() for r in records]
+    cell = _cell(one, "judge:given(llm_score)", "accuracy")
+    assert cell["n"] == len(labels) - 1 == 1539
+    assert cell["value"] == pytest.approx(np.mean(labels), abs=1e-3)
+    assert _cell(one, "answers-text", "exact_match")["value"] == 1.0
+
+
+def test_retrieved_text_that_stands_for_answers_is_told(
+    harness: Harness, data: Path, longmemeval: list[str], tmp_path: Path
+) -> None:
+    sample = orjson.loads((data / "longmemeval" / "longmemeval_s_sample.json").read_bytes())
+    records = [
+        {"question_id": r["question_id"], "hypothesis": r["haystack_sessions"][3][0]["content"]}
+        for r in sample
+    ]
+    path = tmp_path / "results.json"
+    path.write_bytes(orjson.dumps({"results": records}))
+    told = harness("answer", path, *longmemeval, "--granularity", "turn")
+    assert told.status == 0, told.err
+    assert "4 of 4 answers are texts of the documents: what was retrieved" in told.err
+    told = harness("answer", path, *longmemeval, "--granularity", "turn", "--strict")
+    assert told.status == 2
+
+
+def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(
+    harness: Harness, tmp_path: Path
+) -> None:
+    good = {"question_id": "e47becba", "hypothesis": "Business"}
+    path = tmp_path / "answers.jsonl"
+    records = [good, {**good, "hypothesis": "Other"}, {"question_id": "x", "hypothesis": "y"}]
+    records.append({"question_id": "118b2229", "hypothesis": None})
+    path.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in records))
+    told = harness("answer", path, *IDS, "--json")
+    assert "1 answers are of no question of longmemeval/s-ids, ignored (x)" in told.err
+    assert "1 answers are of a question again, the latest counts (e47becba)" in told.err
+    assert _one(told)["answers"]["queries"] == {"asked": 2, "answers": 2, "failed": 1}
+    for text, said in (
+        ("[1]", "expected records of question_id"),
+        ('{"question_id": "e47becba"}', "no field 'hypothesis'"),
+        ('{"0": [{"question": "q", "response": "r", "llm_score": 3}]}', "neither 0 nor 1"),
+        ("{", "line 1: not valid JSON"),
+        (
+            '[{"question_id": "nobody", "hypothesis": "r"}]',
+            "none of its 1 answers is of a question",
+        ),
+    ):
+        path.write_text(text)
+        told = harness("answer", path, *IDS)
+        assert (told.status, len(told.err.strip().splitlines())) == (2, 1), told.err
+        assert said in told.err
+    told = harness("answer", path)
+    assert "say what it is over with --dataset" in told.err
+    told = harness("answer", path, *IDS, "--model", "m")
+    assert "--model is of no use for a file of answers" in told.err
