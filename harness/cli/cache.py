@@ -1,4 +1,4 @@
-"""harness cache: what is kept so that no text is embedded and no corpus indexed twice."""
+"""harness cache: what is kept so that nothing is embedded, indexed or asked of a model twice."""
 
 from __future__ import annotations
 
@@ -19,23 +19,27 @@ def add(verbs: Verbs) -> None:
     """Register the command and its own commands."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "cache",
-        help="list, verify or clear the kept vectors and indexes",
-        description="Without a command: the vectors of each model, the indexes, and their sizes.",
+        help="list, verify or clear the kept vectors, indexes and replies of models",
+        description="Without a command: the vectors of each model, the indexes, the replies, and "
+        "their sizes.",
         allow_abbrev=False,
     )
     add_output(parser)
     parser.set_defaults(call=call_list)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
-        ("list", "the vectors of each model, the indexes, and their sizes", call_list),
+        ("list", "the vectors of each model, the indexes, the replies, their sizes", call_list),
         ("verify", "read every index whole, and hold it against its checksums", call_verify),
-        ("clear", "forget the vectors of a model, an index, or all of both", call_clear),
+        ("clear", "forget the vectors of a model, an index, or all of both; replies", call_clear),
     ):
         one = add_inner(commands, name, about)
         add_output(one)
         if name == "clear":
             one.add_argument("--model", metavar="NAME", help="its vectors alone")
             one.add_argument("--index", metavar="NAME", help="this one alone, or a retriever's")
+            one.add_argument(
+                "--replies", action="store_true", help="what models replied alone, which was paid"
+            )
         one.set_defaults(call=call)
 
 
@@ -43,7 +47,36 @@ def call_list(options: argparse.Namespace) -> int:
     """Print what is kept."""
     from harness.retrievers import embeddings, kept
 
-    _print(embeddings.kept(), kept.kept(), options, "nothing is kept")
+    _print(embeddings.kept(), kept.kept(), _replies(), options, "nothing is kept")
+    return 0
+
+
+def _replies() -> dict[str, int]:
+    """How many replies of each model are kept."""
+    from harness.dataset.prepare import home
+    from harness.runs.answering.replies import FILE, Replies
+
+    if not (home() / FILE).is_file():
+        return {}
+    replies = Replies(home())
+    try:
+        return replies.count()
+    finally:
+        replies.close()
+
+
+def _clear_replies(options: argparse.Namespace) -> int:
+    from harness.dataset.prepare import home
+    from harness.runs.answering.replies import Replies
+
+    found = _replies()
+    if found:
+        replies = Replies(home())
+        replies.clear()
+        replies.close()
+    _print([], [], found, options, "there was nothing to clear")
+    if found and not (options.json or options.quiet):
+        print("\ncleared")
     return 0
 
 
@@ -52,7 +85,7 @@ def call_verify(options: argparse.Namespace) -> int:
     from harness.retrievers.kept import verify
 
     found = verify()
-    _print([], found, options, "no index is kept")
+    _print([], found, {}, options, "no index is kept")
     return 1 if any(one.damaged for one in found) else 0
 
 
@@ -62,11 +95,15 @@ def call_clear(options: argparse.Namespace) -> int:
 
     if "" in (options.model, options.index):
         raise UsageError("--model and --index need a name; without them all is forgotten")
+    if options.replies and (options.model or options.index):
+        raise UsageError("--replies, --model and --index exclude each other; name one of them")
+    if options.replies:
+        return _clear_replies(options)
     if options.model and options.index:
         raise UsageError("--model forgets vectors and --index an index; name one of them")
     vectors = [] if options.index else embeddings.clear(options.model or "")
     indexes = [] if options.model else kept.clear(options.index or "")
-    _print(vectors, indexes, options, "there was nothing to clear")
+    _print(vectors, indexes, {}, options, "there was nothing to clear")
     if (vectors or indexes) and not (options.json or options.quiet):
         print("\ncleared")
     left = [one.name for one in kept.kept() if one.name.startswith(kept.INGESTED)]
@@ -79,11 +116,15 @@ def call_clear(options: argparse.Namespace) -> int:
 
 
 def _print(
-    models: list[Kept], indexes: list[KeptIndex], options: argparse.Namespace, nothing: str
+    models: list[Kept],
+    indexes: list[KeptIndex],
+    replies: dict[str, int],
+    options: argparse.Namespace,
+    nothing: str,
 ) -> None:
     if options.json:
         found = {"models": [*map(asdict, models)], "indexes": [*map(asdict, indexes)]}
-        print_json("cache", found)
+        print_json("cache", {**found, "replies": replies})
         return
     if options.quiet:
         return
@@ -91,7 +132,7 @@ def _print(
     from harness.dataset.prepare import home
     from harness.scoring.grid import grid
 
-    if not (models or indexes):
+    if not (models or indexes or replies):
         print(f"{nothing} in {home()}")
         return
     if models:
@@ -113,3 +154,5 @@ def _print(
         headers = ["index", "documents", "size", "used", "damaged"]
         print("\n" * bool(models) + grid(described, headers, keys=1))
         print(f"\nin {folder()}")
+    if replies:
+        print("\n" * bool(models or indexes) + grid([*replies.items()], ["model", "replies"]))

@@ -17,15 +17,20 @@ def add(verbs: Verbs) -> None:
         help="write a run's rankings for other tools",
         description=(
             "Write a run's rankings as one file: TREC's lines, Parquet, JSON lines, or the log "
-            "that LongMemEval's own scripts read. It appears whole or not at all; one that is "
-            "there already is not written over. (`harness datasets export` writes documents, "
+            "that LongMemEval's own scripts read; or answers as the hypotheses that they judge. "
+            "It appears whole or not at all; one that is there already is not written over. "
+            "(`harness datasets export` writes documents, "
             "queries and judgements.)"
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("run", metavar="RUN", help="its folder or its name")
     parser.add_argument(
-        "--format", choices=("trec", "parquet", "jsonl", "longmemeval"), required=True
+        "run", metavar="RUN", help="its folder or its name; for hypotheses a folder of answers"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("trec", "parquet", "jsonl", "longmemeval", "longmemeval-hypotheses"),
+        required=True,
     )
     parser.add_argument("--out", metavar="FILE", required=True)
     parser.add_argument("--source", metavar="PATH", help="the raw file, for a log of LongMemEval")
@@ -36,14 +41,19 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Write the file, and say where it is."""
+    from harness.runs.answering.folder import export_hypotheses
     from harness.runs.folder.export import export_run
 
     if options.format != "longmemeval":
         refuse(options, f"for --format {options.format}", "source")
     folder, out = run_folder(options, options.run), Path(options.out)
-    left_out = export_run(folder, out, options.format, options.source)
+    if options.format == "longmemeval-hypotheses":
+        left_out, what = export_hypotheses(folder, out), "questions whose answer did not come"
+    else:
+        left_out = export_run(folder, out, options.format, options.source)
+        what = "places of texts that are no document"
     if left_out and not options.quiet:
-        print(f"note: {left_out} places of texts that are no document left out", file=sys.stderr)
+        print(f"note: {left_out} {what} left out", file=sys.stderr)
     if options.json:
         print_json("export", {"file": options.out})
     elif not options.quiet:

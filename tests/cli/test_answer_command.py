@@ -11,12 +11,17 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 from answering_rule import DECLINED, Rule
+from jsonschema import Draft202012Validator
 from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 
+import harness.cli as harness_cli
 from harness.dataset.reader import Dataset
 from harness.schema import Ability
 
 Harness = Callable[..., Any]
+FORMS = Draft202012Validator(
+    orjson.loads(Path(harness_cli.__file__).with_name("output.schema.json").read_bytes())
+)
 CONTROLS = ["no memory", "newest first", "random selection", "evidence alone"]
 
 
@@ -51,6 +56,7 @@ def _asked(endpoint: OpenAIEndpoint) -> list[str]:
 def _answered(told: Any) -> dict[str, dict[str, Any]]:
     """By the name of each system and control: its folder, record and scores."""
     assert told.status == 0, told.err
+    FORMS.validate(orjson.loads(told.out))
     return {one["answers"]["name"]: one for one in orjson.loads(told.out)["answered"]}
 
 
@@ -191,6 +197,7 @@ def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
 ) -> None:
     options = [run, *_asked(endpoint), "--budget", 60, "--json"]
     told = harness("answer", *options, "--dry-run")
+    FORMS.validate(orjson.loads(told.out))
     plan = orjson.loads(told.out)["arms"]
     assert [one["arm"] for one in plan] == ["retrieved", "none", "newest", "random", "evidence"]
     assert (len(endpoint.calls), plan[0]["to_pay"]) == (0, 321)
@@ -256,3 +263,30 @@ def test_judging_what_is_no_folder_of_answers_is_refused(harness: Harness, run: 
         told = harness("judge", path, "--judge", "plain", "--model", "m")
         assert told.status == 2
         assert said in told.err
+
+
+def test_hypotheses_are_exported_for_the_official_script(
+    harness: Harness, longmemeval: list[str], tmp_path: Path
+) -> None:
+    ids = ["e47becba", "852ce960"]
+    lines = [{"question_id": id_, "hypothesis": f"so {id_}"} for id_ in ids]
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in lines))
+    one = _answered(harness("answer", path, *longmemeval, "--json"))["mine"]
+    out = tmp_path / "hypotheses.jsonl"
+    export = ("export", one["folder"], "--format", "longmemeval-hypotheses", "--out", out)
+    assert harness(*export).status == 0
+    assert [orjson.loads(line) for line in out.read_bytes().splitlines()] == lines
+    told = harness(*export)
+    assert (told.status, "exists; name a new file" in told.err) == (2, True)
+
+
+def test_kept_replies_are_listed_and_cleared_by_name_alone(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path
+) -> None:
+    assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
+    assert orjson.loads(harness("cache", "--json").out)["replies"] == {"gpt-4o-mini": 321}
+    assert harness("cache", "clear", "--quiet").status == 0
+    assert "gpt-4o-mini" in harness("cache").out  # they were paid
+    assert harness("cache", "clear", "--replies").status == 0
+    assert orjson.loads(harness("cache", "--json").out)["replies"] == {}

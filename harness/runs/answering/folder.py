@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json
+from harness.files import disk_errors, file_aside, read_json
 
 ANSWERS_VERSION = 1
 RECORD = "answers.json"
@@ -100,6 +100,33 @@ def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Data
     from harness.runs.folder.run_folder import dataset_of_record
 
     return dataset_of_record(folder.path, folder.record["dataset"], source=source)
+
+
+def export_hypotheses(folder: Path, out: Path) -> int:
+    """Write answers as lines of question_id and hypothesis, as LongMemEval's evaluate_qa.py reads
+    them; of several repetitions the first. Returns how many questions have no answer.
+
+    The file appears whole or not at all. Raises UsageError for a folder without answers, and for a
+    file that is there already.
+    """
+    import orjson
+
+    answers = AnswersFolder(folder)
+    name = answers.record["dataset"]["name"]
+    if name.partition("/")[0] != "longmemeval":
+        raise UsageError(f"{folder}: answers questions of {name}, not of LongMemEval")
+    if out.exists():
+        raise UsageError(f"{out}: exists; name a new file")
+    first = [row for row in answers.table.to_pylist() if row["repeat"] == 0]
+    came = [row for row in first if row["answer"] is not None]
+    with disk_errors(out.parent, "name another place with --out"), file_aside(out) as aside:
+        aside.write_bytes(
+            b"".join(
+                orjson.dumps({"question_id": row["query"], "hypothesis": row["answer"]}) + b"\n"
+                for row in came
+            )
+        )
+    return len(first) - len(came)
 
 
 def plain(name: str) -> str:

@@ -54,6 +54,7 @@ class Purse:
         self._price = price if known else None
         self._most = most
         self._spent = self._aside = 0.0
+        self._flying = 0  # calls: what is set aside is not quite 0 when they are, in floats
         self._changed = Condition()
         self._empty = False
 
@@ -73,7 +74,7 @@ class Purse:
         wanted = self.most_of(call)
         with self._changed:
             while self._most is not None and self._spent + self._aside + wanted > self._most:
-                if self._empty or not self._aside:
+                if self._empty or not self._flying:
                     self._empty = True  # a cheaper call is not let through either
                     self._changed.notify_all()
                     raise SpentError(
@@ -82,6 +83,7 @@ class Purse:
                     )
                 self._changed.wait()
             self._aside += wanted
+            self._flying += 1
         return wanted
 
     def settle(self, aside: float, prompt: int | None, completion: int | None) -> None:
@@ -89,7 +91,8 @@ class Purse:
         say, that is the cost."""
         said = prompt is not None and completion is not None
         with self._changed:
-            self._aside = max(0.0, self._aside - aside)
+            self._flying -= 1
+            self._aside = self._aside - aside if self._flying else 0.0
             self._spent += self._cost(prompt or 0, completion or 0) if said else aside
             self._changed.notify_all()
 

@@ -12,7 +12,7 @@ from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
 
 from harness.errors import RunError, UsageError
 from harness.runs.answering.asking import Asker, Way
-from harness.runs.answering.purse import SpentError
+from harness.runs.answering.purse import Purse, SpentError
 from harness.runs.answering.replies import FILE, Call
 
 MODEL = "gpt-4o-mini"
@@ -155,3 +155,15 @@ def test_a_reply_is_read_as_it_came(tmp_path: Path) -> None:
         reply = asker.all([_call("a")])[0].reply
         asker.close()
     assert (reply.text, reply.finish, reply.prompt_tokens) == ("", "content_filter", None)
+
+
+def test_a_purse_never_waits_for_what_is_not_in_the_air() -> None:
+    """Sums of floats that cancel out leave a residue, which is no call."""
+    prices = {MODEL: {"prompt_tokens": 0.1, "completion_tokens": 0.7}}
+    for size in range(1, 200):
+        purse = Purse(MODEL, prices, 0.001)
+        asides = [purse.take(_call("x" * n)) for n in (size, 3 * size, 7)]
+        for aside in asides:
+            purse.settle(aside, 100_000, 0)
+        with pytest.raises(SpentError):
+            purse.take(_call("x"))
