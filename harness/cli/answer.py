@@ -130,6 +130,8 @@ def call(options: argparse.Namespace) -> int:
 
     run = run_folder(options, options.run)
     dataset = dataset_of_run(run, source=options.source)
+    if not options.model:
+        return _own(options, run, dataset)
     way = way_of(options)
     source = Path(options.reader_source) if options.reader_source else None
     by = reader(options.reader or "plain", dataset, way.model, source)
@@ -139,6 +141,15 @@ def call(options: argparse.Namespace) -> int:
     out = Path(options.out) if options.out else run.parent
     folders = answer(run, dataset, by, way, plan, out)
     return scored(options, "answer", folders, dataset)
+
+
+def _own(options: argparse.Namespace, run: Path, dataset: Any) -> int:
+    """The answers that the system of the run gave itself."""
+    from harness.runs.answering.given import take_own
+
+    refuse(options, "without --model, for the answers that a system gave itself", *_OF_A_READER)
+    out = Path(options.out) if options.out else run.parent
+    return scored(options, "answer", [take_own(run, dataset, out)], dataset)
 
 
 def _plan(options: argparse.Namespace, dataset: Any) -> Any:
@@ -262,4 +273,6 @@ def _head(one: Any) -> str:
     who = f"{settings['reader']} asked {settings['model']}"
     if one.record.get("given"):
         who = f"answers of {one.record['given']['file']}"
+    elif settings["arm"] == "own":
+        who = "the system's own answers"
     return f"{of['name']}, {of['granularity']}, {of['split']}: {who}"

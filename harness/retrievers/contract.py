@@ -54,7 +54,8 @@ class Result:
     `ids` are handles (str) or positions in the corpus (int, or an integer array). `scores`, if any,
     align with them; where they rise, the harness sorts by them. `confidence` says how sure the
     system is that there is an answer at all (any scale, higher is surer); `abstain` that it says
-    there is none. A system with texts of its own gives `hits` instead of ids and scores.
+    there is none. A system with texts of its own gives `hits` instead of ids and scores. One that
+    answers the question too gives its `answer`, which `harness answer` takes and judges.
     """
 
     ids: Sequence[str] | Sequence[int] | npt.NDArray[np.integer[Any]] = ()
@@ -62,6 +63,7 @@ class Result:
     confidence: float | None = None
     abstain: bool = False
     hits: Sequence[Hit] | None = None
+    answer: str | None = None
 
 
 Found = (

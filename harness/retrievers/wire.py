@@ -167,10 +167,11 @@ def _result(one: Any) -> Result:
     if not all(isinstance(hit, dict) for hit in hits):
         raise ValueError(f"a hit is an object, not {_short(hits)}")
     confidence, abstain = one.get("confidence"), bool(one.get("abstain", False))
+    answer = one.get("answer")
     if all("id" in hit and not hit.get("text") and not hit.get("sources") for hit in hits):
         ids, scores = [hit["id"] for hit in hits], [hit.get("score") for hit in hits]
         known = scores if hits and all(score is not None for score in scores) else None
-        return Result(ids, known, confidence, abstain)
+        return Result(ids, known, confidence, abstain, answer=answer)
     own = [
         Hit(
             hit.get("text") or "",
@@ -179,7 +180,7 @@ def _result(one: Any) -> Result:
         )
         for hit in hits
     ]
-    return Result(confidence=confidence, abstain=abstain, hits=own)
+    return Result(confidence=confidence, abstain=abstain, hits=own, answer=answer)
 
 
 def _document(document: Document) -> dict[str, Any]:

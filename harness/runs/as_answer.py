@@ -37,6 +37,7 @@ def as_answer(
         positions = bench.view.positions(result.ids, own_ids=own_ids)
         scores = scores_of(result.scores, len(positions))
         answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+        answer.said = _said(result)
         answer.confidence = _confidence(result)
         answer.padded = 0 if isinstance(found, Reply) else padding(found)
     except NotAnAnswerError as error:
@@ -63,6 +64,7 @@ def _with_hits(
     hits = list(result.hits or ())
     own_ids = bool(getattr(bench.retriever, "own_ids", False))
     answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
+    answer.said = _said(result)
     answer.confidence = _confidence(result)
     given = [hit.score for hit in hits]
     if all(score is not None for score in given):
@@ -95,6 +97,13 @@ def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]
         raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
     score = None if hit.score is None else float(hit.score)
     return {"text": well_formed(hit.text), "rows": rows, "unknown": unknown, "score": score}
+
+
+def _said(result: Result) -> str | None:
+    """The system's own answer. Raises TypeError where it is no text."""
+    if result.answer is not None and not isinstance(result.answer, str):
+        raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")
+    return None if result.answer is None else well_formed(result.answer)
 
 
 def _confidence(result: Result) -> float | None:

@@ -104,6 +104,7 @@ def _item(found: Any) -> dict[str, Any]:
             "confidence": result.confidence,
             "abstain": bool(result.abstain),
             "hits": None,
+            "answer": result.answer,
         }
         if result.hits is not None:
             plain["hits"] = [

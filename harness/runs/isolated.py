@@ -102,6 +102,7 @@ class Reply:
             self.plain["confidence"],
             bool(self.plain["abstain"]),
             None if hits is None else [Hit(*hit) for hit in hits],
+            self.plain["answer"],
         )
 
 

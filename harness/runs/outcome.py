@@ -38,6 +38,7 @@ class Answer:
     padded: int = 0  # places in which -1 stood for nothing
     reordered: bool = False  # scores rose, so the answer was sorted by them
     hits: list[dict[str, Any]] | None = None  # texts of the system's own: see as_answer
+    said: str | None = None  # the system's own answer to the question
     error: str | None = None
 
 

@@ -18,6 +18,7 @@ from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
 from harness.runs.folder.run_folder import (
     JOURNAL,
     OURS,
+    OWN_ANSWERS,
     RETRIED,
     RUN_VERSION,
     dataset_record,
@@ -73,6 +74,7 @@ def write_run(
         rankings = as_rankings(dataset, _rankings(answers))
         write_rankings(rankings, aside, record["retriever"]["name"])
         pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
+        _write_said(dataset, answers, aside / OWN_ANSWERS)
         write_errors(dataset, answers, aside / "errors.jsonl")
         write_errors(dataset, before, aside / RETRIED)
         if before:
@@ -110,6 +112,19 @@ def _query_table(dataset: Dataset, answers: Sequence[Answer]) -> pa.Table:
             "failed": [a.error is not None for a in answers],
         }
     )
+
+
+def _write_said(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:
+    """One JSON line a question that the system answered itself; no file where it answers none."""
+    import orjson
+
+    lines = [
+        orjson.dumps({"question_id": dataset.query_ids[a.query], "hypothesis": a.said}) + b"\n"
+        for a in answers
+        if a.said is not None and a.error is None
+    ]
+    if lines:
+        path.write_bytes(b"".join(lines))
 
 
 def write_errors(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:

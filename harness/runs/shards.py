@@ -118,7 +118,8 @@ class Shard:
 
     def _columns(self, result: Result) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
         """Positions in the whole corpus and scores, as a worker takes an answer."""
-        if result.hits is not None or result.confidence is not None or result.abstain:
+        alone = result.hits, result.confidence, result.answer
+        if any(one is not None for one in alone) or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
         own = within(result.ids, len(self._piece.positions), self._position)
         scores = scores_of(result.scores, len(own))

@@ -229,7 +229,7 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     ("options", "said"),
     [
         (["--model", "m"], "OPENAI_API_KEY is not set"),
-        ([], "--model is missing"),
+        ([], "gave no answers of its own"),
         (["--model", "m", "--endpoint", "localhost"], "is no address"),
         (["--model", "m", "--reader", "plane"], "did you mean plain"),
         (["--model", "m", "--controls", "nothing"], "unknown control 'nothing'"),

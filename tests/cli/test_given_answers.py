@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import orjson
+import pyarrow.parquet as pq
 import pytest
 
 from harness.dataset.prepare import open_dataset
@@ -158,3 +159,68 @@ def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(
     assert "say what it is over with --dataset" in told.err
     told = harness("answer", path, *IDS, "--model", "m")
     assert "--model is of no use for a file of answers" in told.err
+
+
+SAYS = """
+import json, sys
+
+documents = []
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["type"] == "index":
+        documents += asked["documents"]
+        print(json.dumps({}), flush=True)
+    elif asked["type"] == "search":
+        hits = [{"id": one["id"]} for one in documents[:asked["k"]]]
+        said = lambda q: {"hits": hits, "answer": "It is " + documents[0]["text"][:5]}
+        print(json.dumps({"results": [said(q) for q in asked["queries"]]}), flush=True)
+    else:
+        documents = [] if asked["type"] == "reset" else documents
+        print(json.dumps({}), flush=True)
+"""
+
+MINE = """
+from harness import Result
+
+class Answers:
+    def index(self, corpus):
+        self.first = corpus[0]
+
+    def search(self, queries, k):
+        texts = [q.text for q in queries]
+        return [Result([self.first.id], answer=None if "?" not in t else t[::-1]) for t in texts]
+
+class Numbers(Answers):
+    def search(self, queries, k):
+        return [Result([self.first.id], answer=7) for _ in queries]
+"""
+
+
+def test_a_system_that_answers_itself_is_judged_by_what_it_said(
+    harness: Harness, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "says.py").write_text(SAYS)
+    run = ["run", "--dataset", "sample", "--limit", 12, "--k", 5, "--json"]
+    for retriever, expected in (
+        (["mine.py:Answers"], lambda text, first: text[::-1]),
+        (["mine.py:Answers", "--isolate"], lambda text, first: text[::-1]),
+        (["command", "--param", "run=python says.py"], lambda text, first: f"It is {first}"),
+    ):
+        told = harness(*run, "--retriever", *retriever)
+        assert told.status == 0, told.err
+        folder = Path(orjson.loads(told.out)["folder"])
+        one = _one(harness("answer", folder, "--json"))
+        dataset = open_dataset("sample")
+        table = pq.read_table(Path(one["folder"]) / "answers.parquet").to_pylist()
+        assert len(table) == 12
+        for row in table:
+            query = dataset.query_ids.index(row["query"])
+            held = dataset.haystack_rows(int(dataset.query_haystack[query]))
+            first = dataset.documents[int(held[0])]
+            assert row["answer"] == expected(dataset.query(query).text, first.text[:5])
+            assert row["documents"][0] == first.id
+        assert one["scores"]["reader"] == "its own"
+    told = harness(*run, "--retriever", "mine.py:Numbers")
+    assert told.status == 1
+    assert "the answer must be a text, not int" in told.err

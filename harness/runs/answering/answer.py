@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 import harness
@@ -177,11 +178,10 @@ def _write(
 def _table(
     dataset: Dataset, reader: Reader, arm: Arm, asked: Sequence[Asked], repeat: int
 ) -> pa.Table:
-    ids = dataset.documents.column("id")
     rows: list[dict[str, Any]] = []
     replies = iter(asked)
     for context, prompt in zip(arm.contexts, arm.prompts, strict=True):
-        shown = [row for one in context.shown for row in one.rows]
+        shown = shown_to(dataset, context)
         for number in range(repeat):
             reply = next(replies).reply
             failed = reply.refused
@@ -192,10 +192,7 @@ def _table(
                     "query": dataset.query_ids[context.query],
                     "repeat": number,
                     "answer": None if failed else reader.answer(prompt, reply.text),
-                    "documents": [ids[row].as_py() for row in shown],
-                    "things": len(context.shown),
-                    "unresolved": sum(not one.rows for one in context.shown),
-                    "tokens": context.tokens,
+                    **shown,
                     "prompt_tokens": reply.prompt_tokens,
                     "completion_tokens": reply.completion_tokens,
                     "finish": reply.finish,
@@ -203,6 +200,17 @@ def _table(
                 }
             )
     return pa.Table.from_pylist(rows, ANSWERS)
+
+
+def shown_to(dataset: Dataset, context: Context) -> dict[str, Any]:
+    """What was shown for a question, as it stands in a row of answers."""
+    rows = [row for one in context.shown for row in one.rows]
+    return {
+        "documents": dataset.documents.column("id", np.array(rows, np.int32)).to_pylist(),
+        "things": len(context.shown),
+        "unresolved": sum(not one.rows for one in context.shown),
+        "tokens": context.tokens,
+    }
 
 
 def _used(table: pa.Table, asked: Sequence[Asked], way: Way) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
 from harness.rankings.jsonl import read_bytes
 from harness.rankings.published.form import Answer, Question
-from harness.runs.answering.answer import write_answers
+from harness.runs.answering.answer import shown_to, write_answers
 from harness.runs.answering.folder import (
     ANSWERS,
     ANSWERS_VERSION,
@@ -34,9 +34,16 @@ from harness.runs.answering.folder import (
     plain,
 )
 from harness.runs.answering.judging import write_judgements
+from harness.runs.answering.shown import Limits, Shower
 from harness.runs.folder.imported import REPEATS, say
 from harness.runs.folder.joined import Joined, join
-from harness.runs.folder.run_folder import dataset_record, folder_name
+from harness.runs.folder.run_folder import (
+    OWN_ANSWERS,
+    RunFolder,
+    called,
+    dataset_record,
+    folder_name,
+)
 
 _LONG = 60
 """Characters from which on a text that stands in a document is no chance."""
@@ -120,30 +127,73 @@ def take_given(
     ]
     about = {"file": path.name, "sha256": digest(path), "form": form, "repeats": repeats}
     folder = out / f"{folder_name(dataset, f'{plain(name)}.given', about)}.answers"
+    made = {
+        "name": name,
+        "retriever": {"name": name, "control": False},
+        "given": {**about, "notes": notes},
+        "settings": {"reader": f"given/{form}", "model": name, "arm": "given"},
+    }
+    _write(folder, dataset, made, pa.Table.from_pylist(rows, ANSWERS), out)
+    for judge in sorted({one.judge for one in taken.values() if one.judge}):
+        _write_judged(AnswersFolder(folder), dataset, taken, judge, about)
+    return folder
+
+
+def take_own(run: Path, dataset: Dataset, out: Path) -> Path:
+    """Make a folder of the answers that the system of a run gave itself, beside what it retrieved.
+
+    Raises UsageError where it gave none.
+    """
+    path = run / OWN_ANSWERS
+    if not path.is_file():
+        raise UsageError(
+            f"{run}: its system gave no answers of its own (Result(answer=...)); name a reader's "
+            "--model"
+        )
+    said = {one.question.id: one.text for one in read_given(path)[1]}
+    rows: list[dict[str, Any]] = []
+    for context in Shower(dataset, Limits()).retrieved(run):
+        id_ = dataset.query_ids[context.query]
+        failed = None if id_ in said else "the system gave no answer"
+        rows.append({"query": id_, "repeat": 0, "answer": said.get(id_), "failed": failed})
+        rows[-1].update(shown_to(dataset, context))
+    record = RunFolder(run).record
+    system = called(record)
+    about = {"run": {"name": run.name, "rankings": digest(RunFolder(run).rankings)}}
+    identity = {**about, "answers": digest(path)}
+    folder = out / f"{folder_name(dataset, f'{plain(system)}.own', identity)}.answers"
+    made = {
+        "name": system,
+        "retriever": {"name": system, "control": False},
+        **about,
+        "settings": {"reader": "own", "model": system, "arm": "own"},
+        "shown_tokens": sum(row["tokens"] for row in rows) / max(1, len(rows)),
+    }
+    _write(folder, dataset, made, pa.Table.from_pylist(rows, ANSWERS), out)
+    return folder
+
+
+def _write(
+    folder: Path, dataset: Dataset, made: Mapping[str, Any], table: pa.Table, out: Path
+) -> None:
     record = {
         "answers_version": ANSWERS_VERSION,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "dataset": dataset_record(dataset),
-        "name": name,
-        "retriever": {"name": name, "control": False},
-        "given": {**about, "notes": notes},
-        "settings": {"reader": f"given/{form}", "model": "its own", "arm": "given"},
+        **made,
         "queries": {
-            "asked": len(taken),
-            "answers": len(taken),
-            "failed": sum(one.text is None for one in taken.values()),
+            "asked": table.num_rows,
+            "answers": table.num_rows,
+            "failed": table["answer"].null_count,
         },
         "versions": {"harness": harness.__version__},
     }
     with (
         disk_errors(out, "name another folder with --out"),
-        folder_aside(folder, ours=OURS) as aside,
+        folder_aside(folder, ours=OURS - {"judgements"}) as aside,
     ):
-        write_answers(aside, pa.Table.from_pylist(rows, ANSWERS))
+        write_answers(aside, table)
         write_json(aside / "answers.json", record)
-    for judge in sorted({one.judge for one in taken.values() if one.judge}):
-        _write_judged(AnswersFolder(folder), dataset, taken, judge, about)
-    return folder
 
 
 def _write_judged(

@@ -149,6 +149,8 @@ def reader_of(record: dict[str, Any]) -> str:
     """Who was asked and what was shown, for signatures: `plain/1(gpt-4o)|k:10`. What is shown of a
     system and of a control to its measure is the same kind of answer."""
     settings = record["settings"]
+    if settings["arm"] in ("given", "own"):
+        return "its own"  # of several systems, each its own: what differs between them
     said = f"{settings['reader']}({settings['model']})"
     if settings.get("temperature") is not None:
         said += f",temperature:{settings['temperature']:g}"

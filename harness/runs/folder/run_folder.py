@@ -9,6 +9,7 @@ Scoring, boards and pages need nothing else.
 | run.json | dataset, system, settings, times, machine, versions, git state |
 | queries.parquet | query, seconds, returned, confidence, abstained, failed (own runs only) |
 | hits.parquet | texts of the system's own, and the documents they were resolved to |
+| answers.jsonl | question_id and hypothesis, where the system answers questions itself |
 | errors.jsonl | query and trace, one line a failed query; only when there are any |
 | scores.json | protocols x slices x metrics, each with n, chance, ceiling and signature |
 | scores.parquet | one row a query and protocol |
@@ -47,11 +48,14 @@ JOURNAL = "journal.jsonl"
 RETRIED = "retried.jsonl"
 """The failures of queries that were asked again."""
 
+OWN_ANSWERS = "answers.jsonl"
+"""What the system answered itself, as LongMemEval's hypotheses."""
+
 OURS = frozenset(
     {
         *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
         *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "left_out.json"),
-        *("feedback.json", JOURNAL, RETRIED),
+        *("feedback.json", JOURNAL, RETRIED, OWN_ANSWERS),
     }
 )
 """What a run folder is made of; whatever else lies in it is the user's and is left to them."""
