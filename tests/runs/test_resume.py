@@ -113,12 +113,14 @@ def test_a_torn_last_line_of_the_journal_is_run_again(
         run(notes, Stops(17), out=tmp_path / "out")
     journal = _partial(tmp_path / "out") / "journal.jsonl"
     lines = journal.read_bytes().splitlines(keepends=True)
-    assert len(lines) == 6  # five haystacks, and two questions of the sixth
+    # Five haystacks, and two questions of the sixth: in one line, if the machine was not busy.
+    answered = [len(orjson.loads(line)["answers"]) for line in lines]
+    assert sum(answered) == 5 * 3 + 2
     journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
     again = Stops()
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
-    assert len(again.asked) == 36 - 5 * 3
+    assert len(again.asked) == 36 - sum(answered[:-1])
 
 
 def test_without_resume_it_starts_over(notes: Dataset, tmp_path: Path) -> None:
