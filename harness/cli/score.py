@@ -69,6 +69,8 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Score and print."""
+    from harness.runs.answering.folder import is_answers
+
     path = _found(options)
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
@@ -85,6 +87,8 @@ def call(options: argparse.Namespace) -> int:
         refuse(
             options, "for a run, which says it itself", *said, "format", "ranking", "repeats", "cut"
         )
+    if path.is_dir() and is_answers(path):
+        return _of_answers(options, path)
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
     if options.log:
@@ -144,6 +148,18 @@ _OF_A_DATASET = (
     *("plugin", "granularity", "text", "split", "source", "rebuild", "match_f1", "match_semantic"),
     *("protocol", "ks", "answers", "name", "k", "out", "full"),
 )
+
+
+def _of_answers(options: argparse.Namespace, path: Path) -> int:
+    """Score a folder of answers anew, with all that was judged of it."""
+    from harness.cli.answer import scored
+    from harness.runs.answering.folder import AnswersFolder, dataset_of_answers
+
+    rest = ("dataset", "metrics", "ties", "missing", "semantic", "strict")
+    rest += tuple(name for name in _OF_A_DATASET if name != "source")
+    refuse(options, "for a folder of answers", *rest)
+    dataset = dataset_of_answers(AnswersFolder(path), options.source)
+    return scored(options, "answer", [path], dataset)
 
 
 def _score(

@@ -9,8 +9,10 @@ import numpy as np
 import orjson
 
 from harness.files import read_json
+from harness.pages.answered import by_question
 from harness.pages.material import Material, Shelf, Texts, moment
 from harness.rankings.jsonl import read_lines
+from harness.runs.answering.folder import AnswersFolder
 from harness.scoring.arrays import Values
 from harness.scoring.matching.hits import by_query
 from harness.scoring.ranks import NOT_RETRIEVED
@@ -18,13 +20,19 @@ from harness.statistics.paired import outcomes
 
 
 def questions(
-    materials: Sequence[Material], shown: int, causes: Mapping[str, Any] | None, *, share: bool
+    materials: Sequence[Material],
+    shown: int,
+    causes: Mapping[str, Any] | None,
+    answers: Sequence[Sequence[AnswersFolder]],
+    *,
+    share: bool,
 ) -> dict[str, Any]:
     """Every query that was asked, with parallel lists in the order of the query table.
 
     `evidence` holds the documents of the answer key, with `rank` for each run (0: not returned) and
     `cause`, the place of that among the names of `causes` (-1: it is not missed);
     `rankings` the first `shown` places of each run; `start` says where a query's rows begin.
+    `answers` are the folders of answers of each run.
     """
     dataset = materials[0].dataset
     asked = np.flatnonzero(materials[0].answered.asked)
@@ -50,6 +58,10 @@ def questions(
         "rankings": [_ranking(material, asked, shown, shelf) for material in materials],
         "runs": [_answers(material, asked, texts, share=share) for material in materials],
         "blocks": _blocks(materials, asked),
+        "answered": [
+            by_question(material, folders, asked, texts)
+            for material, folders in zip(materials, answers, strict=True)
+        ],
         "documents": shelf.columns(),
         "texts": texts.all,
     }

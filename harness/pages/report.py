@@ -12,6 +12,7 @@ from typing import Any
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.pages.answered import answered, answers_of
 from harness.pages.causes import causes
 from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import page
@@ -62,6 +63,7 @@ def report_data(
     drawn = _drawn(shared, first)
     missed = causes(materials)
     asked = materials[0].answered.asked
+    folders_of = [answers_of(material.run.folder) for material in materials]
     data: dict[str, Any] = {
         "version": VERSION,
         "harness": harness.__version__,
@@ -82,7 +84,8 @@ def report_data(
         "tokenizer": (first.scores["tokens"] or {}).get("tokenizer"),
         "risk": [risk(material) for material in materials],
         "latency": latency(materials),
-        "queries": questions(materials, shown, missed, share=share),
+        "queries": questions(materials, shown, missed, folders_of, share=share),
+        "answered": [answered(folders) for folders in folders_of],
         "causes": missed and {name: part for name, part in missed.items() if name != "of"},
     }
     return data

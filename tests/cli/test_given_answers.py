@@ -224,3 +224,17 @@ def test_a_system_that_answers_itself_is_judged_by_what_it_said(
     told = harness(*run, "--retriever", "mine.py:Numbers")
     assert told.status == 1
     assert "the answer must be a text, not int" in told.err
+
+
+def test_answers_are_scored_anew_and_are_no_run(harness: Harness, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"question_id": "e47becba", "hypothesis": "Business"}')
+    first = _one(harness("answer", path, *IDS, "--json"))
+    folder = Path(first["folder"])
+    (folder / "scores.json").unlink()
+    again = _one(harness("score", folder, "--json"))
+    assert again["scores"] == first["scores"]
+    told = harness("score", folder, "--ks", 3)
+    assert "--ks is of no use for a folder of answers" in told.err
+    told = harness("report", folder)
+    assert (told.status, "holds answers, and is no run" in told.err) == (2, True)

@@ -131,6 +131,11 @@ def require_run(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such run folder")
+    if (folder / "answers.json").is_file():
+        raise UsageError(
+            f"{folder}: holds answers, and is no run; `harness judge`, `harness compare` and "
+            "`harness score` take it"
+        )
     inside = [str(path.parent) for path in sorted(folder.glob("[!.]*/run.json"))]
     if not inside:
         raise UsageError(f"{folder}: not the folder of a run: there is no run.json in it")

@@ -3,6 +3,7 @@
 import { plain, signed } from "../shared/numbers.js";
 import { el } from "../shared/page.js";
 import { table } from "../shared/tables.js";
+import { answersOf } from "./answered.js";
 import { data, of, runDot, several, who } from "./data.js";
 
 /**
@@ -59,6 +60,11 @@ export function questionPanel(at, view, walk) {
     if (trace) parts.push(el("pre", { class: "trace" }, trace));
     if (run.abstained[at])
       parts.push(tagged(place, "tag", "abstained", "the system said that there is no answer"));
+  });
+  data.runs.forEach((_, run) => {
+    const said = answersOf(run, at, text);
+    if (said.length)
+      parts.push(el("h4", {}, `${who(run)}Answers, and what was judged`), el("ul", {}, said));
   });
   parts.push(el("h4", {}, "Values"), valuesOf(at, view));
   parts.push(el("h4", {}, "Evidence, and where it was ranked"), evidenceList());

@@ -15,6 +15,7 @@ import {
 import { contents, el, facts, find, replace, reveal, select } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { abilities } from "./abilities.js";
+import { answered } from "./answered.js";
 import { causes } from "./causes.js";
 import {
   chosen,
@@ -239,6 +240,7 @@ reveal(() => {
   prepare();
   for (const [draw] of PARTS) draw();
   causes();
+  answered();
   others();
   find("words-said").replaceChildren(explained(words()));
   contents(find("contents"));

@@ -1,0 +1,102 @@
+"""A report shows the answers that were made of its run, every verdict, and where it was lost."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from answering_rule import DECLINED, Rule
+from browsers import opened
+from openai_endpoint import OpenAIEndpoint
+
+from harness.dataset.reader import Dataset
+from harness.pages.report import report_data
+
+HOSTILE = "<img src=https://example.org/x onerror=hit()>"
+JUDGED = "judge:plain(m)"
+
+
+@pytest.fixture
+def run(
+    sample_run: Callable[..., Path],
+    harness: Callable[..., Any],
+    sample: Dataset,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A run of 30 questions with answers, controls and judgements."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    folder = sample_run("bm25", limit=30)
+    copy = Path(shutil.copytree(folder, tmp_path / "results" / folder.name))
+    rule = Rule(sample, right_if_all=0.8, right_if_none=0.2, neither=0.1)
+    with OpenAIEndpoint(lambda chat: rule(chat).replace("Something", HOSTILE)) as endpoint:
+        asked = ["--model", "m", "--endpoint", endpoint.url, "--quiet"]
+        assert harness("answer", copy, *asked, "--k", 3).status == 0
+        folders = sorted(copy.parent.glob("*.answers"))
+        assert harness("judge", *folders, "--judge", "plain", *asked).status == 0
+    return copy
+
+
+def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
+    run: Path, sample: Dataset
+) -> None:
+    data = report_data([run], sample)
+    (rows,) = data["answered"]
+    names = ["bm25", "no memory", "newest first", "random selection", "evidence alone"]
+    assert [row["system"] for row in rows] == names
+    scores = orjson.loads(next(run.parent.glob("*-bm25.plain-*/scores.json")).read_bytes())
+    cell = scores["protocols"][-1]["slices"]["all"]["metrics"]["accuracy"]
+    shown = rows[0]["blocks"][-1]["slices"]["all"]["accuracy"]
+    assert (shown["value"], shown["n"]) == (cell["value"], cell["n"])
+    (questions,) = data["queries"]["answered"]
+    texts, own = data["queries"]["texts"], questions[0]
+    assert all(len(own[name]) == data["asked"] == 30 for name in ("answer", "shown"))
+    for at in range(30):
+        (verdict,) = own["verdicts"]
+        said, lost = texts[own["answer"][at]], verdict["lost"][at]
+        assert len(own["shown"][at]) <= 3
+        if verdict["right"][at] is None:
+            assert lost is None
+            assert texts[verdict["reply"][at]] == "I would rather not say."
+        elif lost in ("right_with", "right_without"):
+            assert verdict["right"][at] is True
+            assert said != DECLINED
+        else:
+            assert lost is None or verdict["right"][at] is (lost == "declined_rightly")
+    shared = orjson.dumps(report_data([run], sample, share=True))
+    assert DECLINED.encode() not in shared
+    assert b"rather not say" not in shared
+    assert b"onerror" not in shared
+
+
+def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> None:
+    for path in run.parent.glob("*.answers/answers.json"):
+        record = orjson.loads(path.read_bytes())
+        record["run"]["rankings"] = "0" * 64
+        path.write_bytes(orjson.dumps(record))
+    assert report_data([run], sample)["answered"] == [[]]
+
+
+@pytest.mark.browser
+def test_the_page_shows_answers_and_executes_none(
+    run: Path, harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    page_file = tmp_path / "report.html"
+    assert harness("report", run, "--out", page_file, "--quiet").status == 0
+    with opened(page_file) as page:
+        section = page.locator("#answers")
+        assert section.is_visible()
+        text = section.inner_text()
+        assert "evidence alone" in text
+        assert "wrong, all evidence shown" in text
+        assert "said neither yes nor no" in text
+        page.locator(".rows tbody tr[data-at]").first.click()
+        said = page.locator("#question").inner_text()
+        assert "Answers, and what was judged" in said
+        assert "plain(m)" in said
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
