@@ -37,6 +37,7 @@ class Rule:
     sensitivity: float = 1.0
     specificity: float = 1.0
     neither: float = 0.0
+    seed: int = 0
     of: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -66,7 +67,7 @@ class Rule:
 
     def _read(self, text: str, whole: str) -> str:
         row = self.of[text.partition("\nQuestion: ")[2].rpartition("\nAnswer:")[0]]
-        chance = _chance("read", whole)
+        chance = self._chance("read", whole)
         if self.dataset.abilities[row] == str(Ability.ABSTENTION):
             return DECLINED if chance < self.declines_unanswerable else WRONG
         there = [one in text for one in self.gold[row]]
@@ -75,18 +76,18 @@ class Rule:
             right = self.right_if_none
         if chance < right:
             return str(self.answers[row][0])
-        return DECLINED if _chance("declines", whole) < self.declines_wrong else WRONG
+        return DECLINED if self._chance("declines", whole) < self.declines_wrong else WRONG
 
     def _judge(self, text: str) -> str:
         question = text.partition("Question: ")[2].partition("\n")[0]
         response = text.partition("Response: ")[2].rpartition("\nVerdict:")[0]
         right = self.truth(self.of[question], response)
-        if _chance("neither", text) < self.neither:
+        if self._chance("neither", text) < self.neither:
             return "I would rather not say."
-        correct = _chance("judge", text) < (self.sensitivity if right else self.specificity)
+        correct = self._chance("judge", text) < (self.sensitivity if right else self.specificity)
         return "RIGHT" if right == correct else "WRONG"
 
-
-def _chance(kind: str, text: str) -> float:
-    """A number from 0 to 1 that the text settles."""
-    return int.from_bytes(hashlib.sha256(f"{kind} {text}".encode()).digest()[:8]) / 2**64
+    def _chance(self, kind: str, text: str) -> float:
+        """A number from 0 to 1 that the text and the seed settle."""
+        said = f"{self.seed} {kind} {text}".encode()
+        return int.from_bytes(hashlib.sha256(said).digest()[:8]) / 2**64

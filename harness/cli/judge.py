@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli.answer import add_asking, shown, way_of
 from harness.cli.options import Verbs
-from harness.cli.output import add_output
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.runs.answering.folder import AnswersFolder
 
 
 def add(verbs: Verbs) -> None:
@@ -34,6 +39,15 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="judge each answer N times (1)")
     add_asking(parser)
+    people = parser.add_argument_group("people")
+    people.add_argument(
+        "--sample", type=int, metavar="N", help="write N answers for people to judge, to --out"
+    )
+    people.add_argument("--out", metavar="FILE", help="where the sample is written")
+    people.add_argument("--seed", type=int, metavar="N", help="of the sample (0)")
+    people.add_argument(
+        "--people", metavar="FILE", help="take in what people judged, and hold every judge to it"
+    )
     parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
     add_output(parser)
     parser.set_defaults(call=call)
@@ -46,6 +60,9 @@ def call(options: argparse.Namespace) -> int:
     from harness.runs.answering.judging import judge_answers, score_folder
 
     folders = [AnswersFolder(Path(path)) for path in options.answers]
+    if options.sample is not None or options.people:
+        return _with_people(options, folders)
+    refuse(options, "without --sample", "out", "seed")
     if not options.judge:
         raise UsageError("--judge is missing: plain, longmemeval-official, or a template's path")
     way = way_of(options)
@@ -60,3 +77,42 @@ def call(options: argparse.Namespace) -> int:
         judge_answers(folder, dataset, by, way, repeat)
         score_folder(folder, dataset)
     return shown(options, "judge", [folder.path for folder in folders])
+
+
+def _with_people(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
+    """Write a sample for people, or take in what they judged."""
+    from harness.runs.answering.folder import dataset_of_answers
+    from harness.runs.answering.judging import score_folder
+    from harness.runs.answering.people import sample_for_people, take_people
+
+    asking: tuple[str, ...] = (
+        "judge",
+        "judge_source",
+        "repeat",
+        "model",
+        "endpoint",
+        "concurrency",
+        "retries",
+    )
+    asking += ("timeout", "max_usd", "prices")
+    refuse(options, "with --sample and --people, which ask no model", *asking)
+    if options.sample is not None and options.people:
+        raise UsageError("--sample writes a file and --people reads one; name one of them")
+    if len(folders) != 1:
+        raise UsageError("people judge the answers of one folder at a time")
+    (folder,) = folders
+    dataset = dataset_of_answers(folder, options.source)
+    if options.people:
+        refuse(options, "without --sample", "out", "seed")
+        take_people(folder, Path(options.people))
+        score_folder(folder, dataset)
+        return shown(options, "judge", [folder.path])
+    if not options.out:
+        raise UsageError("--sample: say where it is written with --out FILE")
+    n = sample_for_people(folder, dataset, options.sample, options.seed or 0, Path(options.out))
+    if options.json:
+        print_json("export", {"file": options.out})
+    elif not options.quiet:
+        print(f"{n} answers in {options.out}: write true or false in place of null at `right`")
+        print("it holds texts of the dataset; `harness judge ANSWERS --people FILE` takes it in")
+    return 0

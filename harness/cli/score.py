@@ -155,7 +155,7 @@ def _of_answers(options: argparse.Namespace, path: Path) -> int:
     from harness.cli.answer import scored
     from harness.runs.answering.folder import AnswersFolder, dataset_of_answers
 
-    rest = ("dataset", "metrics", "ties", "missing", "semantic", "strict")
+    rest: tuple[str, ...] = ("dataset", "metrics", "ties", "missing", "semantic", "strict")
     rest += tuple(name for name in _OF_A_DATASET if name != "source")
     refuse(options, "for a folder of answers", *rest)
     dataset = dataset_of_answers(AnswersFolder(path), options.source)

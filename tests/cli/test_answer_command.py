@@ -290,3 +290,51 @@ def test_kept_replies_are_listed_and_cleared_by_name_alone(
     assert "gpt-4o-mini" in harness("cache").out  # they were paid
     assert harness("cache", "clear", "--replies").status == 0
     assert orjson.loads(harness("cache", "--json").out)["replies"] == {}
+
+
+def test_judges_stand_beside_people_who_judged_a_sample(
+    harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
+) -> None:
+    rule.sensitivity, rule.specificity = 0.93, 0.85
+    assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
+    (folder,) = run.parent.glob("*.answers")
+    told = harness("judge", folder, "--sample", 120, "--out", "sample.jsonl")
+    assert (told.status, "120 answers in sample.jsonl" in told.out) == (0, True)
+    told = harness("judge", folder, "--people", "sample.jsonl")
+    assert (told.status, "judges no answer yet" in told.err) == (2, True)
+
+    rows = [orjson.loads(line) for line in Path("sample.jsonl").read_bytes().splitlines()]
+    rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
+    for row in rows:
+        row["right"] = rule.truth(rows_of[row["question_id"]], row["answer"])
+    rows[0]["right"] = None  # nobody looked at this one
+    lines = b"".join(orjson.dumps(row) + b"\n" for row in rows)
+    Path("people.jsonl").write_bytes(lines)
+    asked = len(endpoint.calls)
+    assert harness("judge", folder, "--people", "people.jsonl", "--quiet").status == 0
+    assert len(endpoint.calls) == asked
+    told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
+    assert "plain(gpt-4o-mini) agrees with people on bm25: kappa " in told.out
+    scores = orjson.loads((folder / "scores.json").read_bytes())
+    beside = scores["people"][JUDGED]
+    assert beside["n"] == 119
+    kappa = beside["kappa"]
+    assert 0.5 < kappa["low"] < kappa["value"] < kappa["high"] <= 1
+    table = pq.read_table(folder / "answers.parquet").to_pylist()
+    true = sum(rule.truth(rows_of[one["query"]], one["answer"]) for one in table) / len(table)
+    for rate in (beside["corrected"], beside["with_people"]):
+        assert rate["low"] < true < rate["high"]
+        assert (rate["n"], rate["people"]) == (321, 119)
+    people = next(b for b in scores["protocols"] if b["protocol"] == "people")
+    assert people["slices"]["all"]["metrics"]["accuracy"]["n"] == 119
+
+    for line, said in (
+        ('{"question_id": "nobody", "right": true}', "has no answer to 'nobody'"),
+        ('{"question_id": "mira-01", "right": "yes"}', "right must be true, false or null"),
+        ("{", 'expected {"question_id": id'),
+    ):
+        Path("wrong.jsonl").write_text(line)
+        told = harness("judge", folder, "--people", "wrong.jsonl")
+        assert (told.status, said in told.err) == (2, True), told.err
+    told = harness("judge", folder, "--people", "people.jsonl", "--model", "m")
+    assert "--model is of no use with --sample and --people" in told.err

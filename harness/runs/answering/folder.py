@@ -27,6 +27,9 @@ from harness.files import disk_errors, file_aside, read_json
 
 ANSWERS_VERSION = 1
 RECORD = "answers.json"
+PEOPLE = "people"
+"""What the judgements of people are called, beside those of judges."""
+
 OURS = frozenset({RECORD, "answers.parquet", "judgements", "scores.json", "scores.parquet"})
 
 ANSWERS = pa.schema(

@@ -17,12 +17,20 @@ from harness.dataset.prepare import home
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.files import digest, disk_errors, folder_aside, write_bytes, write_json
+from harness.files import (
+    digest,
+    disk_errors,
+    folder_aside,
+    write_bytes,
+    write_json,
+)
 from harness.runs.answering.asking import Asked, Asker, Way
-from harness.runs.answering.folder import JUDGEMENTS, AnswersFolder, plain
+from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder, plain
 from harness.runs.answering.judges import Case, Judge
 from harness.runs.answering.replies import Call
+from harness.scoring.answered.people import beside_people
 from harness.scoring.answered.score import Verdicts, score_answers
+from harness.scoring.uncertainty import independent
 
 _REMEDY = "make it writable: judgements are kept beside the answers"
 
@@ -133,9 +141,9 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     table = folder.table
-    summary, per_query = score_answers(
-        dataset, table, reader_of(folder.record), [*_verdicts(folder, table)]
-    )
+    verdicts = _verdicts(folder, table)
+    summary, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
+    summary["people"] = _people(dataset, table, verdicts)
     summary["judges"] = {name: folder.judgements(name)[0] for name in folder.judged}
     buffer = io.BytesIO()
     pq.write_table(per_query, buffer)
@@ -143,6 +151,25 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
         write_bytes(folder.path / "scores.parquet", buffer.getvalue())
         write_json(folder.path / "scores.json", summary)
     return summary
+
+
+def _people(dataset: Dataset, answers: pa.Table, verdicts: Sequence[Verdicts]) -> dict[str, Any]:
+    """Every judge beside the people who judged the same answers; empty where none did."""
+    people = next((one for one in verdicts if one.name == PEOPLE), None)
+    if people is None:
+        return {}
+    known = {name: row for row, name in enumerate(dataset.query_ids)}
+    rows = np.array([known[name] for name in answers["query"].to_pylist()], np.int64)
+    shares = independent(dataset)
+    clusters = None if shares is None else shares[rows].astype(np.int64)
+    if clusters is None and len(np.unique(rows)) < len(rows):  # several answers to one question
+        clusters = rows
+    found = {
+        one.name: beside_people(one.right, people.right, clusters)
+        for one in verdicts
+        if one.name != PEOPLE
+    }
+    return {name: beside for name, beside in found.items() if beside is not None}
 
 
 def reader_of(record: dict[str, Any]) -> str:

@@ -145,7 +145,7 @@ def _blocks(
         about = "LoCoMo's F1 of stemmed words, by category (task_eval/evaluation.py)"
         blocks.append(_Block("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
     for one in judged:
-        about = f"whether an answer is right, by the judge {one.signature}"
+        about = f"whether an answer is right, by {one.signature}"
         accuracy = _column("accuracy", one.right, rows, n)
         columns = [accuracy]
         if evidence is not None:

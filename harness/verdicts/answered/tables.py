@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,34 @@ def judged(answered: Sequence[Answered]) -> str:
         if failed := sum(one["failed"] for one in counts):
             line += f", {failed:,} did not come"
         lines.append(line)
-    return "\n".join(lines)
+    return "\n".join([*lines, *(line for one in answered for line in _beside_people(one))])
+
+
+def _beside_people(one: Answered) -> Iterator[str]:
+    """What is known of each judge from the answers that people judged too."""
+    for judge, beside in (one.scores.get("people") or {}).items():
+        kappa = _within(beside["kappa"])
+        yield (
+            f"{judge.removeprefix('judge:')} agrees with people on {one.name}: kappa {kappa} of "
+            f"{beside['n']}, sensitivity {_share(beside['sensitivity'])}, specificity "
+            f"{_share(beside['specificity'])}"
+        )
+        corrected, powered = beside["corrected"], beside["with_people"]
+        for words, rate in (("corrected for that", corrected), ("judge and people", powered)):
+            note = f" ({rate['note']})" if rate["note"] else ""
+            yield f"  accuracy, {words}: {_within(rate)}{note}"
+
+
+def _within(found: Mapping[str, Any]) -> str:
+    if found["value"] is None:
+        return "-"
+    if found["low"] is None:
+        return f"{found['value']:.3f}"
+    return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
 
 
 _NOTHING: dict[str, Any] = {"slices": {}}

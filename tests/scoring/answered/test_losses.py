@@ -1,0 +1,116 @@
+"""Where questions were lost: the classes one by one, and the rule's own rates found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from answering_rule import DECLINED, Rule
+from openai_endpoint import Chat
+
+from harness.dataset.reader import Dataset
+from harness.runs.answering.answer import shown_to
+from harness.runs.answering.folder import ANSWERS
+from harness.runs.answering.readers import reader
+from harness.runs.answering.shown import Context, Limits, Shower
+from harness.schema import Ability
+from harness.scoring.answered.losses import CLASSES, held, names, shares
+from harness.scoring.answered.score import Verdicts, score_answers
+
+
+def _row(dataset: Dataset, query: int, ids: list[str] | None, answer: str | None) -> dict[str, Any]:
+    return {
+        "query": dataset.query_ids[query],
+        "repeat": 0,
+        "answer": answer,
+        "documents": ids,
+        "things": 0 if ids is None else len(ids),
+        "unresolved": 0,
+    }
+
+
+def test_every_answer_has_the_class_that_it_is_of(sample: Dataset) -> None:
+    judged = sample.judgements()
+    gold: dict[int, list[str]] = {}
+    for query, row in zip(judged.query.tolist(), judged.document.tolist(), strict=True):
+        gold.setdefault(query, []).append(sample.documents[row].id)
+    query = next(q for q, ids in gold.items() if len(ids) > 1)
+    all_, part = gold[query], gold[query][:1]
+    (nothing, *_) = np.flatnonzero(sample.abilities == str(Ability.ABSTENTION)).tolist()
+    cases: list[tuple[dict[str, Any], float, str | None]] = [
+        (_row(sample, query, [*all_, "x"], "so"), 1, "right_with"),
+        (_row(sample, query, part, "so"), 1, "right_without"),
+        (_row(sample, query, [], "so"), 1, "right_without"),
+        (_row(sample, query, all_, "so"), 0, "lost_reader"),
+        (_row(sample, query, all_, DECLINED), 0, "declined_wrongly"),
+        (_row(sample, query, part, "so"), 0, "lost_part"),
+        (_row(sample, query, part, DECLINED), 0, "lost_part"),
+        (_row(sample, query, ["x"], DECLINED), 0, "lost_none"),
+        (_row(sample, nothing, ["x"], DECLINED), 1, "declined_rightly"),
+        (_row(sample, nothing, [], "so"), 0, "made_up"),
+        # Nobody knows: no verdict, no answer, a text that is no document and may say it.
+        (_row(sample, query, all_, "so"), np.nan, None),
+        (_row(sample, query, all_, None), 1, None),
+        ({**_row(sample, query, part, "so"), "unresolved": 1}, 0, None),
+        ({**_row(sample, query, all_, "so"), "unresolved": 1}, 0, "lost_reader"),
+    ]
+    table = pa.Table.from_pylist([row for row, _, _ in cases], ANSWERS)
+    right = np.array([value for _, value, _ in cases])
+    of = held(sample, table)
+    assert of is not None
+    assert names(of, right) == [name for _, _, name in cases]
+    found = shares(of, np.full(len(cases), 0.25))
+    total = np.nansum([found[name] for name in CLASSES], axis=0)
+    assert {*np.round(total, 12)} <= {0.0, 1.0}
+    given = table.set_column(3, "documents", pa.nulls(len(table), table["documents"].type))
+    assert held(sample, given) is None
+
+
+@pytest.fixture
+def contexts(sample: Dataset, sample_run: Callable[..., Path]) -> list[Context]:
+    return Shower(sample, Limits(k=10)).retrieved(sample_run("bm25"))
+
+
+TRUE = {"right_if_all": 0.85, "right_if_none": 0.1, "declined_rightly": 0.7}
+
+
+@pytest.mark.slow
+def test_the_table_finds_the_rules_own_rates_within_its_intervals(
+    sample: Dataset, contexts: list[Context]
+) -> None:
+    by = reader("plain", sample, "m")
+    prompts = [*by.prompts(contexts)]
+    shown = [shown_to(sample, context) for context in contexts]
+    held_in = dict.fromkeys(TRUE, 0)
+    draws, means = 60, dict.fromkeys(TRUE, 0.0)
+    for seed in range(draws):
+        rule = Rule(
+            sample,
+            right_if_all=TRUE["right_if_all"],
+            right_if_part=0.4,
+            right_if_none=TRUE["right_if_none"],
+            declines_unanswerable=TRUE["declined_rightly"],
+            declines_wrong=0.3,
+            seed=seed,
+        )
+        rows, right = [], []
+        for prompt, documents in zip(prompts, shown, strict=True):
+            said = rule(Chat([dict(one) for one in prompt.messages], ""))
+            rows.append({"query": sample.query_ids[prompt.query], "repeat": 0, "answer": said})
+            rows[-1].update(documents)
+            right.append(float(rule.truth(prompt.query, said)))
+        table = pa.Table.from_pylist(rows, ANSWERS)
+        judge = Verdicts("judge:rule", 1, "rule", np.array(right))
+        summary, _ = score_answers(sample, table, "plain", [judge])
+        cells = summary["protocols"][-1]["slices"]["all"]["metrics"]
+        for name, true in TRUE.items():
+            interval = cells[name]["interval"]
+            held_in[name] += interval["low"] <= true <= interval["high"]
+            means[name] += cells[name]["value"] / draws
+    for name, true in TRUE.items():
+        assert means[name] == pytest.approx(true, abs=0.02)
+        assert held_in[name] >= 0.85 * draws, (name, held_in[name])
