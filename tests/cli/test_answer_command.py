@@ -338,3 +338,26 @@ def test_judges_stand_beside_people_who_judged_a_sample(
         assert (told.status, said in told.err) == (2, True), told.err
     told = harness("judge", folder, "--people", "people.jsonl", "--model", "m")
     assert "--model is of no use with --sample and --people" in told.err
+
+
+def test_without_references_answers_stand_unjudged_and_without_dates_nothing_is_newest(
+    harness: Harness, endpoint: OpenAIEndpoint, tmp_path: Path
+) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    texts = [f'{{"id": "d{i}", "text": "note number{i}"}}\n' for i in range(5)]
+    (files / "documents.jsonl").write_text("".join(texts))
+    (files / "queries.jsonl").write_text('{"id": "q", "text": "number1"}\n')
+    (files / "judgements.jsonl").write_text('{"query": "q", "document": "d1"}\n')
+    run = ["--dataset", "labelled", "--source", files, "--retriever", "bm25", "--name", "b"]
+    assert harness("run", *run, "--quiet").status == 0
+    endpoint.answer = lambda chat: "one"
+    told = harness("answer", "b", *_asked(endpoint))
+    assert (told.status, "evidence alone" in told.out, "newest" in told.out) == (0, True, False)
+    n = len(endpoint.calls)
+    told = harness("answer", "b", *_asked(endpoint), "--controls", "newest", "--k", 1)
+    assert (told.status, "documents have no dates" in told.err) == (2, True)
+    assert len(endpoint.calls) == n, "what cannot be had is said before anything is paid"
+    (folder,) = Path("results").glob("*-b.plain-*.answers")
+    told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
+    assert (told.status, "has no reference answers" in told.err) == (2, True)

@@ -25,6 +25,7 @@ from harness.runs.answering.replies import Call
 from harness.runs.answering.shown import RETRIEVED, Context, Limits, Shower
 from harness.runs.folder.run_folder import RunFolder, called, dataset_record, folder_name
 from harness.scoring.budget import TOKENIZER
+from harness.scoring.signature import digest as digest_of_ids
 
 CONTROL_NAMES = {
     "none": "no memory",
@@ -68,6 +69,8 @@ def arms(run: Path, dataset: Dataset, reader: Reader, way: Way, plan: Plan) -> I
     retrieved = shower.retrieved(run)
     if not retrieved:
         raise UsageError(f"{run}: no question was answered without an error")
+    for name in plan.controls:  # what cannot be had is said before anything is paid
+        shower.control(name, [])
     for name in (RETRIEVED, *plan.controls):
         contexts = retrieved if name == RETRIEVED else shower.control(name, retrieved, plan.seed)
         prompts = [*reader.prompts(contexts)]
@@ -143,8 +146,9 @@ def _write(
         "seed": plan.seed,
     }
     system = called(run_record) if own else CONTROL_NAMES[arm.name]
-    of = of_run if own or arm.name == "random" else {"questions": dataset.n_queries}
-    identity = {**about, **shown, "of": of, "asked": len(arm.prompts)}
+    of = of_run if own or arm.name == "random" else None
+    asked_of = digest_of_ids(sorted(dataset.query_ids[prompt.query] for prompt in arm.prompts))
+    identity = {**about, **shown, "of": of, "asked": asked_of}
     name = folder_name(
         dataset, f"{plain(system)}.{plain(reader.signature.partition('/')[0])}", identity
     )

@@ -28,6 +28,7 @@ from harness.runs.answering.asking import Asked, Asker, Way
 from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder, plain
 from harness.runs.answering.judges import Case, Judge
 from harness.runs.answering.replies import Call
+from harness.schema import Ability
 from harness.scoring.answered.people import beside_people
 from harness.scoring.answered.score import Verdicts, score_answers
 from harness.scoring.uncertainty import independent
@@ -40,13 +41,16 @@ def judge_answers(
 ) -> Path:
     """Put every answer of a folder to a judge, `repeat` times, and score the folder anew.
 
-    Replies are kept as they come, and none is paid twice. Raises UsageError and RunError as
-    `Asker.all`, and RunError where no judgement came.
+    Replies are kept as they come, and none is paid twice. Answers to questions without a reference
+    are not judged. Raises UsageError and RunError as `Asker.all`, UsageError for a dataset without
+    references, and RunError where no judgement came.
     """
     if repeat < 1:
         raise UsageError(f"--repeat must be 1 or more, not {repeat}")
     table = folder.table
     known = {name: row for row, name in enumerate(dataset.query_ids)}
+    references = dataset.query_table["answers"].to_pylist()
+    without = dataset.abilities == str(Ability.ABSTENTION)
     cases = [
         (query, n, Case(known[query], text))
         for query, n, text in zip(
@@ -55,8 +59,11 @@ def judge_answers(
             table["answer"].to_pylist(),
             strict=True,
         )
-        if text is not None
+        # With no reference there is nothing to hold an answer to, unless there is no answer.
+        if text is not None and (references[known[query]] or without[known[query]])
     ]
+    if not cases:
+        raise UsageError(f"{dataset.name} has no reference answers; a judge has nothing to go by")
     calls = []
     for _, _, case in cases:
         messages, params = by.prompt(case)

@@ -63,7 +63,8 @@ class Purse:
         if self._price is None:
             return 0.0
         prompt = sum(len(m["content"].encode()) + _FRAME for m in call.messages)
-        reply = int(call.params.get("max_tokens") or 0)
+        limits = (call.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        reply = int(next((limit for limit in limits if limit), 0))
         return self._cost(prompt, reply)
 
     def take(self, call: Call) -> float:

@@ -110,6 +110,8 @@ def by_ability(answered: Sequence[Answered]) -> str:
         for one in answered
     ]
     shown = [part for part in parts if any(cells[part] for cells in found)]
+    if not shown:
+        return ""
     rows = [["n", *(str(max(c[part]["n"] for c in found if c[part])) for part in shown)]]
     rows += [
         [one.name, *(_value(cells[part]) for part in shown)]
