@@ -250,7 +250,7 @@ def test_wrong_use_is_told_in_a_line(
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    if said != "OPENAI_API_KEY is not set" and "--endpoint" not in options:
+    if said != "OPENAI_API_KEY is not set" and options and "--endpoint" not in options:
         options = [*options, "--endpoint", "http://127.0.0.1:9/v1"]
     told = harness("answer", run, *options)
     assert (told.status, said in told.err) == (2, True), told.err
