@@ -244,6 +244,7 @@ def shown(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> in
         judged,
         losses,
         overview,
+        repeated,
     )
 
     answered = [Answered.read(folder) for folder in folders]
@@ -257,7 +258,7 @@ def shown(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> in
     if options.quiet:
         return 0
     parts = [_head(answered[0]), overview(answered), by_ability(answered), losses(answered)]
-    parts.append(judged(answered))
+    parts += [judged(answered), repeated(answered)]
     print("\n\n".join(part for part in parts if part))
     failed = sum(one.record["queries"]["failed"] for one in answered)
     if failed:

@@ -223,6 +223,11 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     assert (seeds, {call.body["temperature"] for call in endpoint.calls}) == ({0, 1, 2}, {0.7})
     assert _cells(one, "answers-text")["declined"]["n"] == sample.n_queries
     assert one["scores"]["reader"] == "plain/1(gpt-4o-mini),temperature:0.7,repeat:3"
+    # The rule answers a prompt in one way, whatever the seed: all varies between questions.
+    found = one["scores"]["repeats"]["answers-text"]
+    assert (found["within"], found["of_experiment"], found["repeats"]) == (0.0, 0.0, 3.0)
+    assert found["between"] > 0.1
+    assert found["repeats_needed"] is None
 
 
 @pytest.mark.parametrize(

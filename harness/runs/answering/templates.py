@@ -18,7 +18,7 @@ from harness.files import known_keys, read_toml
 
 _PLACE = re.compile(r"\{(\w+)\}")
 _ORDERS = ("time", "rank")
-_OWN = Path(__file__).with_name("templates")
+_OWN = Path(__file__).with_name("own")
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from harness.scoring.score import SCORE_VERSION
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
 from harness.scoring.uncertainty import add_intervals, add_means_over_categories
+from harness.statistics.repeats import variance_components
 
 UNIT = "answer"
 TEXTS = ("exact_match", "token_f1", "containment")
@@ -99,9 +100,54 @@ def score_answers(
             "scorable": {"n": len(ids), "digest": digest(ids)},
             "failed": int((asked & ~came).sum()),
         },
+        "repeats": _repeats(dataset, rows, texts, judged),
         "protocols": blocks,
     }
     return summary, pa.concat_tables(tables, promote_options="default")
+
+
+HALF_WIDTH = 0.02
+"""The precision of which it is said what it would take."""
+
+
+def _repeats(
+    dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None], judged: Sequence[Verdicts]
+) -> dict[str, Any]:
+    """Of answers that were asked several times: what varies between questions and what between
+    repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
+    if len(np.unique(rows)) == len(rows):
+        return {}
+    references: list[list[str]] = dataset.query_table["answers"].to_pylist()
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    words = [
+        np.nan
+        if text is None or without[row]
+        else best_of(METRICS["token_f1"], Text(text), [Text(one) for one in references[row]])
+        for row, text in zip(rows.tolist(), texts, strict=True)
+    ]
+    found = {}
+    for name, values in (
+        ("answers-text", np.array(words)),
+        *((one.name, one.right) for one in judged),
+    ):
+        order = np.argsort(rows, kind="stable")
+        ids, starts = np.unique(rows[order], return_index=True)
+        place = np.arange(len(rows)) - np.repeat(starts, np.diff([*starts, len(rows)]))
+        table = np.full((len(ids), int(place.max()) + 1), np.nan)
+        table[np.searchsorted(ids, rows[order]), place] = values[order]
+        of = variance_components(table)
+        if of is not None:
+            found[name] = {
+                "questions": of.questions,
+                "repeats": of.repeats,
+                "between": of.between,
+                "within": of.within,
+                "of_experiment": of.of_experiment,
+                "half_width": HALF_WIDTH,
+                "questions_needed": of.questions_needed(HALF_WIDTH),
+                "repeats_needed": of.repeats_needed(HALF_WIDTH),
+            }
+    return found
 
 
 def _blocks(

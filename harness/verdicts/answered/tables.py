@@ -172,6 +172,25 @@ def _beside_people(one: Answered) -> Iterator[str]:
             yield f"  accuracy, {words}: {_within(rate)}{note}"
 
 
+def repeated(answered: Sequence[Answered]) -> str:
+    """What repetitions show, by the leading protocol of each system; empty without any."""
+    lines = []
+    for one in answered:
+        found = (one.scores.get("repeats") or {}).get(leading(one)[0])
+        if found is None:
+            continue
+        more = found["repeats_needed"]
+        repeats = "no number of repetitions would do" if more is None else f"or {more} repetitions"
+        lines.append(
+            f"{one.name}: sd {found['between'] ** 0.5:.3f} between questions, "
+            f"{found['within'] ** 0.5:.3f} between repetitions of one; all "
+            f"{found['questions']} again vary by {found['of_experiment']:.4f}; "
+            f"±{found['half_width']:g} needs {found['questions_needed']:,} independent questions, "
+            f"{repeats}"
+        )
+    return "\n".join(lines)
+
+
 def _within(found: Mapping[str, Any]) -> str:
     if found["value"] is None:
         return "-"
