@@ -90,6 +90,20 @@ def score(
     return scorer.finish(repeated)
 
 
+def dataset_of_scores(dataset: Dataset) -> dict[str, Any]:
+    """What scores say of the dataset that they are on."""
+    manifest = dataset.manifest
+    return {
+        "name": manifest.name,
+        "granularity": manifest.granularity,
+        "text": manifest.text,
+        "split": manifest.split,
+        "fingerprint": manifest.fingerprint,
+        "published_files": manifest.published,
+        "own_document_left_out": manifest.exclude_self,
+    }
+
+
 class _Scorer:
     """Gathers the parts of a summary; one use."""
 
@@ -326,15 +340,7 @@ class _Scorer:
         summary: dict[str, Any] = {
             "score_version": SCORE_VERSION,
             "harness": harness.__version__,
-            "dataset": {
-                "name": manifest.name,
-                "granularity": manifest.granularity,
-                "text": manifest.text,
-                "split": manifest.split,
-                "fingerprint": manifest.fingerprint,
-                "published_files": manifest.published,
-                "own_document_left_out": manifest.exclude_self,
-            },
+            "dataset": dataset_of_scores(dataset),
             "depth": self._depth,
             "came": came,
             "missing": self._choices.missing,

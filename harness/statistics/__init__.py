@@ -11,7 +11,8 @@ raise ValueError.
   there are many tests, `power` for what could have been shown.
 * Many differences over the same units as one family, and ranges of ranks: `joint`.
 * Looked at while data come in: `sequential` and `betting`. Counts: `proportions`.
-* Two measures or two annotators: `correlation`, `agreement`.
+* Two measures or two annotators: `correlation`, `agreement`. What a judge that errs says of a rate:
+  `judged`. What varies from one repetition to the next: `repeats`.
 
 Distributions and tests are SciPy's where it has them; a line beside each that is not says why.
 """

@@ -23,7 +23,7 @@ from harness.scoring.answered.texts import declines
 from harness.scoring.answers import METRICS, Text, best_of
 from harness.scoring.arrays import Values
 from harness.scoring.cells import Column, query_table
-from harness.scoring.score import SCORE_VERSION
+from harness.scoring.score import SCORE_VERSION, dataset_of_scores
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
 from harness.scoring.uncertainty import add_intervals, add_means_over_categories
@@ -79,19 +79,11 @@ def score_answers(
         if found["slices"]:
             blocks.append(found)
             tables.append(query_table(dataset, asked, block.name, UNIT, block.columns))
-    manifest = dataset.manifest
     ids = sorted(dataset.query_ids[row] for row in np.flatnonzero(asked))
     summary = {
         "score_version": SCORE_VERSION,
         "harness": harness.__version__,
-        "dataset": {
-            "name": manifest.name,
-            "granularity": manifest.granularity,
-            "text": manifest.text,
-            "split": manifest.split,
-            "fingerprint": manifest.fingerprint,
-            "published_files": manifest.published,
-        },
+        "dataset": dataset_of_scores(dataset),
         "reader": reader,
         "depth": 0,
         "queries": {
