@@ -7,6 +7,7 @@ digest as Idempotency-Key, by which an endpoint that knows it bills a repeated o
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -144,6 +145,12 @@ class Asker:
                     came, _ = wait(flying, return_when=FIRST_COMPLETED)
                 except KeyboardInterrupt:
                     pool.shutdown(wait=False, cancel_futures=True)
+                    print(
+                        "note: what came is kept, and what is in the air is waited for; the same "
+                        "command goes on",
+                        file=sys.stderr,
+                        flush=True,
+                    )
                     raise
                 for future in came:
                     key = flying.pop(future)
