@@ -23,7 +23,12 @@ from harness.verdicts.board.table import title
 
 _REPORT = "report.html"  # where `harness report` puts it in a run's folder
 _RESULTS = "results"  # the folder that commands take if not told another
-_PART = ("entries", "views", "claims")  # of a board, what is looked at only once it is chosen
+_PART = (
+    "entries",
+    "views",
+    "claims",
+    "answers",
+)  # of a board, what is looked at only once it is chosen
 _OF_LEVELS = ("chance", "ceiling", "chance_is", "ceiling_is", "ties")  # not by entry on the page
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 

@@ -11,10 +11,12 @@ import orjson
 import pytest
 from answering_rule import DECLINED, Rule
 from browsers import opened
+from jsonschema import Draft202012Validator
 from openai_endpoint import OpenAIEndpoint
 
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
+from harness.verdicts.board.summary import SCHEMA as LEADERBOARD
 
 HOSTILE = "<img src=https://example.org/x onerror=hit()>"
 JUDGED = "judge:plain(m)"
@@ -99,4 +101,44 @@ def test_the_page_shows_answers_and_executes_none(
         said = page.locator("#question").inner_text()
         assert "Answers, and what was judged" in said
         assert "plain(m)" in said
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
+    run: Path, harness: Callable[..., Any]
+) -> None:
+    results = run.parent
+    assert harness("leaderboard", "--results", results, "--quiet").status == 0
+    data = (results / "leaderboard.json").read_bytes()
+    forms = Draft202012Validator(orjson.loads(LEADERBOARD.read_bytes()))
+    assert not [error.message for error in forms.iter_errors(orjson.loads(data))]
+    (board,) = orjson.loads(data)["boards"]
+    (group,) = board["answers"]
+    assert (group["reader"], group["protocol"], group["metric"]) == (
+        "plain/1(m)",
+        JUDGED,
+        "accuracy",
+    )
+    arms = ["retrieved", "none", "newest", "random", "evidence"]
+    assert [row["arm"] for row in group["rows"]] == arms
+    scores = orjson.loads(next(results.glob("*-bm25.plain-*/scores.json")).read_bytes())
+    cell = scores["protocols"][-1]["slices"]["all"]["metrics"]["accuracy"]
+    shown = group["rows"][0]["values"]["all"]
+    assert (shown["n"], shown["value"]) == (cell["n"], pytest.approx(cell["value"], abs=1e-5))
+    assert [entry["system"] for entry in board["entries"]] == ["bm25"], "no row of the board"
+    assert DECLINED.encode() not in data
+    assert harness("leaderboard", "--results", results, "--quiet").status == 0
+    assert (results / "leaderboard.json").read_bytes() == data
+
+
+@pytest.mark.browser
+def test_the_boards_page_shows_answers_below_the_board(
+    run: Path, harness: Callable[..., Any]
+) -> None:
+    assert harness("leaderboard", "--results", run.parent, "--quiet").status == 0
+    with opened(run.parent / "leaderboard.html") as page:
+        text = page.locator("#answers").inner_text()
+        assert "accuracy of the judge plain(m)" in text
+        assert "evidence alone" in text
+        assert "lost in retrieval" in text
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

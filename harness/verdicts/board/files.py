@@ -21,6 +21,7 @@ from harness.files import read_json, write_bytes
 from harness.verdicts.board.summary import SCHEMA_VERSION, board_id, summary
 
 BOARD_SCHEMA = Path(__file__).with_name("board.schema.json")
+_BESIDE = ("answers", "claims")
 _WHOLE = (2, 3)  # versions of leaderboard.json that held everything themselves
 
 Pairs = Mapping[str, Mapping[str, Any] | None]
@@ -37,7 +38,8 @@ def write_boards(out: Path, built: Mapping[str, Any], pairs: Pairs) -> None:
     found = summary(built, folder.name, {name for name, one in pairs.items() if one is not None})
     for board, summed in zip(built["boards"], found["boards"], strict=True):
         whole = {"schema_version": SCHEMA_VERSION, **board}
-        whole.pop("claims", None)  # no part of what was measured: they stand in the summary
+        for name in _BESIDE:
+            whole.pop(name, None)  # no part of its entries: they stand in the summary
         write_bytes(out.parent / summed["file"], _lines(whole) + b"\n")
         if (compared := pairs.get(summed["id"])) is not None:
             write_bytes(out.parent / summed["pairs"], _plain(compared) + b"\n")
@@ -105,4 +107,4 @@ def _board(path: Path, summed: Mapping[str, Any]) -> dict[str, Any]:
         raise UsageError(
             f"{file}: is not the board that {path.name} sums up; copy both of one build"
         )
-    return {**board, **({"claims": summed["claims"]} if "claims" in summed else {})}
+    return {**board, **{name: summed[name] for name in _BESIDE if name in summed}}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.verdicts.board.answers import answers_below, key_of_dataset
 from harness.verdicts.board.entries import read_entry
 from harness.verdicts.board.ranks import add_ranks
 from harness.verdicts.board.summary import SCHEMA_VERSION
@@ -36,6 +37,7 @@ def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
     """Boards of the runs that can be read, and why the others cannot, by the names of these."""
     boards: dict[tuple[str, ...], dict[str, Any]] = {}
     broken = {}
+    beside = answers_below(results)
     for folder in _runs(results):
         if not (folder / "scores.json").is_file():
             continue
@@ -48,6 +50,8 @@ def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
     for board in boards.values():
         board["entries"].sort(key=lambda entry: (entry["system"], entry["run"]))
         add_ranks(results, board["entries"])
+        if answers := beside.get(key_of_dataset(board["dataset"])):
+            board["answers"] = answers
     built = {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
     return built, broken
 

@@ -60,7 +60,7 @@ def _board(board: Mapping[str, Any], folder: str, paired: Collection[str]) -> di
         **{name: board[name] for name in ("dataset", "depth", "queries", "scoring")},
         "protocol": block and {n: block[n] for n in ("protocol", "unit", "ties", "missing")},
         "metrics": metrics,
-        **({"claims": board["claims"]} if board.get("claims") else {}),
+        **{name: board[name] for name in ("answers", "claims") if board.get(name)},
         "entries": [_entry(entry, label, apart["told"]) for entry, label, apart in shown],
     }
 

@@ -3,6 +3,7 @@
 import { intervalSaid, many } from "../shared/numbers.js";
 import { el, fetches, find, follow, live, replace, reveal, select } from "../shared/page.js";
 import { ordered, table } from "../shared/tables.js";
+import { answers } from "./answers.js";
 import { claims } from "./claims.js";
 import { anyLost, anyUsd, columnsOf, levelRow, ofFewer, pick } from "./columns.js";
 import { comparing } from "./comparing.js";
@@ -94,7 +95,7 @@ function draw() {
   unfinished();
   const none = !data.boards.length;
   for (const id of ["choices", "board", "footer"]) find(id).hidden = none;
-  if (none) find("claims").hidden = true;
+  if (none) for (const name of ["answers", "claims"]) find(name).hidden = true;
   find("empty").hidden = !none;
   if (none) {
     find("lede").textContent = "No scored run is here yet.";
@@ -150,6 +151,7 @@ function show({ at, board: chosenBoard }) {
     }),
   );
   comparing(now);
+  answers(board.answers ?? []);
   claims(board.claims ?? []);
   said(rows, metric, board);
 }

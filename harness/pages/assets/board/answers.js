@@ -1,0 +1,66 @@
+// Answers beside a board: of each reader and judge the systems, and the controls below them.
+
+import { count, NONE, plain, span } from "../shared/numbers.js";
+import { el, find, replace } from "../shared/page.js";
+import { table } from "../shared/tables.js";
+
+const ANSWER_CONTROLS = new Set(["none", "newest", "random", "evidence"]);
+const lostShare = (row, ...names) => {
+  const known = names.map((name) => row.losses[name]?.value).filter((value) => value !== undefined);
+  return known.length ? plain(known.reduce((sum, value) => sum + value, 0)) : NONE;
+};
+
+function answerColumns(rows) {
+  const slices = [...new Set(rows.flatMap(({ values }) => Object.keys(values)))];
+  const number = (head, cell, title) => ({ head, number: true, cell, title });
+  return [
+    {
+      head: "System",
+      cell: ({ system, arm }) => [
+        system,
+        ANSWER_CONTROLS.has(arm) ? [" ", el("span", { class: "tag" }, "control")] : "",
+      ],
+    },
+    ...slices.map((slice) =>
+      number(slice, ({ values }) => {
+        const cell = values[slice];
+        if (cell?.value === undefined) return NONE;
+        return slice === "all" && cell.low !== undefined
+          ? [
+              plain(cell.value),
+              el("span", { class: "small" }, `${span(cell.low, cell.high)}, n ${count(cell.n)}`),
+            ]
+          : plain(cell.value);
+      }),
+    ),
+    ...(rows.some(({ losses }) => losses.lost_none)
+      ? [
+          number(
+            "lost in retrieval",
+            (row) => lostShare(row, "lost_part", "lost_none"),
+            "wrong without all of the evidence, of questions that have an answer",
+          ),
+          number(
+            "lost in reading",
+            (row) => lostShare(row, "lost_reader", "declined_wrongly"),
+            "wrong or declined though all of the evidence was shown, of questions that have an answer",
+          ),
+        ]
+      : []),
+    number("tokens shown", ({ tokens }) => (tokens === null ? NONE : count(Math.round(tokens)))),
+    number("USD", ({ usd }) => (usd === null ? NONE : plain(usd))),
+  ];
+}
+
+/** The answers beside a board; nothing where there are none. */
+export function answers(found) {
+  find("answers").hidden = !found.length;
+  replace(
+    find("answers-tables"),
+    ...found.flatMap(({ reader, protocol, metric, rows }) => [
+      el("h3", {}, `${metric} of ${protocol.replace("judge:", "the judge ")}`),
+      el("p", { class: "how" }, `read by ${reader}`),
+      table(answerColumns(rows), rows, { class: "cards", label: `Answers read by ${reader}` }),
+    ]),
+  );
+}

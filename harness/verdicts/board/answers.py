@@ -1,0 +1,93 @@
+"""The answers that stand beside a board: what readers made of its runs, as judges saw them.
+
+One group a reader and judge, which is what must be equal for answers to compare: systems, and the
+controls that the same reader was asked with. They are no rows of the board of rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.files import read_json
+from harness.runs.answering.folder import RECORD, AnswersFolder
+from harness.runs.answering.judging import reader_of
+from harness.runs.answering.shown import CONTROLS
+from harness.schema import Ability
+from harness.scoring.answered.losses import CLASSES
+from harness.scoring.scores import all_cells, main_block, main_metrics
+
+Key = tuple[str, str, str, str]
+"""Name, granularity, split and fingerprint of a dataset."""
+
+
+def key_of_dataset(dataset: Mapping[str, Any]) -> Key:
+    """What answers and a board must have in common to stand beside each other."""
+    return dataset["name"], dataset["granularity"], dataset["split"], dataset["fingerprint"]
+
+
+def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
+    """The groups of answers below a folder of results, by dataset; sorted, so that the same folders
+    give the same groups. Folders that cannot be read or were not scored are left out."""
+    groups: dict[tuple[Key, str, str, str], list[dict[str, Any]]] = {}
+    for path in sorted(results.glob(f"*.answers/{RECORD}")):
+        folder = AnswersFolder(path.parent)
+        try:
+            record, scores = folder.record, read_json(path.parent / "scores.json")
+        except UsageError:
+            continue
+        key = key_of_dataset(record["dataset"])
+        blocks = [b for b in scores["protocols"] if b["protocol"].startswith("judge:")]
+        for block in blocks or [main_block(scores["protocols"])]:
+            metric = next(iter(main_metrics(all_cells(block))), "")
+            if metric:
+                of = (key, reader_of(record), block["protocol"], metric)
+                groups.setdefault(of, []).append(_row(path.parent.name, record, block, metric))
+    found: dict[Key, list[dict[str, Any]]] = {}
+    for (key, reader, protocol, metric), rows in sorted(groups.items()):
+        rows.sort(key=_place)
+        group = {"reader": reader, "protocol": protocol, "metric": metric, "rows": rows}
+        found.setdefault(key, []).append(group)
+    return found
+
+
+def _row(
+    folder: str, record: Mapping[str, Any], block: Mapping[str, Any], metric: str
+) -> dict[str, Any]:
+    slices = {name: part["metrics"] for name, part in block["slices"].items()}
+    shown = ("all", *(str(ability) for ability in Ability))
+    losses = {name: slices["all"][name] for name in CLASSES if name in slices["all"]}
+    return {
+        "folder": folder,
+        "system": record["name"],
+        "arm": record["settings"]["arm"],
+        "tokens": _short(record.get("shown_tokens")),
+        "usd": _short((record.get("used") or {}).get("usd")),
+        "failed": record["queries"]["failed"],
+        "values": {
+            name: _cell(slices[name][metric])
+            for name in shown
+            if name in slices and metric in slices[name]
+        },
+        "losses": {name: _cell(cell) for name, cell in losses.items()},
+    }
+
+
+def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
+    interval = cell.get("interval") or {}
+    ends = {"low": interval.get("low"), "high": interval.get("high")}
+    found = {name: _short(value) for name, value in {"value": cell["value"], **ends}.items()}
+    return {"n": cell["n"], **{name: value for name, value in found.items() if value is not None}}
+
+
+def _short(value: float | None) -> float | None:
+    """To six significant digits, as the rest of a summary."""
+    return None if value is None else float(f"{value:.6g}")
+
+
+def _place(row: Mapping[str, Any]) -> tuple[int, str, str]:
+    """Systems first, then the controls in their order."""
+    arm = row["arm"]
+    return (CONTROLS.index(arm) + 1 if arm in CONTROLS else 0, row["system"], row["folder"])
