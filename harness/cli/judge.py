@@ -55,6 +55,8 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Judge, score, print."""
+    from harness.dataset.prepare import home
+    from harness.runs.answering.asking import Asker
     from harness.runs.answering.folder import AnswersFolder, dataset_of_answers
     from harness.runs.answering.judges import judge
     from harness.runs.answering.judging import judge_answers, score_folder
@@ -73,9 +75,13 @@ def call(options: argparse.Namespace) -> int:
     dataset = dataset_of_answers(folders[0], options.source)
     by = judge(options.judge, dataset, way.model, source)
     repeat = 1 if options.repeat is None else options.repeat
-    for folder in folders:
-        judge_answers(folder, dataset, by, way, repeat)
-        score_folder(folder, dataset)
+    asker = Asker(way, home(), "harness judge")  # one limit for all of them
+    try:
+        for folder in folders:
+            judge_answers(folder, dataset, by, asker, repeat)
+            score_folder(folder, dataset)
+    finally:
+        asker.close()
     return shown(options, "judge", [folder.path for folder in folders])
 
 

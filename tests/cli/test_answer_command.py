@@ -207,6 +207,13 @@ def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
         assert max(table["tokens"].to_pylist()) <= 60, name
     spent = sum(one["answers"]["used"]["usd"] for one in answered.values())
     assert 0 < spent <= sum(one["usd_at_most"] for one in plan)
+    before = endpoint.counted()
+    folders = [one["folder"] for one in answered.values()]
+    told = harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--max-usd", 0.012)
+    assert (told.status, "--max-usd 0.012: " in told.err) == (1, True)
+    used = {name: n - before[name] for name, n in endpoint.counted().items()}
+    usd = (used["prompt_tokens"] * 0.15 + used["completion_tokens"] * 0.6) / 1e6
+    assert 0.005 < usd <= 0.012, "one limit for all folders of a command"
     told = harness("answer", run, *_asked(endpoint), "--k", 3, "--max-usd", 0.001)
     assert told.status == 1
     assert "--max-usd 0.001: " in told.err

@@ -72,6 +72,7 @@ class Asker:
         self._purse = Purse(way.model, way.prices or {}, way.max_usd)
         self._replies = Replies(home)
         self._client: Any = None
+        self.model = way.model
         self.address: str = self._endpoint.report()["endpoint"]
 
     def all(

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 import harness
-from harness.dataset.prepare import home
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
@@ -24,7 +23,7 @@ from harness.files import (
     write_bytes,
     write_json,
 )
-from harness.runs.answering.asking import Asked, Asker, Way
+from harness.runs.answering.asking import Asked, Asker
 from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder, plain
 from harness.runs.answering.judges import Case, Judge
 from harness.runs.answering.replies import Call
@@ -37,7 +36,7 @@ _REMEDY = "make it writable: judgements are kept beside the answers"
 
 
 def judge_answers(
-    folder: AnswersFolder, dataset: Dataset, by: Judge, way: Way, repeat: int = 1
+    folder: AnswersFolder, dataset: Dataset, by: Judge, asker: Asker, repeat: int = 1
 ) -> Path:
     """Put every answer of a folder to a judge, `repeat` times, and score the folder anew.
 
@@ -70,15 +69,10 @@ def judge_answers(
         for number in range(repeat):
             more = {"seed": number} if repeat > 1 else {}
             calls.append(
-                Call(way.model, tuple(dict(one) for one in messages), {**params, **more}, number)
+                Call(asker.model, tuple(dict(one) for one in messages), {**params, **more}, number)
             )
-    asker = Asker(way, home(), "harness judge")
-    try:
-        with progress(len(calls), "judgements", by.name) as bar:
-            asked = asker.all(calls, bar.update)
-        address = asker.address
-    finally:
-        asker.close()
+    with progress(len(calls), "judgements", by.name) as bar:
+        asked = asker.all(calls, bar.update)
     rows = [
         _row(query, n, number, asked[at * repeat + number], by)
         for at, (query, n, _) in enumerate(cases)
@@ -91,8 +85,8 @@ def judge_answers(
         "judge": f"{by.name}{f'x{repeat}' if repeat > 1 else ''}",
         "version": by.version,
         "signature": f"{by.signature}{f',repeat:{repeat}' if repeat > 1 else ''}",
-        "model": way.model,
-        "endpoint": address,
+        "model": asker.model,
+        "endpoint": asker.address,
         "repeat": repeat,
         "answered_by": sorted({one.reply.model for one in asked if one.reply.model}),
         "used": {
