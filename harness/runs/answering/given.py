@@ -48,6 +48,7 @@ from harness.runs.folder.run_folder import (
 _LONG = 60
 """Characters from which on a text that stands in a document is no chance."""
 _SHOWN = 3
+_RETRIEVED = "retrieved_sessions"
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,10 @@ def read_given(path: Path) -> tuple[str, list[Given]]:
         records = value if isinstance(value, list) else [value]
         if records and isinstance(records[0], Mapping) and "qa" in records[0]:
             return "locomo", [*_locomo(records)]
-        return "longmemeval", [_longmemeval(record) for record in records]
+        form = "longmemeval"
+        if any(_RETRIEVED in record for record in records):
+            form = "memory-core-eval"
+        return form, [_longmemeval(record) for record in records]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         said = f"no field {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
@@ -115,6 +119,11 @@ def take_given(
         )
     taken = {row: of[id(answer)] for row, answer in joined.answers.items()}
     notes = _odd(joined, dataset, repeats) + _retrieved(taken, dataset)
+    if form == "memory-core-eval" and dataset.manifest.ids_only:
+        notes.append(
+            f"its records have {_RETRIEVED} beside hypothesis, as memory-core-eval's, which holds "
+            "retrieved text and no reader's answer; the texts to tell are not at hand"
+        )
     say(path, notes, strict)
     rows = [
         {
