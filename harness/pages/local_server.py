@@ -80,10 +80,14 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that went away before it had its answer."""
+        """Say nothing of a browser that went away before it had its answer, nor of a connection
+        that is gone because the server is being ended."""
+        import errno
         import sys
 
-        if not isinstance(sys.exception(), ConnectionError):
+        error = sys.exception()
+        closed = isinstance(error, OSError) and error.errno == errno.EBADF
+        if not (isinstance(error, ConnectionError) or closed):
             super().handle_error(request, client_address)
 
 
