@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import check_port
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print("\nstopped; everything judged is on the disk")
         return 0
-    with _server(session, options.port) as serving:
+    with until_ctrl_c(options), _server(session, options.port) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
             print_json("label-open", {"address": address, "annotator": session.annotator})
@@ -75,11 +75,7 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
             import webbrowser
 
             webbrowser.open(address)
-        try:
-            serving.serve_forever()
-        except KeyboardInterrupt:
-            if not (options.json or options.quiet):
-                print()  # the line after ^C
+        serving.serve_forever()
     return 0
 
 

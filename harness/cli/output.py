@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from harness.errors import UsageError
@@ -29,6 +30,16 @@ def print_json(kind: str, value: dict[str, Any], *, default: Callable[[Any], Any
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     line = orjson.dumps({"schema": f"harness.{kind}/1", **value}, default=default, option=options)
     print(line.decode(), flush=True)
+
+
+@contextmanager
+def until_ctrl_c(options: argparse.Namespace) -> Iterator[None]:
+    """Whatever serves in here ends with Ctrl-C as it should, from its first line on: status 0."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if not (options.json or options.quiet):
+            print()  # the line after ^C
 
 
 def refuse(options: argparse.Namespace, why: str, *names: str, **defaults: Any) -> None:

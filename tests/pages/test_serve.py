@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
+from harness.__main__ import main
 from harness.pages.server import server
 
 
@@ -251,6 +252,16 @@ def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
         os.kill(serving.pid, signal.SIGINT)
         _, errors = serving.communicate(timeout=30)
         assert (serving.returncode, errors) == (0, b"")
+
+
+def test_ctrl_c_between_listening_and_serving_ends_it_too(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.cli.serve.print_json", interrupted)
+    assert main(["serve", "--results", str(results), "--port", "0", "--json"]) == 0
 
 
 @pytest.mark.browser
