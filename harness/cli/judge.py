@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.answer import add_asking, shown, way_of
 from harness.cli.options import Verbs
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, refuse
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -41,12 +42,10 @@ def add(verbs: Verbs) -> None:
     add_asking(parser)
     people = parser.add_argument_group("people")
     people.add_argument(
-        "--sample", type=int, metavar="N", help="write N answers for people to judge, to --out"
-    )
-    people.add_argument("--out", metavar="FILE", help="where the sample is written")
-    people.add_argument("--seed", type=int, metavar="N", help="of the sample (0)")
-    people.add_argument(
-        "--people", metavar="FILE", help="take in what people judged, and hold every judge to it"
+        "--people",
+        metavar="PATH",
+        help="take in what people judged (a folder of `harness label answers`, or a file of "
+        "lines), and hold every judge to it",
     )
     parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
     add_output(parser)
@@ -57,22 +56,18 @@ def call(options: argparse.Namespace) -> int:
     """Judge, score, print."""
     from harness.dataset.prepare import home
     from harness.runs.answering.asking import Asker
-    from harness.runs.answering.folder import AnswersFolder, dataset_of_answers
+    from harness.runs.answering.folder import AnswersFolder, dataset_of_all
     from harness.runs.answering.judges import judge
     from harness.runs.answering.judging import judge_answers, score_folder
 
     folders = [AnswersFolder(Path(path)) for path in options.answers]
-    if options.sample is not None or options.people:
+    if options.people:
         return _with_people(options, folders)
-    refuse(options, "without --sample", "out", "seed")
     if not options.judge:
         raise UsageError("--judge is missing: plain, longmemeval-official, or a template's path")
     way = way_of(options)
     source = Path(options.judge_source) if options.judge_source else None
-    datasets = {folder.record["dataset"]["fingerprint"] for folder in folders}
-    if len(datasets) > 1:
-        raise UsageError("these answers are of several datasets; judge those of one at a time")
-    dataset = dataset_of_answers(folders[0], options.source)
+    dataset = dataset_of_all(folders, options.source)
     by = judge(options.judge, dataset, way.model, source)
     repeat = 1 if options.repeat is None else options.repeat
     asker = Asker(way, home(), "harness judge")  # one limit for all of them
@@ -86,39 +81,28 @@ def call(options: argparse.Namespace) -> int:
 
 
 def _with_people(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
-    """Write a sample for people, or take in what they judged."""
-    from harness.runs.answering.folder import dataset_of_answers
+    """Take in what people judged."""
+    from harness.labelling.of_answers import judged_by_people
+    from harness.runs.answering.folder import dataset_of_all
     from harness.runs.answering.judging import score_folder
-    from harness.runs.answering.people import sample_for_people, take_people
+    from harness.runs.answering.people import keep, read_people
 
-    asking: tuple[str, ...] = (
-        "judge",
-        "judge_source",
-        "repeat",
-        "model",
-        "endpoint",
-        "concurrency",
-        "retries",
-    )
-    asking += ("timeout", "max_usd", "prices")
-    refuse(options, "with --sample and --people, which ask no model", *asking)
-    if options.sample is not None and options.people:
-        raise UsageError("--sample writes a file and --people reads one; name one of them")
-    if len(folders) != 1:
-        raise UsageError("people judge the answers of one folder at a time")
-    (folder,) = folders
-    dataset = dataset_of_answers(folder, options.source)
-    if options.people:
-        refuse(options, "without --sample", "out", "seed")
-        take_people(folder, Path(options.people))
+    asking = ["judge", "judge_source", "repeat", "model", "endpoint", "concurrency", "retries"]
+    asking += ["timeout", "max_usd", "prices"]
+    refuse(options, "with --people, which asks no model", *asking)
+    path = Path(options.people).expanduser()
+    if len(folders) > 1 and not path.is_dir():
+        raise UsageError("a file of people's judgements is of one folder; name one at a time")
+    dataset = dataset_of_all(folders, options.source)
+    read = judged_by_people if path.is_dir() else read_people
+    found = [read(path, folder) for folder in folders]  # all, before any is kept
+    for folder, (verdicts, given) in zip(folders, found, strict=True):
+        keep(folder, verdicts, given)
         score_folder(folder, dataset)
-        return shown(options, "judge", [folder.path])
-    if not options.out:
-        raise UsageError("--sample: say where it is written with --out FILE")
-    n = sample_for_people(folder, dataset, options.sample, options.seed or 0, Path(options.out))
-    if options.json:
-        print_json("export", {"file": options.out})
-    elif not options.quiet:
-        print(f"{n} answers in {options.out}: write true or false in place of null at `right`")
-        print("it holds texts of the dataset; `harness judge ANSWERS --people FILE` takes it in")
-    return 0
+        if conflicts := given.get("in_conflict"):
+            print(
+                f"note: {path}: {conflicts} answers are in conflict and left out; `harness label "
+                f"resolve {path}` settles them",
+                file=sys.stderr,
+            )
+    return shown(options, "judge", [folder.path for folder in folders])

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli import label_generate
+from harness.cli import label_answers, label_generate
 from harness.cli.label_work import add_work, check_work, work
 from harness.cli.options import Verbs, load_plugins, parameters, retriever_spec
 from harness.cli.output import add_output, print_json
@@ -40,6 +40,7 @@ def add(verbs: Verbs) -> None:
     _add_status(subverbs)
     _add_export(subverbs)
     label_generate.add(subverbs)
+    label_answers.add(subverbs)
 
 
 def _add_start(verbs: Verbs) -> None:

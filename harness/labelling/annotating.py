@@ -20,7 +20,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.labelling.folder import CONSTRUCTION, Journal, Project, annotator_name
-from harness.labelling.records import Judgements, Line, check
+from harness.labelling.records import Judgements, Line, Scale, check
 from harness.schema import Ability, as_datetime
 
 Place = tuple[str, str | None]
@@ -138,6 +138,11 @@ class Annotating:
         return self._project.relevant_from
 
     @property
+    def scale(self) -> Scale:
+        """What is judged, and the grades it can have."""
+        return self._project.scale
+
+    @property
     def held(self) -> Judgements:
         """What was judged so far."""
         return self._journal.held
@@ -186,6 +191,8 @@ class Annotating:
             document is not None and document not in {one.document for one in candidates}
         ):
             raise UsageError(f"not in the pool: query {query!r}, document {document!r}")
+        if line.get("grade") not in (None, *self.scale.meanings):
+            raise UsageError(f"an {self.scale.thing} cannot have the grade {line['grade']}")
         self._journal.refresh()
         if not self.held.says(line):  # a page that got no answer sends its line again
             self._journal.append(line)
@@ -223,6 +230,7 @@ class Annotating:
             "document": document,
             "text": record["text"],
             "asked": said_time(record.get("timestamp")),
+            "reference": reference(project, query),
             "shown": None if document is None else shown(project, query, document),
             "around": NOBODY if document is None else around(project, query, document),
             "grade": None if document is None else held.grades.get((query, document)),
@@ -249,6 +257,8 @@ class Annotating:
 
     def choices(self, place: Place) -> list[str]:
         """What can be said there: grade, ability, unanswerable, note."""
+        if self.scale.thing == "answer":
+            return ["grade", "note"]
         return [*(["grade"] if place[1] is not None else []), "unanswerable", "ability", "note"]
 
     def _warning(self, query: str) -> str:
@@ -270,6 +280,14 @@ class Annotating:
         names = ("label.json", "pool.jsonl", "judgements/construction.jsonl")
         paths = [self.folder / name for name in names]
         return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+
+
+def reference(project: Project, query: str) -> str | None:
+    """What answers to a query are held against; None where documents are judged."""
+    if project.scale.thing != "answer":
+        return None
+    answers = project.query[query].get("answers")
+    return " / ".join(answers) if answers else "nothing that was said answers this: to decline"
 
 
 def shown(project: Project, query: str, document: str) -> dict[str, Any]:

@@ -58,6 +58,11 @@ def export(
     if conflicts not in RULES:
         raise UsageError(f"--conflicts must be one of {', '.join(RULES)}, not {conflicts!r}")
     project = Project.read(folder)
+    if project.scale.thing == "answer":
+        raise UsageError(
+            f"{folder}: holds judgements of answers, which are no dataset; take them in with "
+            f"`{project.scale.then(folder)}`"
+        )
     out = folder / "dataset" if out is None else out
     _check_out(out)
     held = held_by_all(project)

@@ -12,8 +12,9 @@
 label.json: `version` (1), `k` (depth of the pool), `seed`, `overlap` (share of the queries that
 everybody judges), `relevant_from` (the grade from which on a document counts as evidence: 1 where
 it is not there), `systems` ([{"system", "name", "params", "version"}]; `system` is the name in
-`ranks`), `sources` ([{"role": "documents" or "queries", "file", "sha256", "added"}]), and whatever
-else made the project wrote (`generated`).
+`ranks`), `answers` (only where answers are judged, which are then the documents: [{"folder",
+"system", "sha256"}]), `sources` ([{"role": "documents" or "queries", "file", "sha256", "added"}]),
+and whatever else made the project wrote (`generated`).
 
 Ids of documents are unique in a haystack only; a query names its haystack or is answered from all
 documents. A query may carry `ability`, `split`, `answers` and any field of its own.
@@ -46,7 +47,16 @@ import orjson
 
 from harness.errors import UsageError
 from harness.files import fsync_path, read_json, write_bytes, write_json
-from harness.labelling.records import RELEVANT, Candidate, Judgements, Line, check
+from harness.labelling.records import (
+    ANSWERS,
+    DOCUMENTS,
+    RELEVANT,
+    Candidate,
+    Judgements,
+    Line,
+    Scale,
+    check,
+)
 
 VERSION = 1
 
@@ -119,9 +129,19 @@ class Project:
         return int(self.settings.get("relevant_from", RELEVANT))
 
     @property
+    def scale(self) -> Scale:
+        """What is judged: documents, or the answers of which label.json speaks."""
+        return ANSWERS if "answers" in self.settings else DOCUMENTS
+
+    @property
     def systems(self) -> list[str]:
         """Names of the pooled systems, as in `ranks`."""
         return [system["system"] for system in self.settings.get("systems", [])]
+
+    @property
+    def answered_by(self) -> list[str]:
+        """Names of the folders whose answers are judged, as in `ranks`."""
+        return [one["folder"] for one in self.settings.get("answers", [])]
 
     @cached_property
     def query(self) -> dict[str, Record]:

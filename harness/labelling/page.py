@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl
 
 from harness.errors import UsageError
 from harness.labelling.annotating import Annotating
-from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, counts
+from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS
 from harness.labelling.resolving import Resolving
 from harness.pages import html, local_server
 from harness.pages.local_server import Answer, Request, as_json, as_text
@@ -57,6 +57,8 @@ def _about(session: Session) -> dict[str, Any]:
     return {
         "mode": session.mode,
         "name": folder.name,
+        "thing": session.scale.thing,
+        "then": session.scale.then(session.folder),
         "relevant_from": session.relevant_from,
         "folder": str(session.folder),
         "annotator": session.annotator,
@@ -70,13 +72,14 @@ def _about(session: Session) -> dict[str, Any]:
                 "grade": grade,
                 "name": name,
                 "meaning": meaning,
-                "counts": counts(grade, session.relevant_from),
+                "counts": session.scale.counts(grade, session.relevant_from),
             }
-            for grade, (name, meaning) in MEANINGS.items()
+            for grade, (name, meaning) in session.scale.meanings.items()
         ],
         "abilities": [
             {"key": key, "name": name, "meaning": ABILITY_MEANINGS[name]}
             for key, name in ABILITY_KEYS.items()
+            if session.scale.thing == "document"
         ],
     }
 

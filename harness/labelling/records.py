@@ -21,9 +21,34 @@ MEANINGS = {
 """Name and meaning of each grade: the four levels of TREC's Deep Learning track."""
 
 
-def counts(grade: int, relevant_from: int) -> str:
-    """Whether a grade makes a document evidence, said where it is chosen."""
-    return "counts as evidence" if grade >= relevant_from else "does not count"
+@dataclass(frozen=True)
+class Scale:
+    """What a project judges (a `document` or an `answer`), and the grades that it can have."""
+
+    thing: str
+    meanings: Mapping[int, tuple[str, str]]
+
+    def counts(self, grade: int, relevant_from: int) -> str:
+        """Whether a grade makes a document evidence, said where it is chosen; nothing of answers,
+        where the name of the grade says it."""
+        if self.thing != "document":
+            return ""
+        return "counts as evidence" if grade >= relevant_from else "does not count"
+
+    def then(self, folder: object) -> str:
+        """The command that takes up what was judged."""
+        what = "label export" if self.thing == "document" else "judge ANSWERS --people"
+        return f"harness {what} {folder}"
+
+
+DOCUMENTS = Scale("document", MEANINGS)
+ANSWERS = Scale(
+    "answer",
+    {
+        0: ("wrong", "says something else, lacks what was asked, or declines though there is one"),
+        1: ("right", "says what the reference says, in any words; or declines where there is none"),
+    },
+)
 
 
 ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)

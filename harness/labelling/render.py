@@ -13,12 +13,18 @@ _NONE = "-"
 def render_status(found: dict[str, Any]) -> str:
     """What `harness label status` prints."""
     parts = [_head(found), _annotators(found)]
-    parts += [_agreement(found), _conflicts(found), _finished(found)]
-    parts += _scores(found)
+    parts += [_agreement(found), _conflicts(found)]
+    if found["of"] == "answer":
+        done = found["annotators"] and f"what was judged is taken in with `{found['then']}`"
+        return "\n\n".join(part for part in (*parts, done) if part)
+    parts += [_finished(found), *_scores(found)]
     return "\n\n".join(part for part in parts if part)
 
 
 def _head(found: dict[str, Any]) -> str:
+    if found["of"] == "answer":
+        answers = f"{_n(found['candidates'], 'answer')} of {', '.join(found['systems'])}"
+        return f"{found['folder']}: {_n(found['queries'], 'question')}, {answers}"
     lines = [
         f"{found['folder']}: {_n(found['queries'], 'query', 'queries')}, "
         f"{_n(found['candidates'], 'candidate')}, {_n(found['documents'], 'document')}"

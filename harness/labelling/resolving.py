@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.labelling.annotating import NOBODY, around, said_time, shown
+from harness.labelling.annotating import NOBODY, around, reference, said_time, shown
 from harness.labelling.consensus import Conflict, consensus
 from harness.labelling.folder import CONSTRUCTION, Journal, Project, annotator_name
-from harness.labelling.records import Line, check
+from harness.labelling.records import Line, Scale, check
 from harness.schema import Ability
 
 Place = tuple[str, str, str | None]
@@ -55,6 +55,11 @@ class Resolving:
     def relevant_from(self) -> int:
         """The grade from which on a document counts as evidence."""
         return self._project.relevant_from
+
+    @property
+    def scale(self) -> Scale:
+        """What was judged, and the grades it can have."""
+        return self._project.scale
 
     @property
     def places(self) -> list[Place]:
@@ -116,6 +121,7 @@ class Resolving:
             "document": document,
             "text": record["text"],
             "asked": said_time(record.get("timestamp")),
+            "reference": reference(self._project, query),
             "shown": None if document is None else shown(self._project, query, document),
             "around": NOBODY if document is None else around(self._project, query, document),
             "own_ability": None if (own := record.get("ability")) == Ability.ABSTENTION else own,

@@ -7,7 +7,8 @@ more stays in the pool.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,17 +62,29 @@ def start(
     raises.
     """
     _check(k, seed, overlap, relevant_from)
+    with alone(folder):
+        return _start(folder, documents, queries, systems, k, seed, overlap, relevant_from, quiet)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Nobody else begins or widens the project meanwhile; the folder is there.
+
+    Raises UsageError for a folder that is somebody's, and while another is at it.
+    """
     _refuse_others(folder)
     folder.mkdir(parents=True, exist_ok=True)
     from filelock import FileLock, Timeout
 
+    lock = FileLock(folder / _LOCK)
     try:
-        with FileLock(folder / _LOCK, timeout=0):
-            return _start(
-                folder, documents, queries, systems, k, seed, overlap, relevant_from, quiet
-            )
+        lock.acquire(timeout=0)
     except Timeout:
-        raise UsageError(f"{folder}: another `harness label start` is at it; wait for it") from None
+        raise UsageError(f"{folder}: another `harness label` is at it; wait for it") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _refuse_others(folder: Path) -> None:

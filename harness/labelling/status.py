@@ -51,13 +51,16 @@ def status(
     done = finished(project, now)
     found: dict[str, Any] = {
         "folder": str(folder),
+        "of": project.scale.thing,
+        "then": project.scale.then(folder),
         "documents": len(project.documents),
         "queries": len(project.queries),
         "candidates": len(project.pool),
         "without_candidates": sum(not c for c in project.candidates.values()),
         "k": project.k,
         "seed": project.seed,
-        "systems": project.systems,
+        "systems": project.systems
+        or [one["folder"] for one in project.settings.get("answers", [])],
         "overlap": project.settings.get("overlap", 1.0),
         "shared_queries": len(shared_queries(project)),
         "annotators": [_annotator(project, name, held) for name in held],

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, TextIO
 
 from harness.labelling.annotating import Annotating
-from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, MEANINGS, Line, counts
+from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, Line, Scale
 from harness.labelling.resolving import Resolving
 
 _WIDEST = 100
@@ -66,7 +66,7 @@ def _act(face: Any, view: Mapping[str, Any], key: str, keys: Keys) -> Mapping[st
         place = face.undo(face.known(view))
         print("taken back" if place else "there is nothing to take back")
         return None if place is None else dict(face.view(place))
-    line, words, on = _line(view, key, keys, own=face.mode == "label")
+    line, words, on = _line(view, key, keys, face.scale, own=face.mode == "label")
     if line is None:
         print(words)
         return None
@@ -82,13 +82,13 @@ def _act(face: Any, view: Mapping[str, Any], key: str, keys: Keys) -> Mapping[st
 
 
 def _line(
-    view: Mapping[str, Any], key: str, keys: Keys, *, own: bool
+    view: Mapping[str, Any], key: str, keys: Keys, scale: Scale, *, own: bool
 ) -> tuple[Line | None, str, bool]:
     """What a key comes to: the line (None: nothing), words for it, and whether to go on."""
     query, document, choices = view["query"], view["document"], view["choices"]
-    if key in "0123" and "grade" in choices:
+    if key.isdecimal() and int(key) in scale.meanings and "grade" in choices:
         line = {"query": query, "document": document, "grade": int(key)}
-        return line, f"{key} {MEANINGS[int(key)][0]}", True
+        return line, _said(int(key), scale), True
     if key in ABILITY_KEYS and "ability" in choices:
         name = ABILITY_KEYS[key]
         back = own and view["ability"] == name
@@ -103,7 +103,7 @@ def _line(
     if key == "e" and "note" in choices:
         note: Line = {"query": query, "note": keys.line("note: ")}
         return note if document is None else {**note, "document": document}, "the note", False
-    if key in "0123":
+    if key in "0123" and "grade" not in choices:
         return None, "there is no document to grade here: n cannot be answered, y can be", False
     return None, f"{key!r} does nothing here; ? shows the keys", False
 
@@ -121,17 +121,22 @@ def _screen(session: Annotating | Resolving, view: Mapping[str, Any], *, whole: 
     )
     lines = ["", f"── {head} ".ljust(width, "─"), about + (_after(", asked ", view["asked"]))]
     lines += _wrapped(view["text"], width)
+    if view["reference"] is not None:
+        lines += ["", *_wrapped(f"reference: {view['reference']}", width)]
     if session.mode == "resolve":
-        lines += ["", *(f"  {one['who']}: {_said(one['value'])}" for one in view["said"])]
+        lines += [
+            "",
+            *(f"  {one['who']}: {_said(one['value'], session.scale)}" for one in view["said"]),
+        ]
         lines += [f"  {one['who']} notes: {one['note']}" for one in view["notes"]]
         for one in view["evidence"]:
             grades = ", ".join(f"{by['who']} {by['value']}" for by in one["said"])
             lines += ["", f"[{grades}]", *_document(one["shown"], width)]
     else:
-        lines += _marks(view)
+        lines += _marks(view, session.scale)
     if view["shown"]:
         if session.mode == "label":
-            lines += ["", f"Document {view['at'] + 1} of {len(view['mates'])}"]
+            lines += ["", f"{session.scale.thing.title()} {view['at'] + 1} of {len(view['mates'])}"]
         body = _document(view["shown"], width)
         most = max(height - _AROUND, 6)
         around = {
@@ -145,15 +150,15 @@ def _screen(session: Annotating | Resolving, view: Mapping[str, Any], *, whole: 
         lines += around["after"]
     elif session.mode == "label":
         lines += ["", "No system found a document for this query. Can it be answered?"]
-    return "\n".join([*lines, "", _keys(view, session.relevant_from)])
+    return "\n".join([*lines, "", _keys(view, session)])
 
 
-def _marks(view: Mapping[str, Any]) -> list[str]:
+def _marks(view: Mapping[str, Any], scale: Scale) -> list[str]:
     """What was judged here already, and what contradicts itself."""
     marks = [
         None if view["grade"] is None else f"grade {view['grade']}",
         _ability(view),
-        None if view["unanswerable"] is None else _said(view["unanswerable"]),
+        None if view["unanswerable"] is None else _said(view["unanswerable"], scale),
         view["note"] and f"note: {view['note']}",
     ]
     said = ", ".join(mark for mark in marks if mark)
@@ -191,14 +196,15 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [part for line in clean.split("\n") for part in textwrap.wrap(line, width) or [""]]
 
 
-def _keys(view: Mapping[str, Any], relevant_from: int) -> str:
+def _keys(view: Mapping[str, Any], session: Annotating | Resolving) -> str:
     lines, parts = [], []
     if "grade" in view["choices"]:
+        of_documents = session.scale.thing == "document"
         grades = [
-            f"{grade} {name}{'*' if grade >= relevant_from else ''}"
-            for grade, (name, _) in MEANINGS.items()
+            f"{grade} {name}{'*' if of_documents and grade >= session.relevant_from else ''}"
+            for grade, (name, _) in session.scale.meanings.items()
         ]
-        lines.append("  ".join([*grades, "(* counts as evidence)"]))
+        lines.append("  ".join([*grades, *(["(* counts as evidence)"] if of_documents else [])]))
     if "unanswerable" in view["choices"]:
         both = view["document"] is None
         parts.append("n cannot be answered" + ("  y can be" if both else ""))
@@ -208,15 +214,18 @@ def _keys(view: Mapping[str, Any], relevant_from: int) -> str:
 
 
 def _help(session: Annotating | Resolving) -> str:
+    scale = session.scale
     lines = [
-        f"{grade}  {name}: {about}; {counts(grade, session.relevant_from)}"
-        for grade, (name, about) in MEANINGS.items()
+        "; ".join(filter(None, (f"{grade}  {name}: {about}", scale.counts(grade, least))))
+        for least in [session.relevant_from]
+        for grade, (name, about) in scale.meanings.items()
     ]
-    lines += [f"{key}  {name}: {ABILITY_MEANINGS[name]}" for key, name in ABILITY_KEYS.items()]
+    if scale.thing == "document":
+        lines += [f"{key}  {name}: {ABILITY_MEANINGS[name]}" for key, name in ABILITY_KEYS.items()]
+        lines.append("n  the query cannot be answered from the documents; y  it can be")
     lines += [
-        "n  the query cannot be answered from the documents; y  it can be",
         "→ ← or > <  on and back; s  skip to the next that is left; u  undo; e  a note",
-        "space  the whole document; q  stop: everything is on the disk",
+        f"space  the whole {scale.thing}; q  stop: everything is on the disk",
     ]
     if not isinstance(session, Annotating):
         lines.append("what you settle counts instead of what the annotators said")
@@ -225,15 +234,15 @@ def _help(session: Annotating | Resolving) -> str:
 
 def _finished(session: Annotating | Resolving, view: Mapping[str, Any] | None) -> str:
     if session.mode == "resolve":
-        return f"every conflict is settled; next: harness label export {session.folder}"
+        return f"every conflict is settled; next: {session.scale.then(session.folder)}"
     n = 0 if view is None else view["total"]
     return f"everything is judged ({n}); next: harness label status {session.folder}"
 
 
-def _said(value: Any) -> str:
+def _said(value: Any, scale: Scale) -> str:
     if isinstance(value, bool):
         return "cannot be answered" if value else "can be answered"
-    return f"{value} {MEANINGS[value][0]}" if isinstance(value, int) else str(value)
+    return f"{value} {scale.meanings[value][0]}" if isinstance(value, int) else str(value)
 
 
 def _after(words: str, value: Any) -> str:

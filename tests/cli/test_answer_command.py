@@ -16,6 +16,7 @@ from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 
 import harness.cli as harness_cli
 from harness.dataset.reader import Dataset
+from harness.labelling.folder import Project
 from harness.schema import Ability
 
 Harness = Callable[..., Any]
@@ -304,26 +305,41 @@ def test_kept_replies_are_listed_and_cleared_by_name_alone(
     assert orjson.loads(harness("cache", "--json").out)["replies"] == {}
 
 
+def _judge_as(project: Project, name: str, rule: Rule, rows_of: dict[str, int], but: str) -> None:
+    """Everything of a project by the rule's own truth, the other way round for one question."""
+    journal = project.journal(name)
+    for one in project.pool:
+        text = project.document(one.query, one.document)["text"]
+        right = rule.truth(rows_of[one.query], text) != (one.query == but)
+        journal.append({"query": one.query, "document": one.document, "grade": int(right)})
+
+
 def test_judges_stand_beside_people_who_judged_a_sample(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
     rule.sensitivity, rule.specificity = 0.93, 0.85
     assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
     (folder,) = run.parent.glob("*.answers")
-    told = harness("judge", folder, "--sample", 120, "--out", "sample.jsonl")
-    assert (told.status, "120 answers in sample.jsonl" in told.out) == (0, True)
-    told = harness("judge", folder, "--people", "sample.jsonl")
-    assert (told.status, "judges no answer yet" in told.err) == (2, True)
+    drawn = ("label", "answers", folder, "--pool-only", "--sample")
+    told = harness(*drawn, 80)
+    assert (told.status, "labels-of-answers: 80 questions, 80 answers" in told.out) == (0, True)
+    told = harness("judge", folder, "--people", "labels-of-answers")
+    assert (told.status, "nobody judged an answer yet" in told.err) == (2, True)
+    first = set(Project.read(Path("labels-of-answers")).query)
+    assert harness(*drawn, 120, "--quiet").status == 0
+    project = Project.read(Path("labels-of-answers"))
+    assert first < project.query.keys()
+    assert not {"ability", "system", "haystack"} & {key for one in project.queries for key in one}
 
-    rows = [orjson.loads(line) for line in Path("sample.jsonl").read_bytes().splitlines()]
     rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
-    for row in rows:
-        row["right"] = rule.truth(rows_of[row["question_id"]], row["answer"])
-    rows[0]["right"] = None  # nobody looked at this one
-    lines = b"".join(orjson.dumps(row) + b"\n" for row in rows)
-    Path("people.jsonl").write_bytes(lines)
+    _judge_as(project, "ada", rule, rows_of, but="")
+    _judge_as(project, "ben", rule, rows_of, but=project.queries[0]["id"])
+    told = harness("label", "status", "labels-of-answers")
+    assert "harness judge ANSWERS --people labels-of-answers" in told.out
+    assert "conflicts: 1 open" in told.out
     asked = len(endpoint.calls)
-    assert harness("judge", folder, "--people", "people.jsonl", "--quiet").status == 0
+    told = harness("judge", folder, "--people", "labels-of-answers")
+    assert (told.status, "1 answers are in conflict and left out" in told.err) == (0, True)
     assert len(endpoint.calls) == asked
     told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
     assert "plain(gpt-4o-mini) agrees with people on bm25: kappa " in told.out
@@ -340,16 +356,64 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     people = next(b for b in scores["protocols"] if b["protocol"] == "people")
     assert people["slices"]["all"]["metrics"]["accuracy"]["n"] == 119
 
-    for line, said in (
+    for words, said in (
+        (("label", "export", "labels-of-answers"), "are no dataset"),
+        ((*drawn, 0), "--sample must be 1 or more"),
+        ((*drawn, 9, "--seed", 4), "was begun with seed 0"),
+        (("label", "answers", folder, folder, "--pool-only"), "was not begun with these answers"),
+        (("judge", folder, "--people", "labels-of-answers", "--model", "m"), "--model is of no"),
+    ):
+        told = harness(*words)
+        assert (told.status, said in told.err) == (2, True), told.err
+
+
+def test_people_judge_once_what_two_systems_answer_alike(
+    harness: Harness, longmemeval: list[str], tmp_path: Path
+) -> None:
+    answers = {"one": ("alike", "apart"), "two": ("alike", "another")}
+    folders = []
+    for name, texts in answers.items():
+        ids = ("e47becba", "852ce960")
+        lines = [{"question_id": i, "hypothesis": t} for i, t in zip(ids, texts, strict=True)]
+        path = tmp_path / f"{name}.jsonl"
+        path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+        found = _answered(harness("answer", path, *longmemeval, "--json"))[name]
+        folders.append(found["folder"])
+    drawn = ("label", "answers", *folders, "--source", longmemeval[-1], "--pool-only")
+    told = harness(*drawn, "--json")
+    assert orjson.loads(told.out)["candidates"] == 3
+    project = Project.read(Path("labels-of-answers"))
+    for one in project.pool:
+        right = project.document(one.query, one.document)["text"] == "alike"
+        line = {"query": one.query, "document": one.document, "grade": int(right)}
+        project.journal("ada").append(line)
+    told = harness("judge", *folders, "--people", "labels-of-answers", "--source", longmemeval[-1])
+    assert told.status == 0, told.err
+    for folder in folders:
+        rows = pq.read_table(Path(folder) / "judgements/people/judgements.parquet").to_pylist()
+        assert {row["query"]: row["right"] for row in rows} == {
+            "e47becba": True,
+            "852ce960": False,
+        }
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
         ('{"question_id": "nobody", "right": true}', "has no answer to 'nobody'"),
         ('{"question_id": "mira-01", "right": "yes"}', "right must be true, false or null"),
+        ('{"question_id": "mira-01", "right": null}', "judges no answer yet"),
         ("{", 'expected {"question_id": id'),
-    ):
-        Path("wrong.jsonl").write_text(line)
-        told = harness("judge", folder, "--people", "wrong.jsonl")
-        assert (told.status, said in told.err) == (2, True), told.err
-    told = harness("judge", folder, "--people", "people.jsonl", "--model", "m")
-    assert "--model is of no use with --sample and --people" in told.err
+    ],
+)
+def test_lines_of_people_that_say_nothing_of_an_answer_are_refused(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path, line: str, said: str
+) -> None:
+    assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
+    (folder,) = run.parent.glob("*.answers")
+    Path("wrong.jsonl").write_text(line)
+    told = harness("judge", folder, "--people", "wrong.jsonl")
+    assert (told.status, said in told.err) == (2, True), told.err
 
 
 def test_without_references_answers_stand_unjudged_and_without_dates_nothing_is_newest(

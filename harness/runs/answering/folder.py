@@ -14,6 +14,7 @@ Answers hold texts of a model, which may repeat what it was shown; a board takes
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -103,6 +104,13 @@ def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Data
     from harness.runs.folder.run_folder import dataset_of_record
 
     return dataset_of_record(folder.path, folder.record["dataset"], source=source)
+
+
+def dataset_of_all(folders: Sequence[AnswersFolder], source: str | None = None) -> Dataset:
+    """The one dataset of several folders. Raises UsageError where there are two."""
+    if len({one.record["dataset"]["fingerprint"] for one in folders}) > 1:
+        raise UsageError("these answers are of several datasets; name those of one at a time")
+    return dataset_of_answers(folders[0], source)
 
 
 def export_hypotheses(folder: Path, out: Path) -> int:

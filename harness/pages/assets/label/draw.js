@@ -19,6 +19,8 @@ import {
   undo,
 } from "./label.js";
 
+const thing = () => (about.thing === "answer" ? "Answer" : "Document");
+
 export function draw(view) {
   const moved = !state.view || JSON.stringify(ids(view)) !== JSON.stringify(ids(state.view));
   state.view = view;
@@ -37,6 +39,8 @@ export function draw(view) {
     : `Query ${view.number} of ${view.queries}`;
   find("number").textContent = view.asked ? `${number} · asked ${view.asked}` : number;
   find("text").textContent = view.text;
+  find("reference").hidden = !view.reference;
+  find("reference").textContent = view.reference ? `Reference: ${view.reference}` : "";
   find("warning").hidden = !view.warning;
   find("warning").textContent = view.warning ?? "";
   drawAbout(view);
@@ -53,10 +57,10 @@ function finished(view) {
       ? "Every conflict is settled."
       : "Everything is judged. You can go back and change what you like."
     : "No conflict is left.";
-  const next = resolving ? "export" : "status";
   tell(words, false, "", "");
   find("alert").classList.add("good");
-  const command = el("code", {}, `harness label ${next} ${about.folder}`);
+  const next = resolving ? about.then : `harness label status ${about.folder}`;
+  const command = el("code", {}, next);
   find("alert").append(el("p", {}, "Next: ", command));
 }
 
@@ -160,10 +164,14 @@ function drawDocument(view) {
       return press("", open ? "·" : mate.grade, () => goTo(mate), {
         class: open ? "" : "done",
         "aria-current": at === view.at ? "true" : null,
-        "aria-label": `Document ${at + 1}: ${open ? "not judged" : `grade ${mate.grade}`}`,
+        "aria-label": `${thing()} ${at + 1}: ${open ? "not judged" : `grade ${mate.grade}`}`,
       });
     });
-    const words = el("span", { class: "note" }, `Document ${view.at + 1} of ${view.mates.length}`);
+    const words = el(
+      "span",
+      { class: "note" },
+      `${thing()} ${view.at + 1} of ${view.mates.length}`,
+    );
     parts.push(el("div", { id: "mates" }, words, dots));
   }
   if (view.shown)
@@ -207,10 +215,11 @@ export function drawHelp() {
   const answerable = resolving
     ? ["n y", "the query cannot, or can, be answered"]
     : ["n", "the query cannot be answered from the documents; the next query follows"];
+  const keys = about.grades.map((one) => one.grade).join(" ");
   const rows = [
-    ["0 1 2 3", "the grade of this document; the next one follows"],
+    [keys, `the grade of this ${about.thing}; the next one follows`],
     ...about.abilities.map((one) => [one.key, `${one.name}: ${one.meaning}`]),
-    answerable,
+    ...(thing() === "Answer" ? [] : [answerable]),
     ["← → Backspace", "back and on, without a judgement"],
     ["s", "skip: the next one that is left; it comes again at the end"],
     ["u", "undo the newest judgement; again for the one before"],
@@ -218,7 +227,7 @@ export function drawHelp() {
   ];
   const grades = about.grades.map((one) => [
     one.grade,
-    `${one.name}: ${one.meaning}; ${one.counts}`,
+    [`${one.name}: ${one.meaning}`, one.counts].filter(Boolean).join("; "),
   ]);
   find("help").replaceChildren(
     el("h2", { id: "help-title" }, "Keys"),
@@ -228,8 +237,11 @@ export function drawHelp() {
     el(
       "p",
       { class: "note" },
-      `A grade of ${about.relevant_from} or more counts as evidence. Every judgement is on the disk before the ` +
-        "next one is shown: the page can be closed at any time.",
+      (thing() === "Answer"
+        ? ""
+        : `A grade of ${about.relevant_from} or more counts as evidence. `) +
+        "Every judgement is on the disk before the next one is shown: the page can be closed at " +
+        "any time.",
     ),
     el("form", { method: "dialog" }, el("button", {}, "Close")),
   );

@@ -1,0 +1,158 @@
+"""Answers for people to judge: the same questions of every folder, and not a word of whose.
+
+A project of answers has the sampled questions as its queries, and as documents what was answered to
+them, each text once: what two systems answer in the same words is judged once for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import digest
+from harness.labelling.consensus import of_project
+from harness.labelling.folder import Project, Record
+from harness.labelling.records import RELEVANT, Candidate
+from harness.runs.answering.folder import AnswersFolder
+
+SAMPLE = 100
+"""Questions, where nobody says how many."""
+
+_EMPTY = "(the answer is empty)"
+
+
+def start_with_answers(
+    folder: Path,
+    answers: Sequence[AnswersFolder],
+    dataset: Dataset,
+    n: int | None = None,
+    seed: int | None = None,
+) -> tuple[Project, int]:
+    """A project of `n` questions (SAMPLE) that have an answer in every one of `answers`, drawn at
+    random, and what was answered to them. Returns it, and how many questions are new.
+
+    On a folder that holds one it goes on, and a larger `n` adds questions: those that were drawn
+    stay, so that the sample is random at any size. Raises UsageError for other answers or another
+    seed than it was begun with, and where no question has an answer in all.
+    """
+    about = [_about(one) for one in answers]
+    new = not (folder / "label.json").is_file()
+    old = Project(folder, {}, [], [], []) if new else Project.read(folder)
+    if not new and old.settings.get("answers") != about:
+        raise UsageError(
+            f"{folder}: was not begun with these answers as they are now; name another folder with "
+            "--out"
+        )
+    if not new and seed not in (None, old.seed):
+        raise UsageError(
+            f"--seed {seed}: {folder} was begun with seed {old.seed}; leave it out, or name "
+            "another folder with --out"
+        )
+    wanted = (SAMPLE if new else len(old.queries)) if n is None else n
+    if wanted < 1:
+        raise UsageError(f"--sample must be 1 or more, not {wanted}")
+    number = old.seed if seed is None else seed
+    given = [_texts(one) for one in answers]
+    chosen = _drawn(given, max(wanted, len(old.queries)), number)
+    texts = [text for of_folder in given for name in chosen for text in of_folder[name]]
+    documents = {_id(text): _document(text) for text in texts}
+    project = Project(
+        folder,
+        {"seed": number, "overlap": 1.0, "relevant_from": RELEVANT, "answers": about},
+        list(documents.values()),
+        [_query(dataset, name) for name in chosen],
+        [one for name in chosen for one in _candidates(name, about, given)],
+    )
+    if len(chosen) > len(old.queries):
+        project.write()
+    return project, len(chosen) - len(old.queries)
+
+
+def _drawn(given: Sequence[Mapping[str, list[str]]], n: int, seed: int) -> list[str]:
+    """At most `n` of the questions that all answered; those of a smaller `n` come first."""
+    ids = sorted(set.intersection(*(set(one) for one in given)))
+    if not ids:
+        raise UsageError("no question has an answer in all of these folders")
+    return [ids[at] for at in np.random.default_rng(seed).permutation(len(ids))[:n].tolist()]
+
+
+def _query(dataset: Dataset, name: str) -> Record:
+    query = dataset.query(dataset.query_ids.index(name))
+    return {"id": name, "text": query.text, "answers": list(query.answers)}
+
+
+def _document(text: str) -> Record:
+    return {"id": _id(text), "text": text.strip() or _EMPTY}
+
+
+def _candidates(
+    query: str, about: Sequence[Record], given: Sequence[Mapping[str, list[str]]]
+) -> list[Candidate]:
+    """What was answered to a question, each text once, with who gave it."""
+    ranks: dict[str, dict[str, int]] = {}
+    for system, texts in zip(about, given, strict=True):
+        for text in texts[query]:
+            ranks.setdefault(_id(text), {})[system["folder"]] = 1
+    return [Candidate(query, document, of_systems) for document, of_systems in ranks.items()]
+
+
+def judged_by_people(
+    folder: Path, answers: AnswersFolder
+) -> tuple[Mapping[tuple[str, int], bool], Record]:
+    """What the people of a project say of answers, by question and repetition, and who they are.
+
+    What they agree on counts, or what was settled; answers in open conflict have no verdict, and
+    the record says how many. Raises UsageError for a project of other answers.
+    """
+    project = Project.read(folder)
+    if _about(answers) not in project.settings.get("answers", []):
+        raise UsageError(
+            f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
+        )
+    agreed = of_project(project)
+    verdicts = {
+        (query, repeat): agreed.grades[query, _id(text)] >= project.relevant_from
+        for query, texts in _rows(answers).items()
+        for repeat, text in texts
+        if (query, _id(text)) in agreed.grades
+    }
+    if not verdicts:
+        raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
+    record = {
+        "folder": folder.resolve().name,
+        "annotators": project.annotators(),
+        "in_conflict": len(agreed.open),
+    }
+    return verdicts, record
+
+
+def _about(answers: AnswersFolder) -> Record:
+    system = str(answers.record["retriever"]["name"])
+    sha256 = digest(answers.path / "answers.parquet")
+    return {"folder": answers.path.resolve().name, "system": system, "sha256": sha256}
+
+
+def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str]]]:
+    """Answers that came, with the number of the repetition, by question."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    table = answers.table
+    for query, repeat, text in zip(
+        *(table[name].to_pylist() for name in ("query", "repeat", "answer")), strict=True
+    ):
+        if text is not None:
+            found.setdefault(query, []).append((repeat, text))
+    return found
+
+
+def _texts(answers: AnswersFolder) -> dict[str, list[str]]:
+    return {query: [text for _, text in rows] for query, rows in _rows(answers).items()}
+
+
+def _id(text: str) -> str:
+    """Of an answer: the same for the same words, and nothing of who gave it."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:16]
