@@ -74,11 +74,12 @@ def call(options: argparse.Namespace) -> int:
     from harness.scoring.protocols import protocol
     from harness.verdicts.compare.compare import compare
     from harness.verdicts.compare.comparison import Options
-    from harness.verdicts.compare.render import render, shown_of
+    from harness.verdicts.compare.render import render, shown_of, shown_of_answers
 
-    options.protocol = [protocol(name).name for name in options.protocol or ()]
     folders = [run_folder(options, run) for run in options.runs]
     of_answers = [*map(is_answers, folders)]
+    if not any(of_answers):  # those of answers are their judges, which only their scores know
+        options.protocol = [protocol(name).name for name in options.protocol or ()]
     for folder, answers in zip(folders, of_answers, strict=True):
         if not answers:
             require_run(folder)
@@ -103,8 +104,11 @@ def call(options: argparse.Namespace) -> int:
         return _unpaired(options, folders, metrics)
     unit: str | None = None
     protocols = tuple(options.protocol or ())
-    if not protocols and not metrics and options.format not in ("csv", "json"):
-        protocols, metrics, unit = shown_of(folders[0])
+    if not metrics and options.format not in ("csv", "json"):
+        if not protocols:
+            protocols, metrics, unit = shown_of(folders[0])
+        elif any(of_answers):
+            metrics = shown_of_answers(folders[0], protocols)
     comparison = compare(
         folders,
         Options(

@@ -57,6 +57,8 @@ def _annotators(found: dict[str, Any]) -> str:
         for one in found["annotators"]
     ]
     headers = ["annotator", "grades", "left", "queries done", "cannot be answered", "abilities"]
+    if found["of"] == "answer":
+        rows, headers = [row[:4] for row in rows], [*headers[:3], "questions done"]
     return grid(rows, headers)
 
 

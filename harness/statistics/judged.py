@@ -3,7 +3,8 @@
 Two ways. Where the judge's errors are known, by how often it calls right answers right and wrong
 ones wrong, its rate is corrected for them (`corrected_rate`). Where people judged a random sample
 of the very answers, the judge's rate over all is moved by what it missed in the sample
-(`prediction_powered`), which assumes nothing of its errors.
+(`prediction_powered`), which assumes nothing of its errors. `corrected_difference` and
+`prediction_powered_difference` do the same for two systems that were asked the same questions.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ class Errors:
 
 @dataclass(frozen=True)
 class Rate:
-    """A rate from 0 to 1 with its interval, None where it cannot be told; `note` says why, or why
-    it is rough. `n` answers were judged, `people` of them by people; `weight` is how far the judge
-    was trusted (1: as the people)."""
+    """A rate from 0 to 1, or a difference of two, with its interval, None where it cannot be told;
+    `note` says why, or why it is rough. `n` answers were judged, `people` of them by people;
+    `weight` is how far the judge was trusted (1: as the people)."""
 
     value: float | None
     low: float | None
@@ -120,6 +121,72 @@ def prediction_powered(
     the interval is made with four more of them, one of each kind of agreement and disagreement, as
     Agresti & Coull (1998) do for a share. Raises ValueError for other shapes.
     """
+    return _with_people(judged, people, clusters, _OF_RATES, 0.0)
+
+
+def prediction_powered_difference(
+    judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+) -> Rate:
+    """The mean difference that people would have found between two systems on the same questions.
+
+    As `prediction_powered`, of differences from -1 to 1: `judged` (n,) the judge's, `people` those
+    of people, NaN where they did not judge both answers. What is added for the interval are six
+    questions that one system wins, or the other: seen, missed or imagined by the judge. Raises
+    ValueError for other shapes.
+    """
+    return _with_people(judged, people, clusters, _OF_DIFFERENCES, -1.0)
+
+
+def corrected_difference(
+    judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
+) -> Rate:
+    """The mean difference between two systems behind the judge's, and its 95% interval.
+
+    `judged` (n,) is the judge's difference by question, NaN where there is none; `errors` are what
+    it got wrong of both systems' answers together. A judge that errs alike on both shrinks every
+    difference by sensitivity + specificity - 1, so the mean is divided by that; the interval is by
+    the delta method, with two answers added to the counts of errors, and to the questions one that
+    each system wins (Agresti & Min 2005), by `clusters` where there are any. A judge that favours
+    one of the systems is not corrected for by this. Raises ValueError for other shapes.
+    """
+    from scipy.special import stdtrit
+
+    d = np.asarray(judged, float)
+    codes = np.arange(len(d))
+    if clusters is not None:
+        codes, _ = cluster_codes(clusters, len(d))
+    d, codes = d[~np.isnan(d)], codes[~np.isnan(d)]
+    right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
+    n, people = len(d), right + wrong
+    if n < 2 or not right or not wrong:
+        return Rate(None, None, None, n, people, "people judged no right, or no wrong answer")
+    if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
+        return Rate(None, None, None, n, people, "the judge tells right from wrong hardly at all")
+    se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
+    slope = se + sp - 1
+    of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)
+    units = units_of(np.append(d, [1.0, -1.0]), np.append(codes, codes.max() + np.array([1, 2])))
+    mean, error = float(units.means[0]) / slope, float(units.standard_errors[0])
+    half = (
+        float(stdtrit(max(1.0, float(units.degrees[0])), 0.5 + LEVEL / 2))
+        * math.sqrt(error**2 + mean**2 * of_slope)
+        / slope
+    )
+    note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
+    value = float(d.mean()) / (errors.sensitivity + errors.specificity - 1)
+    return Rate(
+        _clipped(value, -1), _clipped(mean - half, -1), _clipped(mean + half, -1), n, people, note
+    )
+
+
+def _with_people(
+    judged: npt.ArrayLike,
+    people: npt.ArrayLike,
+    clusters: npt.ArrayLike | None,
+    more: tuple[tuple[float, float], ...],
+    least: float,
+) -> Rate:
+    """With judgements added for the interval: `more`, the judge's and the people's of each."""
     f, y = np.asarray(judged, float), np.asarray(people, float)
     if f.ndim != 1 or f.shape != y.shape:
         raise ValueError(f"judged {f.shape} and people {y.shape} must be as long as each other")
@@ -133,20 +200,21 @@ def prediction_powered(
     if n < 2:
         return Rate(None, None, None, len(f), n, "people judged fewer than two answers")
     value, _, weight = _powered(f, y, codes)
-    more = codes.max() + 1 + np.arange(len(_PSEUDO))
     middle, half, _ = _powered(
-        np.append(f, [one for one, _ in _PSEUDO]),
-        np.append(y, [one for _, one in _PSEUDO]),
-        np.append(codes, more),
+        np.append(f, [one for one, _ in more]),
+        np.append(y, [one for _, one in more]),
+        np.append(codes, codes.max() + 1 + np.arange(len(more))),
     )
     units = len(np.unique(codes[seen]))
     note = "" if units >= LEAST else f"people judged answers of {units} units only"
-    low, high = _clipped(middle - half), _clipped(middle + half)
-    return Rate(_clipped(value), low, high, len(f), n, note, weight)
+    low, high = _clipped(middle - half, least), _clipped(middle + half, least)
+    return Rate(_clipped(value, least), low, high, len(f), n, note, weight)
 
 
-_PSEUDO = ((1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+_OF_RATES = ((1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
 """Judge and people, each way."""
+_OF_DIFFERENCES = ((1.0, 1.0), (-1.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
+"""Won by one system or the other: seen, imagined or missed by the judge."""
 
 
 def _powered(f: Values, y: Values, codes: npt.NDArray[np.int64]) -> tuple[float, float, float]:
@@ -179,5 +247,5 @@ def _weight(f: Values, y: Values, rest: int) -> float:
     return min(1.0, max(0.0, shared / ((1 + len(f) / rest) * spread)))
 
 
-def _clipped(value: float) -> float:
-    return min(1.0, max(0.0, value))
+def _clipped(value: float, least: float = 0.0) -> float:
+    return min(1.0, max(least, value))

@@ -367,6 +367,35 @@ def test_judges_stand_beside_people_who_judged_a_sample(
         assert (told.status, said in told.err) == (2, True), told.err
 
 
+def test_a_difference_behind_a_judge_holds_the_truth_between_two_systems(
+    harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
+) -> None:
+    rule.sensitivity, rule.specificity = 0.9, 0.8
+    asked = ("--controls", "evidence", "--quiet")
+    assert harness("answer", run, *_asked(endpoint), *asked).status == 0
+    folders = sorted(run.parent.glob("*.answers"))
+    assert harness("label", "answers", *folders, "--pool-only", "--quiet").status == 0
+    rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
+    _judge_as(Project.read(Path("labels-of-answers")), "ada", rule, rows_of, but="")
+    assert harness("judge", *folders, "--people", "labels-of-answers", "--quiet").status == 0
+    assert harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--quiet").status == 0
+
+    told = orjson.loads(harness("compare", *folders, "--protocol", JUDGED, "--json").out)
+    (found,) = told["groups"][0]["tables"][0]["behind"]
+    truth = []
+    for folder in folders:
+        table = pq.read_table(folder / "answers.parquet").to_pylist()
+        right = [rule.truth(rows_of[row["query"]], row["answer"]) for row in table]
+        truth.append(sum(right) / len(right))
+    difference = truth[1] - truth[0]
+    assert abs(found["judged"]) < abs(difference)
+    assert found["with_people"]["people"] == 100
+    for rate in (found["with_people"], found["corrected"]):
+        assert rate["low"] < difference < rate["high"]
+    shown = harness("compare", *folders, "--protocol", JUDGED).out
+    assert "accuracy over all, behind the judge" in shown
+
+
 def test_people_judge_once_what_two_systems_answer_alike(
     harness: Harness, longmemeval: list[str], tmp_path: Path
 ) -> None:
@@ -389,6 +418,10 @@ def test_people_judge_once_what_two_systems_answer_alike(
         project.journal("ada").append(line)
     told = harness("judge", *folders, "--people", "labels-of-answers", "--source", longmemeval[-1])
     assert told.status == 0, told.err
+    compared = harness("compare", *folders, "--protocol", "people")
+    assert (compared.status, "behind the judge" in compared.out) == (0, False)  # they are no judge
+    compared = harness("compare", *folders, "--protocol", "judge:nobody")
+    assert (compared.status, "scored under judge:nobody" in compared.err) == (2, True)
     for folder in folders:
         rows = pq.read_table(Path(folder) / "judgements/people/judgements.parquet").to_pylist()
         assert {row["query"]: row["right"] for row in rows} == {

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.statistics.judged import Errors, corrected_rate, prediction_powered
+from harness.statistics.judged import (
+    Errors,
+    corrected_difference,
+    corrected_rate,
+    prediction_powered,
+    prediction_powered_difference,
+)
 
 
 def test_a_judge_of_known_errors_is_corrected_for_them() -> None:
@@ -62,6 +68,48 @@ def test_a_perfect_judge_is_trusted_and_a_blind_one_is_not() -> None:
     assert perfect.high is not None
     assert blind.high is not None
     assert perfect.high - (perfect.low or 0) < blind.high - (blind.low or 0)
+
+
+def test_a_judge_shrinks_a_difference_by_what_it_is_corrected_for() -> None:
+    judged = np.repeat([1.0, 0.0, -1.0], [134, 800, 66])  # .08 from the judge's side
+    found = corrected_difference(judged, Errors(hits=95, misses=5, rejections=85, alarms=15))
+    assert found.value == pytest.approx(0.068 / 0.8)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.068 / 0.8 < found.high
+    none = corrected_difference(judged, Errors(3, 1, 0, 0))
+    assert (none.value, "no wrong answer" in none.note) == (None, True)
+
+
+def test_a_judge_that_favours_a_system_is_seen_through_by_people_alone() -> None:
+    draw = np.random.default_rng(4)
+    a, b = draw.random(4000) < 0.5, draw.random(4000) < 0.5
+    said = (
+        np.where(b, True, draw.random(4000) < 0.3).astype(float) - a
+    )  # b is called right too often
+    people = np.where(np.arange(4000) < 800, b.astype(float) - a, np.nan)
+    found = prediction_powered_difference(said, people)
+    blind = corrected_difference(said, Errors(800, 0, 700, 100))
+    assert blind.low is not None
+    assert blind.low > 0.1
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < (b.mean() - a.mean()) < found.high
+    assert found.high < 0.1
+
+
+def test_differences_turn_with_the_systems_and_reach_from_minus_one() -> None:
+    draw = np.random.default_rng(5)
+    judged = draw.integers(-1, 2, 90).astype(float)
+    people = np.where(np.arange(90) < 40, judged, np.nan)
+    clusters = np.arange(90) // 5
+    one = prediction_powered_difference(judged, people, clusters)
+    other = prediction_powered_difference(-judged, -people, clusters)
+    assert one.low is not None
+    assert other.high is not None
+    assert (one.value, one.low) == pytest.approx((-other.value, -other.high))
+    lost = prediction_powered_difference(-np.ones(30), -np.ones(30))
+    assert (lost.value, lost.low) == (-1.0, -1.0)
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -8,6 +8,7 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence, PairedComparison
+from harness.verdicts.compare.behind import Behind
 from harness.verdicts.compare.scored import Differing
 
 
@@ -94,7 +95,8 @@ class Table:
     `over` is what was taken for independent (`haystacks` or `queries`), `units` how many of those
     there are, and `average` what the means are over. `left_out` names metrics that not every run
     has, with the reason. `dropped` is, for each run, how many of its queries are in no mean here
-    because another run has no value for them: it failed there, or could not be measured.
+    because another run has no value for them: it failed there, or could not be measured. `behind`
+    are differences in a judge's accuracy with what people judged carried into them.
     """
 
     protocol: str
@@ -106,6 +108,7 @@ class Table:
     left_out: dict[str, str]
     dropped: tuple[int, ...] = ()
     average: str = "queries"
+    behind: tuple[Behind, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from pathlib import Path
 from harness.files import read_json
 from harness.scoring.came import beyond
 from harness.scoring.grid import grid
-from harness.scoring.scores import main_block, main_metrics
+from harness.scoring.scores import all_cells, main_block, main_metrics
 from harness.scoring.uncertainty import counted, named
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence
+from harness.verdicts.compare.behind import render_behind
 from harness.verdicts.compare.comparison import Cell, Comparison, Group, Pair, Table
 from harness.verdicts.compare.foot import foot
 
@@ -34,6 +35,13 @@ def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None
     cells = main["slices"]["all"]["metrics"]
     metrics = tuple(metric for metric in SHOWN if metric in cells) or tuple(main_metrics(cells))
     return (main["protocol"],), metrics, main["unit"]
+
+
+def shown_of_answers(folder: Path, protocols: Sequence[str]) -> tuple[str, ...]:
+    """The metrics of answers that are shown of these protocols."""
+    blocks = read_json(folder / "scores.json")["protocols"]
+    found = [main_metrics(all_cells(one)) for one in blocks if one["protocol"] in protocols]
+    return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 def render(
@@ -124,7 +132,9 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
                 f"\n{counted(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
                 "no value there: everything is over the queries in common"
             )
-    return f"{title}\n\n{drawn}\n\n{below}"
+    letters = [_letter(i) for i in range(len(group.runs))]
+    behind = render_behind(table.behind, letters, FORMATS[style])
+    return "\n\n".join(filter(None, (title, drawn, below, behind)))
 
 
 def _pair(pair: Pair) -> list[str]:

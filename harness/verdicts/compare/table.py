@@ -25,6 +25,7 @@ from harness.statistics.paired import (
     wilcoxon,
 )
 from harness.statistics.units import units_of
+from harness.verdicts.compare.behind import behind
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values, by_depth
 
@@ -95,6 +96,7 @@ def table(
         left_out=left_out,
         dropped=dropped,
         average=options.average,
+        behind=behind(runs, block, pairs, None if over == "queries" else labels),
     )
 
 

@@ -1,0 +1,114 @@
+"""Differences between answers behind a judge: what people who judged a sample make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.scoring.grid import grid
+from harness.statistics.judged import (
+    Errors,
+    Rate,
+    corrected_difference,
+    prediction_powered_difference,
+)
+from harness.verdicts.compare.scored import Block, ScoredRun
+
+ACCURACY = "accuracy"
+PEOPLE = ("people", "answer")
+
+
+@dataclass(frozen=True)
+class Behind:
+    """Run `b` less run `a` (places in the group's runs) over all questions that a judge judged.
+
+    `judged` is the judge's own difference. `with_people` and `corrected` are those of
+    harness/statistics/judged, with the errors of the judge on both runs' answers together.
+    """
+
+    a: int
+    b: int
+    judged: float
+    with_people: Rate
+    corrected: Rate
+
+
+def behind(
+    runs: Sequence[ScoredRun],
+    block: Block,
+    pairs: Sequence[tuple[int, int]],
+    clusters: Sequence[str] | None,
+) -> tuple[Behind, ...]:
+    """Every pair of runs whose answers a judge and people judged; none for other protocols.
+
+    `clusters` are of the first run's rows, None where questions are independent.
+    """
+    judge = block[0]
+    if not judge.startswith("judge:"):
+        return ()
+    found = []
+    order = runs[0].rows(block).queries
+    for a, b in pairs:
+        errors = [_errors(runs[at], judge) for at in (a, b)]
+        if any(PEOPLE not in runs[at].blocks for at in (a, b)) or None in errors:
+            continue
+        judged, people = (
+            runs[b].rows(of).values(ACCURACY, order) - runs[a].rows(of).values(ACCURACY, order)
+            for of in (block, PEOPLE)
+        )
+        if np.isnan(judged).all():
+            continue
+        together = Errors(*np.sum([one for one in errors if one], axis=0).tolist())
+        found.append(
+            Behind(
+                a,
+                b,
+                float(np.nanmean(judged)),
+                prediction_powered_difference(judged, people, clusters),
+                corrected_difference(judged, together, clusters),
+            )
+        )
+    return tuple(found)
+
+
+def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -> str:
+    """A line a pair; empty where nobody judged beside the judge."""
+    if not found:
+        return ""
+    rows = [
+        [
+            f"{letters[one.b]} - {letters[one.a]}",
+            f"{one.judged:+.4f}",
+            _said(one.with_people),
+            str(one.with_people.people),
+            _said(one.corrected),
+            "; ".join(dict.fromkeys(r.note for r in (one.with_people, one.corrected) if r.note)),
+        ]
+        for one in found
+    ]
+    heads = ["pair", "judge alone", "judge and people", "people", "corrected", ""]
+    return (
+        f"accuracy over all, behind the judge\n\n{grid(rows, heads, style=style)}\n\n"
+        "judge and people: the judge's difference, moved by what it missed where people judged "
+        "both answers to a random sample of the questions; it assumes nothing of how the judge "
+        "errs. corrected: divided by sensitivity + specificity - 1, for a judge that errs alike on "
+        "both; one that favours a system is not corrected for"
+    )
+
+
+def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
+    """Of one judge, as counted on this run's answers: hits, misses, rejections, alarms."""
+    beside = (run.scores.get("people") or {}).get(judge)
+    if beside is None:
+        return None
+    return tuple(beside["errors"][name] for name in ("hits", "misses", "rejections", "alarms"))
+
+
+def _said(rate: Rate) -> str:
+    if rate.value is None:
+        return "-"
+    if rate.low is None:
+        return f"{rate.value:+.4f}"
+    return f"{rate.value:+.4f} [{rate.low:+.4f}, {rate.high:+.4f}]"
