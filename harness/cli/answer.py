@@ -247,7 +247,7 @@ def shown(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> in
         repeated,
     )
 
-    answered = [Answered.read(folder) for folder in folders]
+    answered = Answered.read(folders)
     if options.json:
         found = [
             {"folder": str(one.folder), "answers": dict(one.record), "scores": dict(one.scores)}

@@ -10,12 +10,13 @@ import numpy as np
 
 from harness.files import digest, read_json
 from harness.pages.material import Material, Texts
-from harness.runs.answering.folder import AnswersFolder
+from harness.runs.answering.folder import AnswersFolder, names_of
 from harness.runs.answering.judging import reader_of
 from harness.runs.answering.shown import CONTROLS, RETRIEVED
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
 from harness.scoring.answered.losses import CLASSES, held, names
+from harness.scoring.scores import range_over_judges
 
 _SLICES = ("all", *(str(ability) for ability in Ability))
 _ARMS = ("own", "given", RETRIEVED, *CONTROLS)
@@ -55,18 +56,20 @@ def _kind(one: AnswersFolder) -> tuple[str, str]:
 def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
     """A row a folder: what was shown and spent, and the cells of every protocol."""
     rows = []
-    for folder in folders:
+    names = names_of([folder.record for folder in folders])
+    for name, folder in zip(names, folders, strict=True):
         record, path = folder.record, folder.path / "scores.json"
         scores = read_json(path) if path.is_file() else {"protocols": []}
         rows.append(
             {
-                "system": record["name"],
+                "system": name,
                 "control": record["retriever"]["control"],
                 "reader": reader_of(record),
                 "tokens": record.get("shown_tokens"),
                 "usd": (record.get("used") or {}).get("usd"),
                 "failed": record["queries"]["failed"],
                 "blocks": [_block(block) for block in scores["protocols"]],
+                "over_judges": range_over_judges(scores["protocols"]),
                 "judges": [
                     {"judge": one["judge"], **one["counts"]}
                     for one in scores.get("judges", {}).values()

@@ -169,6 +169,18 @@ def all_cells(block: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def range_over_judges(blocks: Sequence[Block]) -> tuple[float, float] | None:
+    """The least and the largest accuracy that one set of answers has, by whom it is judged; None
+    where fewer than two judges did. People, who saw a sample, are none of them."""
+    judged = [all_cells(one) for one in blocks if one["protocol"].startswith("judge:")]
+    found = [
+        cells["accuracy"]["value"]
+        for cells in judged
+        if cells.get("accuracy", {}).get("value") is not None
+    ]
+    return (min(found), max(found)) if len(found) > 1 else None
+
+
 def main_metrics(
     cells: Mapping[str, Any], asked: Sequence[str] = (), main: Sequence[str] = MAIN
 ) -> list[str]:

@@ -16,6 +16,7 @@ from openai_endpoint import OpenAIEndpoint
 
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
+from harness.runs.answering.templates import own_template
 from harness.verdicts.board.summary import SCHEMA as LEADERBOARD
 
 HOSTILE = "<img src=https://example.org/x onerror=hit()>"
@@ -97,6 +98,7 @@ def test_the_page_shows_answers_and_executes_none(
         assert "evidence alone" in text
         assert "wrong, all evidence shown" in text
         assert "said neither yes nor no" in text
+        assert section.locator("svg.cost circle").count() == 5
         page.locator(".rows tbody tr[data-at]").first.click()
         said = page.locator("#question").inner_text()
         assert "Answers, and what was judged" in said
@@ -131,6 +133,35 @@ def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
     assert (results / "leaderboard.json").read_bytes() == data
 
 
+def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
+    run: Path, harness: Callable[..., Any], sample: Dataset, tmp_path: Path
+) -> None:
+    own = next(run.parent.glob("*-bm25.plain-*"))
+    plain = own_template("judge", "plain")
+    assert plain is not None
+    (tmp_path / "strict.toml").write_text(plain.read_text().replace('"plain"', '"strict"'))
+    with OpenAIEndpoint(lambda _: "WRONG") as endpoint:
+        asked = ["--model", "m", "--endpoint", endpoint.url]
+        told = harness("judge", own, "--judge", tmp_path / "strict.toml", *asked)
+    first = orjson.loads((own / "scores.json").read_bytes())["protocols"]
+    rates = [b["slices"]["all"]["metrics"]["accuracy"]["value"] for b in first[1:]]
+    assert min(rates) == 0
+    assert f"0.000 to {max(rates):.3f}" in told.out
+    rule = Rule(sample)
+    with OpenAIEndpoint(rule) as endpoint:  # the same system, shown more
+        asked = ["--model", "m", "--endpoint", endpoint.url, "--quiet"]
+        assert harness("answer", run, *asked, "--k", 9, "--controls", "random").status == 0
+        more = [str(path) for path in run.parent.glob("*.answers") if path != own]
+        assert harness("judge", *more, "--judge", "plain", *asked).status == 0
+    assert harness("leaderboard", "--results", run.parent, "--quiet").status == 0
+    (board,) = orjson.loads((run.parent / "leaderboard.json").read_bytes())["boards"]
+    rows = next(g for g in board["answers"] if g["protocol"] == JUDGED)["rows"]
+    names = {row["system"]: row.get("over_judges") for row in rows}
+    assert names["bm25, top 3"] == [0, pytest.approx(max(rates), abs=1e-5)]
+    assert names["bm25, top 9"] is None
+    assert {"random selection, top 3", "random selection, top 9", "evidence alone"} <= names.keys()
+
+
 @pytest.mark.browser
 def test_the_boards_page_shows_answers_below_the_board(
     run: Path, harness: Callable[..., Any]
@@ -141,4 +172,7 @@ def test_the_boards_page_shows_answers_below_the_board(
         assert "accuracy of the judge plain(m)" in text
         assert "evidence alone" in text
         assert "lost in retrieval" in text
+        assert page.locator("#answers svg.cost circle").count() == 5
+        names = page.locator("#answers svg.cost text.name").all_inner_texts()
+        assert sorted(names)[:2] == ["bm25", "evidence alone"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

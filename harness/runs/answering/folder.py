@@ -14,7 +14,7 @@ Answers hold texts of a model, which may repeat what it was shown; a board takes
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +92,23 @@ class AnswersFolder:
         """judge.json and the judgements of one judge."""
         folder = self.judged[name]
         return read_json(folder / "judge.json"), _read(folder / "judgements.parquet")
+
+
+def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to call answers that stand beside each other: their system's or control's name, and by
+    what measure it was shown where two have one name."""
+    names = [str(record["name"]) for record in records]
+    return [
+        f"{name}, {measure}" if names.count(name) > 1 and (measure := _measure(record)) else name
+        for name, record in zip(names, records, strict=True)
+    ]
+
+
+def _measure(record: Mapping[str, Any]) -> str:
+    settings = record["settings"]
+    if settings.get("budget") is not None:
+        return f"{settings['budget']:,} tokens"
+    return f"top {settings['k']}" if settings.get("k") is not None else ""
 
 
 def is_answers(folder: Path) -> bool:

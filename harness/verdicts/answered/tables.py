@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.files import read_json
-from harness.runs.answering.folder import AnswersFolder
+from harness.runs.answering.folder import AnswersFolder, names_of
 from harness.schema import Ability
 from harness.scoring.grid import grid
-from harness.scoring.scores import all_cells
+from harness.scoring.scores import all_cells, range_over_judges
 
 _TEXT = ("exact_match", "token_f1", "containment")
 _ANSWERABLE = {
@@ -37,19 +37,19 @@ class Answered:
     """A folder of answers that was scored."""
 
     folder: Path
+    name: str
+    """The system, or what the control is called; with what it was shown where two have one name."""
     record: Mapping[str, Any]
     scores: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: Path) -> Answered:
+    def read(cls, folders: Sequence[Path]) -> list[Answered]:
         """Raises UsageError for what is no folder of answers."""
-        record = AnswersFolder(folder).record
-        return cls(folder, record, read_json(folder / "scores.json"))
-
-    @property
-    def name(self) -> str:
-        """The system, or what the control is called."""
-        return str(self.record["retriever"]["name"])
+        records = [AnswersFolder(folder).record for folder in folders]
+        return [
+            cls(folder, name, record, read_json(folder / "scores.json"))
+            for folder, name, record in zip(folders, names_of(records), records, strict=True)
+        ]
 
     @property
     def blocks(self) -> dict[str, Any]:
@@ -78,8 +78,10 @@ def overview(answered: Sequence[Answered]) -> str:
     heads = ["", "tokens shown", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
     heads += ["F1 (LoCoMo)"] if official else []
     heads += ["declined", *(name.removeprefix("judge:") for name in judges)]
+    ranges = [range_over_judges(one.scores["protocols"]) for one in answered]
+    heads += ["over judges"] if any(ranges) else []
     rows = []
-    for one in answered:
+    for one, over in zip(answered, ranges, strict=True):
         text = all_cells(one.blocks["answers-text"])
         said = one.record.get("shown_tokens")
         usd = (one.record.get("used") or {}).get("usd")
@@ -92,6 +94,8 @@ def overview(answered: Sequence[Answered]) -> str:
         row.append(_value(text.get("declined")))
         for name in judges:
             row.append(_between(all_cells(one.blocks.get(name, _NOTHING)).get("accuracy")))
+        if any(ranges):
+            row.append(f"{over[0]:.3f} to {over[1]:.3f}" if over else "-")
         rows.append(row)
     return grid(rows, heads)
 

@@ -12,12 +12,12 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.files import read_json
-from harness.runs.answering.folder import RECORD, AnswersFolder
+from harness.runs.answering.folder import RECORD, AnswersFolder, names_of
 from harness.runs.answering.judging import reader_of
 from harness.runs.answering.shown import CONTROLS
 from harness.schema import Ability
 from harness.scoring.answered.losses import CLASSES
-from harness.scoring.scores import all_cells, main_block, main_metrics
+from harness.scoring.scores import all_cells, main_block, main_metrics, range_over_judges
 
 Key = tuple[str, str, str, str]
 """Name, granularity, split and fingerprint of a dataset."""
@@ -31,7 +31,7 @@ def key_of_dataset(dataset: Mapping[str, Any]) -> Key:
 def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
     """The groups of answers below a folder of results, by dataset; sorted, so that the same folders
     give the same groups. Folders that cannot be read or were not scored are left out."""
-    groups: dict[tuple[Key, str, str, str], list[dict[str, Any]]] = {}
+    groups: dict[tuple[Key, str, str, str], list[tuple[Mapping[str, Any], dict[str, Any]]]] = {}
     for path in sorted(results.glob(f"*.answers/{RECORD}")):
         folder = AnswersFolder(path.parent)
         try:
@@ -40,14 +40,22 @@ def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
             continue
         key = key_of_dataset(record["dataset"])
         blocks = [b for b in scores["protocols"] if b["protocol"].startswith("judge:")]
+        over = range_over_judges(blocks)
         for block in blocks or [main_block(scores["protocols"])]:
             metric = next(iter(main_metrics(all_cells(block))), "")
             if metric:
                 of = (key, reader_of(record), block["protocol"], metric)
-                groups.setdefault(of, []).append(_row(path.parent.name, record, block, metric))
+                row = _row(path.parent.name, record, block, metric)
+                if over:
+                    row["over_judges"] = [_short(end) for end in over]
+                groups.setdefault(of, []).append((record, row))
     found: dict[Key, list[dict[str, Any]]] = {}
-    for (key, reader, protocol, metric), rows in sorted(groups.items()):
-        rows.sort(key=_place)
+    for (key, reader, protocol, metric), of_group in sorted(groups.items()):
+        names = names_of([record for record, _ in of_group])
+        named = [{**row, "system": name} for name, (_, row) in zip(names, of_group, strict=True)]
+        # One control is asked beside each run, and is the same beside runs of one measure.
+        once = {_once(row): row for row in sorted(named, key=_place, reverse=True)}
+        rows = sorted(once.values(), key=_place)
         group = {"reader": reader, "protocol": protocol, "metric": metric, "rows": rows}
         found.setdefault(key, []).append(group)
     return found
@@ -85,6 +93,12 @@ def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
 def _short(value: float | None) -> float | None:
     """To six significant digits, as the rest of a summary."""
     return None if value is None else float(f"{value:.6g}")
+
+
+def _once(row: Mapping[str, Any]) -> str:
+    """What is the same for rows that would stand twice: all but the folder, of a control."""
+    same = {name: value for name, value in row.items() if name != "folder"}
+    return repr(same) if row["arm"] in CONTROLS else str(row["folder"])
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, str, str]:

@@ -1,5 +1,6 @@
 // Answers beside a board: of each reader and judge the systems, and the controls below them.
 
+import { againstCost } from "../shared/cost.js";
 import { count, NONE, plain, span } from "../shared/numbers.js";
 import { el, find, replace } from "../shared/page.js";
 import { table } from "../shared/tables.js";
@@ -47,6 +48,15 @@ function answerColumns(rows) {
           ),
         ]
       : []),
+    ...(rows.some(({ over_judges }) => over_judges)
+      ? [
+          number(
+            "over judges",
+            ({ over_judges: over }) => (over ? span(...over) : NONE),
+            "the least and the largest accuracy of the same answers, by who judged them",
+          ),
+        ]
+      : []),
     number("tokens shown", ({ tokens }) => (tokens === null ? NONE : count(Math.round(tokens)))),
     number("USD", ({ usd }) => (usd === null ? NONE : plain(usd))),
   ];
@@ -61,6 +71,15 @@ export function answers(found) {
       el("h3", {}, `${metric} of ${protocol.replace("judge:", "the judge ")}`),
       el("p", { class: "how" }, `read by ${reader}`),
       table(answerColumns(rows), rows, { class: "cards", label: `Answers read by ${reader}` }),
+      ...againstCost(
+        rows.map((row) => ({
+          ...row,
+          ...row.values.all,
+          name: row.system,
+          control: ANSWER_CONTROLS.has(row.arm),
+        })),
+        metric,
+      ),
     ]),
   );
 }

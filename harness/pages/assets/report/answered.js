@@ -1,5 +1,6 @@
 // What readers made of a run, beside controls: by ability, and where questions were lost.
 
+import { againstCost } from "../shared/cost.js";
 import { count, many, plain, span } from "../shared/numbers.js";
 import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
@@ -96,8 +97,15 @@ function ofProtocol(protocol, rows) {
         ...slices.map((slice) =>
           number(slice, (row) => value(cells(row, slice)[metric], slice === "all")),
         ),
+        ...(rows.some(({ over_judges }) => over_judges)
+          ? [number("over judges", ({ over_judges: over }) => (over ? span(...over) : "–"))]
+          : []),
       ],
       rows,
+    ),
+    ...againstCost(
+      rows.map((row) => ({ ...row, name: row.system, ...cells(row, "all")[metric] })),
+      metric,
     ),
     ...(lost
       ? [
