@@ -173,6 +173,6 @@ def test_the_boards_page_shows_answers_below_the_board(
         assert "evidence alone" in text
         assert "lost in retrieval" in text
         assert page.locator("#answers svg.cost circle").count() == 5
-        names = page.locator("#answers svg.cost text.name").all_inner_texts()
+        names = page.locator("#answers svg.cost text.name").all_text_contents()
         assert sorted(names)[:2] == ["bm25", "evidence alone"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
