@@ -6,8 +6,9 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from harness.cli.answer import add_asking, way_of
 from harness.cli.options import Verbs
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -42,16 +43,7 @@ def _add_generate(verbs: Verbs) -> None:
         "{title}, {speaker}, {session} and fields of the documents' front matter",
     )
     parser.add_argument("--templates", metavar="FILE", help="templates, one a line")
-    parser.add_argument(
-        "--endpoint",
-        metavar="URL",
-        help="let a model write the queries: an OpenAI-compatible base address, such as "
-        "http://localhost:11434/v1; the key comes from OPENAI_API_KEY",
-    )
-    parser.add_argument("--model", metavar="NAME", help="the model at the endpoint")
-    parser.add_argument(
-        "--concurrency", type=int, metavar="N", help="requests to the endpoint at once (4)"
-    )
+    add_asking(parser)
     parser.add_argument(
         "--queries",
         type=int,
@@ -112,25 +104,25 @@ def _add_similarity(parser: argparse.ArgumentParser, about: str) -> None:
 
 def call_generate(options: argparse.Namespace) -> int:
     """Generate, and say what was made and what the checks found."""
+    from harness.dataset.prepare import home
     from harness.labelling.generate import render
-    from harness.labelling.generate.endpoint import Chat
     from harness.labelling.generate.generate import Choices, generate
     from harness.labelling.generate.splits import DEFAULT, parse
     from harness.labelling.generate.templates import templates
 
-    if options.concurrency is not None and not options.endpoint:
-        raise UsageError("--concurrency is of requests to --endpoint, which is not given")
-    options.concurrency = 4 if options.concurrency is None else options.concurrency
-    for name in ("queries", "per_document", "concurrency"):
+    for name in ("queries", "per_document"):
         if getattr(options, name) < 1:
             raise UsageError(f"--{name.replace('_', '-')} must be 1 or more")
-    if bool(options.endpoint) != bool(options.model):
-        raise UsageError("--endpoint and --model are given together, or neither")
-    if options.endpoint and (options.template or options.templates):
-        raise UsageError("queries come from --template or from --endpoint, not from both")
-    chat = None
-    if options.endpoint:
-        chat = Chat(options.endpoint, options.model, options.concurrency)
+    if not options.model:
+        asking = ("endpoint", "concurrency", "retries", "timeout", "max_usd", "prices")
+        refuse(options, "without --model, which names who is asked", *asking)
+    elif options.template or options.templates:
+        raise UsageError("queries come from --template or from a --model, not from both")
+    asker = None
+    if options.model:
+        from harness.runs.answering.asking import Asker
+
+        asker = Asker(way_of(options), home(), "harness label generate")
     choices = Choices(
         templates(options.template, Path(options.templates) if options.templates else None),
         parse(options.split or DEFAULT),
@@ -139,13 +131,16 @@ def call_generate(options: argparse.Namespace) -> int:
         similarity=_similarity(options),
         embedding=options.embedding,
         seed=options.seed,
-        chat=chat,
-        concurrency=options.concurrency,
+        asker=asker,
         keep_quotes=options.keep_quotes,
         against=options.against,
     )
     place, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
-    found = generate(place, folder, choices, quiet=options.quiet)
+    try:
+        found = generate(place, folder, choices, quiet=options.quiet)
+    finally:
+        if asker is not None:
+            asker.close()
     _print(
         "label-generate",
         found,

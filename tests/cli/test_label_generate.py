@@ -117,7 +117,9 @@ def test_check_finds_what_a_set_of_others_leaks(harness: Any, tmp_path: Path) ->
         (["generate", "docs", "--out", "x", "--similarity", "nan"], "--similarity is a cosine"),
         (["generate", "docs", "--out", "x", "--similarity", "1.5"], "--similarity is a cosine"),
         (["generate", "docs", "--out", "x", "--split", "test=0.4"], "the shares sum to 0.4"),
-        (["generate", "docs", "--out", "x", "--model", "m"], "--endpoint and --model"),
+        (["generate", "docs", "--out", "x", "--endpoint", "http://h/v1"], "without --model"),
+        (["generate", "docs", "--out", "x", "--model", "m", "--endpoint", "h:1"], "no address"),
+        (["generate", "docs", "--out", "x", "--model", "m", "--template", "a"], "not from both"),
         (["generate", "docs", "--out", "x", "--template", "plain"], "has no field"),
         (["generate", "docs", "--out", "x", "--templates", "none.txt"], "cannot be read"),
         (

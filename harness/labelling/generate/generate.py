@@ -15,8 +15,7 @@ from harness.errors import UsageError
 from harness.files import disk_errors, write_json
 from harness.labelling.generate import written
 from harness.labelling.generate.benchmarks import named
-from harness.labelling.generate.endpoint import Chat
-from harness.labelling.generate.from_model import ANSWERS, Asker, Journal
+from harness.labelling.generate.from_model import FromModel
 from harness.labelling.generate.labelled import of_project
 from harness.labelling.generate.leakage import LEAKAGE, asking_the_same, check
 from harness.labelling.generate.repeated import QUOTED, Embed, embedder, longest_runs, pairs
@@ -24,6 +23,7 @@ from harness.labelling.generate.sources import Read, Source, read
 from harness.labelling.generate.splits import assign, fraction, groups
 from harness.labelling.generate.templates import Dealer, Template, check_fields
 from harness.labelling.generate.written import Made, merged
+from harness.runs.answering.asking import Asker
 from harness.scoring.matching.words import WORD
 
 SHORTEST = 8
@@ -39,9 +39,9 @@ class Choices:
 
     `number` queries in all, at most `each` of a document. Documents with a cosine of `similarity`
     and more are proposed; None: nothing is embedded. `embedding`: a BERT model by name or folder
-    (MiniLM if empty). `shares` of the queries by split. `chat`: the model that writes the queries
-    instead of the templates, `concurrency` requests at once. `keep_quotes`: queries that quote
-    their document stay. `against`: datasets to look for duplicates in, besides those prepared here.
+    (MiniLM if empty). `shares` of the queries by split. `asker`: the model that writes the queries
+    instead of the templates. `keep_quotes`: queries that quote their document stay. `against`:
+    datasets to look for duplicates in, besides those prepared here.
     """
 
     templates: list[Template]
@@ -51,8 +51,7 @@ class Choices:
     similarity: float | None = 0.7
     embedding: str = ""
     seed: int = 0
-    chat: Chat | None = None
-    concurrency: int = 4
+    asker: Asker | None = None
     keep_quotes: bool = False
     against: Sequence[str] = ()
 
@@ -107,7 +106,7 @@ def _generate(place: Path, found: Read, folder: Path, choices: Choices, quiet: b
     against = named(choices.against, quiet=quiet)  # wrong names are told before work is done
     same = _same_texts(sources)
     old = written.made_before(before, sources) if before else []
-    new, left_out, cost = _new(sources, same, old, folder, choices, quiet)
+    new, left_out, cost = _new(sources, same, old, choices, quiet)
     queries = [*old, *new]
     queries = _with_same(queries, sources, same)
     if embed is not None and choices.similarity is not None:
@@ -155,7 +154,6 @@ def _new(
     sources: Sequence[Source],
     same: Int64,
     old: Sequence[Made],
-    folder: Path,
     choices: Choices,
     quiet: bool,
 ) -> tuple[list[Made], Counter[str], Found | None]:
@@ -173,12 +171,11 @@ def _new(
     # By hash, not by place: a document that is added later moves no other.
     rows.sort(key=lambda row: fraction(choices.seed, f"document\0{sources[row].key}"))
     dealer: Deal
-    if choices.chat is None:
+    if choices.asker is None:
         dealer = Dealer(sources, same, choices.templates, choices.seed)
         at_once = max(choices.number, 64)
     else:
-        journal = Journal(folder / ANSWERS)
-        dealer = Asker(choices.chat, journal, sources, choices.concurrency, quiet=quiet)
+        dealer = FromModel(choices.asker, sources, quiet=quiet)
         # Asked once: what a model leaves out is not made up for with more calls.
         rows = rows[: -(-max(choices.number - len(old), 0) // choices.each)]
         at_once = max(len(rows), 1)
@@ -195,7 +192,7 @@ def _new(
             break
     left_out.update(dealer.left_out)
     known = {made.id for made in old}
-    cost = dealer.cost() if isinstance(dealer, Asker) else None
+    cost = dealer.cost() if isinstance(dealer, FromModel) else None
     return [kept[id_] for id_ in sorted(set(kept) - known)], left_out, cost
 
 

@@ -112,26 +112,35 @@ class Endpoint:
     """Where the language model is. `base_url` empty: OPENAI_BASE_URL, else OpenAI's own.
 
     The key is OPENAI_API_KEY of the environment; a server of one's own may need none. `timeout` is
-    seconds a request, `retries` how often one that failed is sent again, with growing pauses.
+    seconds a request, `retries` how often one that failed is sent again, with growing pauses;
+    `option` is how a user names the address.
     Raises UsageError for an address that is none, and where OpenAI's own has no key.
     """
 
-    def __init__(self, base_url: str, timeout: float, retries: int) -> None:
+    def __init__(
+        self, base_url: str, timeout: float, retries: int, option: str = "--param base_url="
+    ) -> None:
+        self._option = option
         self.base_url = base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI
         self.timeout = timeout
         self.retries = retries
         self.meter = Meter()
         if base_url:  # a parameter, which results record
-            check_address("base_url", base_url)
-        if urlsplit(self.base_url).scheme not in ("http", "https"):
-            raise UsageError(f"base_url {self.base_url!r} is no address; it begins with http://")
+            check_address(option.removeprefix("--param ").rstrip("= "), base_url)
+        address = urlsplit(self.base_url)
+        if address.scheme not in ("http", "https") or not address.hostname:
+            name = option.removeprefix("--param ").rstrip("= ") if base_url else "OPENAI_BASE_URL"
+            raise UsageError(
+                f"{name} {self.base_url!r} is no address; write http://localhost:11434/v1 or the "
+                "like"
+            )
 
     def check_key(self, what: str) -> None:
         """Raises UsageError where `what` would ask OpenAI without a key."""
         if self.base_url == OPENAI and not os.environ.get("OPENAI_API_KEY"):
             raise UsageError(
                 f"{what} asks {OPENAI} and OPENAI_API_KEY is not set; set it, or name another "
-                "server with --param base_url=http://localhost:11434/v1"
+                f"server with {self._option}http://localhost:11434/v1"
             )
 
     def report(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Asker:
                 "--concurrency must be 1 or more, --retries 0 or more, --timeout above 0"
             )
         self._way = way
-        self._endpoint = Endpoint(way.endpoint, way.timeout, 0)
+        self._endpoint = Endpoint(way.endpoint, way.timeout, 0, "--endpoint ")
         self._endpoint.check_key(f"{what} --model {way.model}")
         self._purse = Purse(way.model, way.prices or {}, way.max_usd)
         self._replies = Replies(home)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from generated_notes import NOTES, lines, write
 from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
 
+from harness.dataset.prepare import home
 from harness.errors import RunError, UsageError
-from harness.labelling.generate import endpoint
-from harness.labelling.generate.from_model import Journal
 from harness.labelling.generate.generate import Choices, generate
 from harness.labelling.generate.splits import DEFAULT, parse
+from harness.runs.answering.asking import Asker, Way
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -39,9 +37,10 @@ def server() -> Iterator[OpenAIEndpoint]:
         yield running
 
 
-def choices(url: str, retries: int = 3) -> Choices:
-    chat = endpoint.Chat(url, "tiny", concurrency=2, retries=retries, timeout=5)
-    return Choices([], parse(DEFAULT), similarity=None, chat=chat, concurrency=2)
+def choices(url: str, **way: Any) -> Choices:
+    settings = {"concurrency": 2, "retries": 3, "timeout": 5.0, **way}
+    asker = Asker(Way("tiny", url, **settings), home(), "harness label generate")
+    return Choices([], parse(DEFAULT), similarity=None, asker=asker)
 
 
 def test_each_document_is_asked_about_once_and_the_cost_is_counted(
@@ -111,62 +110,42 @@ def test_answers_that_are_not_what_was_asked_for_are_counted_and_not_guessed(
     assert queries["What weighs little?"]["ability"] == "temporal"
 
 
-class _Dying(BaseHTTPRequestHandler):
-    """Answers a few requests; then every connection is cut."""
-
-    protocol_version = "HTTP/1.1"
-    left = 4
-
-    def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        type(self).left -= 1
-        if type(self).left < 0:
-            self.close_connection = True
-            return
-        text = answer(Chat(body["messages"], ""))
-        reply = json.dumps({"choices": [{"message": {"content": text}}]}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(reply)))
-        self.end_headers()
-        self.wfile.write(reply)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_a_call_that_was_stopped_goes_on_and_pays_nothing_twice(
     tmp_path: Path, server: OpenAIEndpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
     docs, out = write(tmp_path / "docs", NOTES), tmp_path / "out"
-    dying = ThreadingHTTPServer(("127.0.0.1", 0), _Dying)
-    threading.Thread(target=dying.serve_forever, args=(0.01,), daemon=True).start()
+    server.fail(CHAT, *[Failure(200)] * 4, Failure(503))
     with pytest.raises(RunError, match="4 of 11 documents are answered and kept"):
-        generate(docs, out, choices(f"http://127.0.0.1:{dying.server_port}/v1", retries=0))
-    dying.shutdown()
-    dying.server_close()
-    assert len(lines(out / "answers.jsonl")) == 4
+        generate(docs, out, choices(server.url, retries=0, concurrency=1))
     assert not (out / "label.json").exists()
-    with open(out / "answers.jsonl", "ab") as file:
-        file.write(b'{"asked": "cut o')  # as kill -9 leaves it
+    before = server.counted()["calls"]
     found = generate(docs, out, choices(server.url))
-    assert "its last line was cut off and is dropped" in capsys.readouterr().err
-    assert server.counted()["calls"] == 7
+    assert server.counted()["calls"] - before == 7
     assert found["queries"] == 11
     assert found["endpoint"]["answers_from_before"] == 4
-    generate(docs, tmp_path / "whole", choices(server.url))
+    generate(docs, tmp_path / "whole", choices(server.url))  # what is kept is of no one folder
+    assert server.counted()["calls"] - before == 7
     for name in ("queries.jsonl", "pool.jsonl", "documents.jsonl"):
         assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_spending_has_a_limit(tmp_path: Path, server: OpenAIEndpoint) -> None:
+    docs = write(tmp_path / "docs", NOTES)
+    prices = {"tiny": {"prompt_tokens": 1000.0, "completion_tokens": 1000.0}}
+    with pytest.raises(RunError, match="documents are answered and kept"):
+        generate(docs, tmp_path / "out", choices(server.url, max_usd=0.01, prices=prices))
+    assert server.counted()["calls"] == 0
 
 
 def test_a_refused_key_stops_at_once_and_a_refused_document_does_not(
     tmp_path: Path, server: OpenAIEndpoint
 ) -> None:
     docs = write(tmp_path / "docs", NOTES)
-    one = replace(choices(server.url), concurrency=1)
+    one = choices(server.url, concurrency=1)
     server.fail(CHAT, Failure(401))
     with pytest.raises(UsageError, match=r"status 401: .*the key in OPENAI_API_KEY"):
         generate(docs, tmp_path / "a", one)
-    server.fail(CHAT, Failure(200), Failure(400))
+    server.fail(CHAT, Failure(200), Failure(400, code="content_filter"))
     found = generate(docs, tmp_path / "b", one)
     assert found["left_out"]["documents that the endpoint refused"] == 1
     assert len(found["endpoint"]["refused"]) == 1
@@ -174,16 +153,3 @@ def test_a_refused_key_stops_at_once_and_a_refused_document_does_not(
     before = server.counted()["calls"]
     assert generate(docs, tmp_path / "b", one)["new_queries"] == 1
     assert server.counted()["calls"] == before + 1
-
-
-@pytest.mark.parametrize("url", ["localhost:8000", "http://", "http://u:p@host/v1", "ftp://x/v1"])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    with pytest.raises(UsageError, match="--endpoint"):
-        endpoint.Chat(url, "tiny")
-
-
-def test_a_journal_with_a_broken_line_inside_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "answers.jsonl"
-    path.write_text('{"asked": "a", "answer": "b"}\n[]\n')
-    with pytest.raises(UsageError, match=r"answers\.jsonl, line 2"):
-        Journal(path)
