@@ -178,8 +178,16 @@ def test_labelling_projects_have_the_keys_of_the_page(
     command(*judge, "--terminal", "--relevant-from", "1")
     command("label", "export", "labels")
     folder = tmp_path / "labels"
+    (tmp_path / "mine.jsonl").write_text('{"question_id": "mira-01", "hypothesis": "a bicycle"}\n')
+    command("answer", "mine.jsonl", "--dataset", "sample", "--quiet")
+    (given,) = (tmp_path / "results").glob("*.answers")
+    command("label", "answers", given, "--out", "of-answers", "--pool-only", "--quiet")
     settings = documented(page, "label.json")
-    assert differences(settings, paths(load(folder / "label.json"))) == set()
+    of_both = [
+        *paths(load(folder / "label.json")),
+        *paths(load(tmp_path / "of-answers/label.json")),
+    ]
+    assert differences(settings, of_both) == set()
     pool = {key for line in _lines(folder / "pool.jsonl") for key in line}
     assert pool == set(documented(page, "pool.jsonl")) - {"proposed"}
     exported = set(load(folder / "dataset" / "labelling.json"))
