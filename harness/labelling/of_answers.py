@@ -18,7 +18,7 @@ from harness.files import digest
 from harness.labelling.consensus import of_project
 from harness.labelling.folder import Project, Record
 from harness.labelling.records import RELEVANT, Candidate
-from harness.runs.answering.folder import AnswersFolder
+from harness.runs.answering.folder import AnswersFolder, require_texts
 
 SAMPLE = 100
 """Questions, where nobody says how many."""
@@ -38,8 +38,10 @@ def start_with_answers(
 
     On a folder that holds one it goes on, and a larger `n` adds questions: those that were drawn
     stay, so that the sample is random at any size. Raises UsageError for other answers or another
-    seed than it was begun with, and where no question has an answer in all.
+    seed than it was begun with, for a dataset without texts, and where no question has an answer in
+    all.
     """
+    require_texts(dataset)
     about = [_about(one) for one in answers]
     new = not (folder / "label.json").is_file()
     old = Project(folder, {}, [], [], []) if new else Project.read(folder)

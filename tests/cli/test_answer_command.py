@@ -15,6 +15,7 @@ from jsonschema import Draft202012Validator
 from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 
 import harness.cli as harness_cli
+from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.labelling.folder import Project
 from harness.schema import Ability
@@ -394,6 +395,19 @@ def test_a_difference_behind_a_judge_holds_the_truth_between_two_systems(
         assert rate["low"] < difference < rate["high"]
     shown = harness("compare", *folders, "--protocol", JUDGED).out
     assert "accuracy over all, behind the judge" in shown
+
+
+def test_nobody_is_asked_about_a_dataset_without_texts(
+    harness: Harness, endpoint: OpenAIEndpoint
+) -> None:
+    ids = open_dataset("longmemeval/s-ids", granularity="session", quiet=True).query_ids
+    Path("found.json").write_bytes(orjson.dumps({ids[0]: ["answer_280352e9"]}))
+    scored = ("score", "found.json", "--dataset", "longmemeval/s-ids", "--quiet")
+    assert harness(*scored).status == 0
+    (folder,) = Path("results").iterdir()
+    told = harness("answer", folder, *_asked(endpoint), "--dry-run")
+    assert (told.status, "holds ids alone, no texts" in told.err) == (2, True), told.err
+    assert not endpoint.calls
 
 
 def test_people_judge_once_what_two_systems_answer_alike(

@@ -20,7 +20,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
 from harness.runs.answering.asking import Asked, Asker, Way
-from harness.runs.answering.folder import ANSWERS, ANSWERS_VERSION, OURS, plain
+from harness.runs.answering.folder import ANSWERS, ANSWERS_VERSION, OURS, plain, require_texts
 from harness.runs.answering.prompts import Prompt, Reader
 from harness.runs.answering.replies import Call
 from harness.runs.answering.shown import RETRIEVED, Context, Limits, Shower
@@ -65,7 +65,9 @@ class Arm:
 
 
 def arms(run: Path, dataset: Dataset, reader: Reader, way: Way, plan: Plan) -> Iterator[Arm]:
-    """What is to be asked, arm by arm. Raises UsageError where a control cannot be had."""
+    """What is to be asked, arm by arm. Raises UsageError for a dataset without texts, and where a
+    control cannot be had."""
+    require_texts(dataset)
     shower = Shower(dataset, plan.limits)
     retrieved = shower.retrieved(run)
     if not retrieved:

@@ -22,6 +22,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.dataset.manifest import IDS_ONLY
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, file_aside, read_json
@@ -92,6 +93,15 @@ class AnswersFolder:
         """judge.json and the judgements of one judge."""
         folder = self.judged[name]
         return read_json(folder / "judge.json"), _read(folder / "judgements.parquet")
+
+
+def require_texts(dataset: Dataset) -> None:
+    """Raises UsageError for a dataset of ids alone, whose questions nobody can read."""
+    if dataset.manifest.text == IDS_ONLY:
+        raise UsageError(
+            f"{dataset.name}: holds ids alone, no texts, so there is nothing to ask or to show; "
+            "the whole dataset is needed"
+        )
 
 
 def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
