@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from resealed import reseal
 
 from harness.dataset.manifest import Manifest, RawFile
 from harness.dataset.reader import Dataset
@@ -120,7 +121,7 @@ def in_three_haystacks(folder: Path, out: Path) -> Path:
     ]
     at = scores.column_names.index("haystack")
     pq.write_table(scores.set_column(at, "haystack", [names]), copy / "scores.parquet")
-    return copy
+    return reseal(copy)
 
 
 def value(metric: str, of: Ranked) -> float:

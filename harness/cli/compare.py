@@ -174,12 +174,11 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
 
 def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
     """The queries that tell two runs apart most, with evidence and both rankings."""
-    from harness.files import read_json
-    from harness.runs.folder.run_folder import dataset_of_run
+    from harness.runs.folder.run_folder import dataset_of_run, read_scores
     from harness.scoring.scores import main_block
     from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
 
-    main = main_block(read_json(folders[0] / "scores.json")["protocols"])
+    main = main_block(read_scores(folders[0])["protocols"])
     metric = (options.metrics or "recall@10").split(",")[0]
     block = ((options.protocol or [main["protocol"]])[0], main["unit"])
     found = won_lost_tied(folders[0], folders[1], block, metric)

@@ -194,9 +194,9 @@ def run_published(
 ) -> tuple[Path, dict[str, Any], dict[str, Any]]:
     """Take a published file in and score it; gives the folder, scores.json and run.json."""
     from harness.cli.options import scoring_choices
-    from harness.files import write_json
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
+    from harness.seals import seal_again
 
     choices = scoring_choices(options)
     path = _at_hand(options)
@@ -210,7 +210,7 @@ def run_published(
     if options.url:
         record["retriever"]["rankings_from"]["url"] = options.url
     record |= {key: getattr(options, key) for key in ("by", "repeat") if getattr(options, key)}
-    write_json(folder / "run.json", record)
+    seal_again(folder / "run.json", record)
     return folder, scores.summary, record
 
 

@@ -98,8 +98,7 @@ def top_k(
 
 
 def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool) -> Pooled:
-    import pyarrow.parquet as pq
-
+    from harness.rankings.arrow import read_parquet
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.plan import Settings
     from harness.runs.runner import run
@@ -112,7 +111,7 @@ def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool
     if about["sees_answer_key"]:
         raise UsageError(f"--retriever {system.name}: is shown the answer key, which there is not")
     ranks: dict[str, dict[str, int]] = {}
-    table = pq.read_table(folder.rankings)
+    table = read_parquet(folder.rankings)
     for query, document, rank in zip(
         *(table[name].to_pylist() for name in ("query", "document", "rank")), strict=True
     ):

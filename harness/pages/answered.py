@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.files import digest, read_json
+from harness.files import digest
 from harness.pages.material import Material, Texts
 from harness.runs.answering.folder import AnswersFolder, names_of
 from harness.runs.answering.judging import reader_of
 from harness.runs.answering.shown import CONTROLS, RETRIEVED
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.schema import Ability
 from harness.scoring.answered.losses import CLASSES, held, names
 from harness.scoring.scores import range_over_judges
@@ -59,7 +59,7 @@ def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
     names = names_of([folder.record for folder in folders])
     for name, folder in zip(names, folders, strict=True):
         record, path = folder.record, folder.path / "scores.json"
-        scores = read_json(path) if path.is_file() else {"protocols": []}
+        scores = read_scores(folder.path, record) if path.is_file() else {"protocols": []}
         rows.append(
             {
                 "system": name,

@@ -6,13 +6,16 @@ second and 50 MB that scoring a file has no use for.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from harness.errors import UsageError
 
 _SLICE = 1 << 20
 
@@ -94,3 +97,16 @@ def _slice(
     back = np.empty(len(rows), np.int64)
     back[order] = np.arange(len(rows))
     return [pa.concat_arrays(parts).take(integers(back))]
+
+
+def read_parquet(path: Path, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
+    """A Parquet file of ours. Raises UsageError for one that is not there or is damaged."""
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_table(path, columns=columns, filters=filters)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise UsageError(f"{path}: cannot be read, it is damaged or cut off ({said})") from None

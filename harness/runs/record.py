@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset, last_of_base
-from harness.files import folder_aside, write_json
+from harness.files import folder_aside
 from harness.runs import money
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
 from harness.runs.folder.run_folder import (
@@ -24,6 +24,7 @@ from harness.runs.folder.run_folder import (
     dataset_record,
     earlier_place,
     write_rankings,
+    write_record,
 )
 from harness.runs.journal import last_answers
 from harness.runs.outcome import Answer, Outcome
@@ -81,7 +82,7 @@ def write_run(
             record = {**record, "retried": _retried(answers, before)}
         if journal is not None and any(answer.error is not None for answer in answers):
             shutil.copyfile(journal, aside / JOURNAL)
-        write_json(aside / "run.json", _run_json(dataset, outcomes, answers, record, seconds))
+        write_record(aside, _run_json(dataset, outcomes, answers, record, seconds))
 
 
 def _rankings(answers: Sequence[Answer]) -> list[Ranking]:

@@ -159,7 +159,10 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         ),
         (("open", "--terminal", "--no-open"), "leave --no-open out"),
         (("resolve", "--terminal", "--port", "1"), "leave --port out"),
-        (("generate", "docs", "--out", "o", "--concurrency", "2"), "requests to --endpoint"),
+        (
+            ("generate", "docs", "--out", "o", "--concurrency", "2"),
+            "--concurrency is of no use without --model",
+        ),
         (("check", "docs", "--similarity", "off", "--embedding", "m"), "which is off"),
         (("open", "nowhere"), "no labelling project"),
         (("open", "docs"), "no labelling project"),

@@ -221,12 +221,12 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     ("name", "content", "said"),
     [
         ("scores.json", b"{", "scores.json: not valid JSON"),
-        ("scores.json", b"{}", "is not of this version of the harness"),
-        ("scores.json", b"[]", "is not of this version of the harness"),
+        ("scores.json", b"{}", "has no seal, so it was written by an older version, or by hand"),
+        ("scores.json", b"[]", "a JSON object was expected"),
         ("run.json", b"", "run.json: not valid JSON"),
         ("run.json", b'{"run_version": 99}', "not a run folder of this version"),
         ("run.json", b'{"run_version": 1}', "is not of this version of the harness"),
-        ("run.json", b"[]", "not a run folder of this version"),
+        ("run.json", b"[]", "a JSON object was expected"),
     ],
 )
 def test_a_broken_folder_is_named_and_the_old_board_stays(

@@ -13,6 +13,7 @@ from answering_rule import DECLINED, Rule
 from browsers import opened
 from jsonschema import Draft202012Validator
 from openai_endpoint import OpenAIEndpoint
+from resealed import reseal
 
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
@@ -82,6 +83,7 @@ def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> 
         record = orjson.loads(path.read_bytes())
         record["run"]["rankings"] = "0" * 64
         path.write_bytes(orjson.dumps(record))
+        reseal(path.parent)
     assert report_data([run], sample)["answered"] == [[]]
 
 

@@ -18,15 +18,23 @@ from harness.dataset.prepare import home
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.files import digest, disk_errors, folder_aside
 from harness.runs.answering.asking import Asked, Asker, Way
-from harness.runs.answering.folder import ANSWERS, ANSWERS_VERSION, OURS, plain, require_texts
+from harness.runs.answering.folder import (
+    ANSWERS,
+    ANSWERS_VERSION,
+    BESIDE_ANSWERS,
+    OURS,
+    plain,
+    require_texts,
+)
 from harness.runs.answering.prompts import Prompt, Reader
 from harness.runs.answering.replies import Call
 from harness.runs.answering.shown import RETRIEVED, Context, Limits, Shower
 from harness.runs.folder.run_folder import RunFolder, called, dataset_record, folder_name
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
+from harness.seals import write_sealed
 
 CONTROL_NAMES = {
     "none": "no memory",
@@ -183,7 +191,7 @@ def _write(
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS - {"judgements"}) as aside:
         write_answers(aside, table)
-        write_json(aside / "answers.json", record)
+        write_sealed(aside / "answers.json", record, BESIDE_ANSWERS)
     return folder
 
 

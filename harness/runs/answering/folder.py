@@ -25,12 +25,18 @@ import pyarrow as pa
 from harness.dataset.manifest import IDS_ONLY
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, file_aside, read_json
+from harness.files import disk_errors, file_aside
+from harness.rankings.arrow import read_parquet
+from harness.seals import check_file, read_sealed
 
 ANSWERS_VERSION = 1
 RECORD = "answers.json"
 PEOPLE = "people"
 """What the judgements of people are called, beside those of judges."""
+
+BESIDE_ANSWERS = ("answers.parquet",)
+"""What answers.json is sealed with."""
+_AGAIN = "give the command that made the folder again: no reply is paid twice"
 
 OURS = frozenset({RECORD, "answers.parquet", "judgements", "scores.json", "scores.parquet"})
 
@@ -73,15 +79,15 @@ class AnswersFolder:
         if not (self.path / RECORD).is_file():
             what = "a folder without answers" if self.path.is_dir() else "not there"
             raise UsageError(f"{self.path}: {what}; `harness answer RUN` makes one")
-        record = read_json(self.path / RECORD)
-        if not isinstance(record, dict) or record.get("answers_version") != ANSWERS_VERSION:
+        record = read_sealed(self.path / RECORD, _AGAIN)
+        if record.get("answers_version") != ANSWERS_VERSION:
             raise UsageError(f"{self.path}: not answers of this version of the harness")
         return record
 
     @property
     def table(self) -> pa.Table:
-        """answers.parquet. Raises UsageError where it cannot be read."""
-        return _read(self.path / "answers.parquet")
+        """answers.parquet. Raises UsageError where it cannot be read, or is of another time."""
+        return read_parquet(check_file(self.path / "answers.parquet", self.record, _AGAIN))
 
     @property
     def judged(self) -> dict[str, Path]:
@@ -90,9 +96,11 @@ class AnswersFolder:
         return {path.parent.name: path.parent for path in found}
 
     def judgements(self, name: str) -> tuple[dict[str, Any], pa.Table]:
-        """judge.json and the judgements of one judge."""
+        """judge.json and the judgements of one judge. Raises UsageError as `table`."""
         folder = self.judged[name]
-        return read_json(folder / "judge.json"), _read(folder / "judgements.parquet")
+        again = f"remove {folder}, and judge again: no reply is paid twice"
+        record = read_sealed(folder / "judge.json", again)
+        return record, read_parquet(check_file(folder / "judgements.parquet", record, again))
 
 
 def require_texts(dataset: Dataset) -> None:
@@ -170,12 +178,3 @@ def export_hypotheses(folder: Path, out: Path) -> int:
 def plain(name: str) -> str:
     """A name as part of that of a folder."""
     return re.sub(r"[^\w.\-]+", "-", name).strip("-") or "x"
-
-
-def _read(path: Path) -> pa.Table:
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None

@@ -21,13 +21,14 @@ import pyarrow as pa
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.files import digest, disk_errors, folder_aside
 from harness.rankings.jsonl import read_bytes
 from harness.rankings.published.form import Answer, Question
 from harness.runs.answering.answer import shown_to, write_answers
 from harness.runs.answering.folder import (
     ANSWERS,
     ANSWERS_VERSION,
+    BESIDE_ANSWERS,
     JUDGEMENTS,
     OURS,
     AnswersFolder,
@@ -44,6 +45,7 @@ from harness.runs.folder.run_folder import (
     dataset_record,
     folder_name,
 )
+from harness.seals import write_sealed
 
 _LONG = 60
 """Characters from which on a text that stands in a document is no chance."""
@@ -202,7 +204,7 @@ def _write(
         folder_aside(folder, ours=OURS - {"judgements"}) as aside,
     ):
         write_answers(aside, table)
-        write_json(aside / "answers.json", record)
+        write_sealed(aside / "answers.json", record, BESIDE_ANSWERS)
 
 
 def _write_judged(

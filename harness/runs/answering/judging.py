@@ -21,16 +21,17 @@ from harness.files import (
     disk_errors,
     folder_aside,
     write_bytes,
-    write_json,
 )
 from harness.runs.answering.asking import Asked, Asker
 from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder, plain
 from harness.runs.answering.judges import Case, Judge
 from harness.runs.answering.replies import Call
+from harness.runs.folder.run_folder import write_scores
 from harness.schema import Ability
 from harness.scoring.answered.people import beside_people
 from harness.scoring.answered.score import Verdicts, score_answers
 from harness.scoring.uncertainty import independent
+from harness.seals import write_sealed
 
 _REMEDY = "make it writable: judgements are kept beside the answers"
 
@@ -124,7 +125,7 @@ def write_judgements(folder: AnswersFolder, judged: pa.Table, record: dict[str, 
     target = folder.path / "judgements" / plain(record["signature"])
     with disk_errors(folder.path, _REMEDY), folder_aside(target) as aside:
         pq.write_table(judged, aside / "judgements.parquet", compression="zstd")
-        write_json(
+        write_sealed(
             aside / "judge.json",
             {
                 **record,
@@ -133,6 +134,7 @@ def write_judgements(folder: AnswersFolder, judged: pa.Table, record: dict[str, 
                 "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
                 "versions": {"harness": harness.__version__},
             },
+            ["judgements.parquet"],
         )
     return target
 
@@ -150,7 +152,7 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
     pq.write_table(per_query, buffer)
     with disk_errors(folder.path, _REMEDY):
         write_bytes(folder.path / "scores.parquet", buffer.getvalue())
-        write_json(folder.path / "scores.json", summary)
+        write_scores(folder.path, summary)
     return summary
 
 

@@ -14,13 +14,14 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, folder_aside, write_json
+from harness.files import disk_errors, folder_aside
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.run_folder import (
     OURS,
     RunFolder,
     folder_name,
     write_rankings,
+    write_record,
 )
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import (
@@ -116,7 +117,7 @@ def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
         for file in ("queries.parquet", "errors.jsonl"):
             if (folder / file).is_file():
                 shutil.copy(folder / file, aside / file)
-        write_json(aside / "run.json", {**record, "hits": about})
+        write_record(aside, {**record, "hits": about})
     return copy
 
 

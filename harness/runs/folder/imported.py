@@ -15,7 +15,7 @@ import pyarrow as pa
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.files import digest, disk_errors, folder_aside
 from harness.rankings.jsonl import holds_queries, read_bytes, read_lines
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
@@ -25,6 +25,7 @@ from harness.runs.folder.run_folder import (
     dataset_record,
     folder_name,
     write_rankings,
+    write_record,
 )
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
@@ -232,7 +233,7 @@ def _import_hits(
         ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
         write_queries(aside, dataset, ranked, list(file.queries), name)
         record = import_record(dataset, name, depth, about)
-        write_json(aside / "run.json", {**record, "hits": resolved})
+        write_record(aside, {**record, "hits": resolved})
     return folder
 
 
@@ -259,7 +260,7 @@ def _write(
             record["queries"] = {"asked": len(asked), "failed": 0}
             sizes = dict(zip(rankings.query_ids, np.diff(rankings.starts).tolist(), strict=True))
             write_asked(aside, asked, [sizes[query] for query in asked])
-        write_json(aside / "run.json", record)
+        write_record(aside, record)
     return folder
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from harness.errors import UsageError, near
 from harness.files import read_json
-from harness.runs.folder.run_folder import RUN_VERSION, called
+from harness.runs.folder.run_folder import RUN_VERSION, called, read_scores
 from harness.scoring.scores import all_cells, main_block, main_metrics
+from harness.seals import read_sealed
 
 PUT_AWAY = "put-away"
 """The folder below the results in which runs lie that were put away; no list looks into it."""
@@ -200,11 +201,11 @@ def is_running(partial: Path) -> bool:
 def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
     """A finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
-        record = read_json(folder / "run.json")
+        record = read_sealed(folder / "run.json")
         if record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{folder}: not a run folder of this version of the harness")
         scores = folder / "scores.json"
-        main = _main(read_json(scores)) if numbers and scores.is_file() else {}
+        main = _main(read_scores(folder, record)) if numbers and scores.is_file() else {}
         queries = record["queries"]
         git = record.get("git") or {}
         changed = "+" if git.get("changed") else ""

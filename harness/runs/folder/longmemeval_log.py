@@ -16,8 +16,9 @@ import numpy as np
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import read_rankings
-from harness.runs.folder.run_folder import RunFolder, dataset_of_run
+from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores, scores_by_query
 from harness.scoring.resolve import resolve
 
 _PROTOCOL = "longmemeval-470"  # the questions that the official printing script takes
@@ -110,13 +111,11 @@ def _items(ranked: list[tuple[str, str]], record: Mapping[str, Any]) -> Iterator
 
 def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """By question and level, as the official script calls them; empty for a run without scores."""
-    import pyarrow.parquet as pq
-
-    path = folder / "scores.parquet"
-    if not path.is_file():
+    if not (folder / "scores.json").is_file():
         return {}
+    path = scores_by_query(folder, read_scores(folder, RunFolder(folder).record))
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for row in pq.read_table(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
+    for row in read_parquet(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
         level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["unit"]]]
         for column, value in row.items():
             metric, at, k = column.partition("@")

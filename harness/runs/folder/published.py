@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.files import digest, disk_errors, folder_aside
 from harness.rankings.published.form import RunFormat, run_format
 from harness.rankings.published.records import Records, read_records
 from harness.rankings.rankings import Rankings
@@ -32,7 +32,7 @@ from harness.runs.folder.imported import (
     write_asked,
 )
 from harness.runs.folder.joined import Joined, join
-from harness.runs.folder.run_folder import OURS, folder_name, write_rankings
+from harness.runs.folder.run_folder import OURS, folder_name, write_rankings, write_record
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import resolve
@@ -177,7 +177,7 @@ def import_published(
         else:
             write_rankings(rankings, aside, name)
         write_asked(aside, ids, returned)
-        write_json(aside / "run.json", record)
+        write_record(aside, record)
     return folder
 
 

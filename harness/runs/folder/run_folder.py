@@ -35,9 +35,10 @@ from harness.dataset.catalogue import find
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, write_json
+from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import Rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
+from harness.seals import SEAL, check_file, read_sealed, seal_again, write_sealed
 
 RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
@@ -60,6 +61,14 @@ OURS = frozenset(
 )
 """What a run folder is made of; whatever else lies in it is the user's and is left to them."""
 
+BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)
+"""What run.json is sealed with: all that numbers come from."""
+
+BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "left_out.json")
+"""What scores.json is sealed with."""
+
+_RUN_AGAIN = "get the folder again from where it is whole, or run it again"
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -71,27 +80,62 @@ class RunFolder:
     def record(self) -> dict[str, Any]:
         """run.json. Raises UsageError when the folder is not a run's."""
         require_run(self.path)
-        record: dict[str, Any] = read_json(self.path / "run.json")
-        if not isinstance(record, dict) or record.get("run_version") != RUN_VERSION:
+        record = read_sealed(self.path / "run.json", _RUN_AGAIN)
+        if record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{self.path}: not a run folder of this version of the harness")
         return record
 
     @property
     def rankings(self) -> Path:
-        """The rankings, all that scoring needs."""
-        return self.path / "rankings.parquet"
+        """The rankings, all that scoring needs. Raises UsageError where they are not those that the
+        run was written with."""
+        return check_file(self.path / "rankings.parquet", self.record, _RUN_AGAIN)
 
     @property
     def hits(self) -> Path:
-        """Texts that the system returned, with the documents they stand for; often not there."""
-        return self.path / "hits.parquet"
+        """Texts that the system returned, with the documents they stand for; often not there.
+        Raises UsageError as `rankings`."""
+        return check_file(self.path / "hits.parquet", self.record, _RUN_AGAIN)
 
     @property
     def queries(self) -> pa.Table:
-        """queries.parquet."""
-        import pyarrow.parquet as pq
+        """queries.parquet. Raises UsageError as `rankings`."""
+        return read_parquet(check_file(self.path / "queries.parquet", self.record, _RUN_AGAIN))
 
-        return pq.read_table(self.path / "queries.parquet")
+    @property
+    def said(self) -> Path:
+        """What the system answered itself; often not there. Raises UsageError as `rankings`."""
+        return check_file(self.path / OWN_ANSWERS, self.record, _RUN_AGAIN)
+
+
+def write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    """Write run.json, sealed with what stands in the folder by then."""
+    write_sealed(folder / "run.json", record, BESIDE_RUN)
+
+
+def write_scores(folder: Path, summary: Mapping[str, Any]) -> None:
+    """Write scores.json, sealed with the scores by query that stand there by then, and saying of
+    which rankings (or answers) they are: where those stand in a sealed record."""
+    of = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
+    made_of = {} if of is None else read_sealed(of).get(SEAL, {}).get("files", {})
+    write_sealed(folder / "scores.json", {**summary, "made_of": made_of}, BESIDE_SCORES)
+
+
+def read_scores(folder: Path, record: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """scores.json. Raises UsageError for one that is not as it was written, and, where `record` is
+    that of its run, for scores of other rankings."""
+    again = f"`harness score {folder}` makes it again"
+    found = read_sealed(folder / "scores.json", again, must=True)
+    files = (record or {}).get(SEAL, {}).get("files", {})
+    if files and found.get("made_of") != files:
+        raise UsageError(f"{folder / 'scores.json'}: is of other rankings than those here; {again}")
+    return found
+
+
+def scores_by_query(folder: Path, scores: Mapping[str, Any]) -> Path:
+    """scores.parquet. Raises UsageError where it is not that of these scores."""
+    again = f"`harness score {folder}` makes it again"
+    return check_file(folder / "scores.parquet", scores, again)
 
 
 def run_name(text: str) -> str:
@@ -150,7 +194,7 @@ def note_in(folder: Path, **said: str) -> None:
     record = RunFolder(folder).record
     new = {key: value for key, value in said.items() if value and record.get(key) != value}
     if new:
-        write_json(folder / "run.json", {**record, **new})
+        seal_again(folder / "run.json", {**record, **new})
 
 
 def earlier_place(folder: Path) -> Path:

@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, read_json, write_bytes, write_json
+from harness.files import disk_errors, write_bytes, write_json
 from harness.rankings.rankings import read_rankings
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.budget import text_tokens, token_counts
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
@@ -66,14 +66,16 @@ def score_run(
         elif by_text is not None:
             write_bytes(folder / "semantic.parquet", _parquet(by_text))
         write_json(folder / "left_out.json", scores.left_out)
-        write_json(folder / "scores.json", scores.summary)
+        write_scores(folder, scores.summary)
     return scores
 
 
 def _earlier(folder: Path) -> dict[str, Any]:
     """The scores that stand in the folder; empty where none do, or of an older harness."""
-    path = folder / "scores.json"
-    found: dict[str, Any] = read_json(path) if path.is_file() else {}
+    try:
+        found = read_scores(folder)
+    except UsageError:  # none, or none that says what it was: they are made anew in any case
+        return {}
     return found if "asked_for" in found else {}
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
+from harness.rankings.arrow import read_parquet
 from harness.scoring.matching.found import Way
 
 UNRESOLVED = "unresolved:"
@@ -135,10 +136,8 @@ def write_hits(dataset: Dataset, hits: Sequence[Hit], path: Path) -> None:
 
 def read_hits(dataset: Dataset, path: Path) -> list[Hit]:
     """What `write_hits` wrote."""
-    import pyarrow.parquet as pq
-
     query_of = {name: i for i, name in enumerate(dataset.query_ids)}
-    records = pq.read_table(path).to_pylist()
+    records = read_parquet(path).to_pylist()
     places: dict[int, dict[str, int]] = {}
 
     def rows(query: int, ids: list[str]) -> list[int]:

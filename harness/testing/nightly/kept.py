@@ -19,8 +19,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from harness.errors import UsageError
-from harness.files import folder_aside, write_json
-from harness.runs.folder.run_folder import RunFolder
+from harness.files import folder_aside
+from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
 from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import Series
@@ -101,8 +101,8 @@ def _write(folder: Path, run: ScoredRun, record: dict[str, Any]) -> None:
         if rankings.is_file():
             shutil.copyfile(rankings, aside / rankings.name)
         pq.write_table(run.table, aside / "scores.parquet", compression="zstd")
-        write_json(aside / "scores.json", run.scores)
-        write_json(aside / "run.json", record)
+        write_record(aside, record)
+        write_scores(aside, run.scores)
 
 
 def kept_name(series: Series) -> str:

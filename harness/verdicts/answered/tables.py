@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.files import read_json
 from harness.runs.answering.folder import AnswersFolder, names_of
+from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
 from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells, range_over_judges
@@ -47,7 +47,7 @@ class Answered:
         """Raises UsageError for what is no folder of answers."""
         records = [AnswersFolder(folder).record for folder in folders]
         return [
-            cls(folder, name, record, read_json(folder / "scores.json"))
+            cls(folder, name, record, read_scores(folder, record))
             for folder, name, record in zip(folders, names_of(records), records, strict=True)
         ]
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.runs.answering.folder import RECORD, AnswersFolder, names_of
 from harness.runs.answering.judging import reader_of
 from harness.runs.answering.shown import CONTROLS
+from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
 from harness.scoring.answered.losses import CLASSES
 from harness.scoring.scores import all_cells, main_block, main_metrics, range_over_judges
@@ -35,7 +35,7 @@ def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
     for path in sorted(results.glob(f"*.answers/{RECORD}")):
         folder = AnswersFolder(path.parent)
         try:
-            record, scores = folder.record, read_json(path.parent / "scores.json")
+            record, scores = folder.record, read_scores(path.parent, folder.record)
         except UsageError:
             continue
         key = key_of_dataset(record["dataset"])

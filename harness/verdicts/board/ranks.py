@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.rankings.arrow import read_parquet
 from harness.scoring.uncertainty import counted
 from harness.statistics.joint import RankRanges, rank_ranges
 from harness.verdicts.board.leading import Key, key_of
@@ -146,8 +147,7 @@ def values_of(
 
 def rows_of(folder: Path, protocol: str, unit: str, columns: Sequence[str]) -> BlockRows:
     """Columns of the rows by query of one protocol, and no others."""
-    import pyarrow.parquet as pq
-
     mine = [("protocol", "==", protocol), ("unit", "==", unit)]
     columns = ["query", *columns]
-    return BlockRows(pq.read_table(folder / "scores.parquet", columns=columns, filters=mine))
+    path = folder / "scores.parquet"  # which was checked when the run became an entry
+    return BlockRows(read_parquet(path, columns=columns, filters=mine))

@@ -21,9 +21,10 @@ from typing import Any
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, replace_folder, write_json
+from harness.files import read_json, replace_folder
 from harness.rankings.rankings import best_first, read_rankings
 from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.folder.scored import score_run
 from harness.scoring.protocols import Choices
 from harness.verdicts.board.asked import check_answered, check_asked
@@ -69,12 +70,13 @@ def add(
         if asked is not None:
             check_answered(made, asked, queries)
             shutil.copy(queries, made / queries.name)
+            write_record(made, RunFolder(made).record)
         _hold(submission, score_run(made, dataset, _asked_for(folder)).summary)
-        record = read_json(made / "run.json")
+        record = RunFolder(made).record
         record["retriever"] |= {"version": submission.version, "params": submission.params}
         record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
         record |= {"name": submission.name} if submission.name else {}
-        write_json(made / "run.json", record)
+        write_record(made, record)
         if (same := (others or {}).get(results / made.name)) is not None:
             raise UsageError(
                 f"{folder}: is the run of {same} again, one system with one set of rankings; "

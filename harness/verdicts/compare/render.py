@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.files import read_json
+from harness.runs.folder.run_folder import read_scores
 from harness.scoring.came import beyond
 from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells, main_block, main_metrics
@@ -29,7 +29,7 @@ def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None
 
     Tests that nobody reads would only make the correction stricter. Empty, and None: all.
     """
-    main = main_block(read_json(folder / "scores.json")["protocols"])
+    main = main_block(read_scores(folder)["protocols"])
     if main is None or "all" not in main["slices"]:
         return (), (), None
     cells = main["slices"]["all"]["metrics"]
@@ -39,7 +39,7 @@ def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None
 
 def shown_of_answers(folder: Path, protocols: Sequence[str]) -> tuple[str, ...]:
     """The metrics of answers that are shown of these protocols."""
-    blocks = read_json(folder / "scores.json")["protocols"]
+    blocks = read_scores(folder)["protocols"]
     found = [main_metrics(all_cells(one)) for one in blocks if one["protocol"] in protocols]
     return tuple(dict.fromkeys(name for names in found for name in names))
 

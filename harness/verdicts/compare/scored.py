@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import UsageError
-from harness.files import read_json
+from harness.rankings.arrow import read_parquet
 from harness.runs.answering.folder import AnswersFolder, is_answers
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
 from harness.scoring.scores import all_cells
 from harness.scoring.signature import Signature, digest
 
@@ -39,21 +39,14 @@ class ScoredRun:
 
     @classmethod
     def read(cls, folder: Path) -> ScoredRun:
-        """Raises UsageError for a folder that is no run, or was not scored."""
-        import pyarrow.parquet as pq
-
+        """Raises UsageError for a folder that is no run, was not scored, or holds files of two
+        times."""
         record = record_of(folder)
         for name in ("scores.json", "scores.parquet"):
             if not (folder / name).is_file():
                 raise UsageError(f"{folder}: has no {name}; `harness score {folder}` makes it")
-        try:
-            table = pq.read_table(folder / "scores.parquet")
-        except (pa.ArrowInvalid, OSError) as error:
-            raise UsageError(
-                f"{folder / 'scores.parquet'}: cannot be read ({error}); `harness score {folder}` "
-                "makes it again"
-            ) from None
-        return cls(folder, record, read_json(folder / "scores.json"), table)
+        scores = read_scores(folder, record)
+        return cls(folder, record, scores, read_parquet(scores_by_query(folder, scores)))
 
     @cached_property
     def blocks(self) -> dict[Block, dict[str, Any]]:

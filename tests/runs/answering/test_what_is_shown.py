@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from resealed import reseal
 
 from harness import Hit, Result, Settings, open_dataset, run
 from harness.dataset.reader import Dataset
@@ -127,6 +128,7 @@ def test_a_question_that_failed_is_not_answered(
     failed[3] = True
     at = table.column_names.index("failed")
     pq.write_table(table.set_column(at, "failed", [failed]), folder / "queries.parquet")
+    reseal(folder)
     assert 3 not in {one.query for one in Shower(sample, Limits()).retrieved(folder)}
 
 

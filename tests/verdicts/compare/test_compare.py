@@ -12,6 +12,7 @@ import numpy as np
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from resealed import reseal
 from scored_runs import Bench
 from small import in_three_haystacks
 
@@ -43,7 +44,7 @@ def with_haystacks(folder: Path, out: Path, haystack: Callable[[str], object]) -
     column = [[f"{haystack(query)}" for query in rows["query"].to_pylist()]]
     rows = rows.drop(["haystack"]).append_column("haystack", column)
     pq.write_table(rows, copy / "scores.parquet")
-    return copy
+    return reseal(copy)
 
 
 def breaks_on_some(text: str, k: int, corpus: object) -> list[int]:
@@ -200,6 +201,7 @@ def test_scores_that_do_not_say_what_depth_changes_compare_at_their_own_depth_al
         for block in scores["protocols"]:
             del block["touched_by_depth"]
         (copy / "scores.json").write_bytes(orjson.dumps(scores))
+        reseal(copy)
     with pytest.raises(UsageError, match=f"k 100 / 20; `harness score {old[1]}` says which"):
         compare(old)
     assert compare([old[0], folders[0]])["map"].pairs[0].found.difference.value == 0
@@ -221,6 +223,7 @@ def test_scores_made_by_other_rules_are_refused(
     scores = read_json(other / "scores.json")
     (scores if part == "harness" else scores["protocols"][0])[part] = value
     (other / "scores.json").write_bytes(orjson.dumps(scores))
+    reseal(other)
     with pytest.raises(UsageError, match=said):
         compare([pair[0], other])
 
@@ -329,6 +332,7 @@ def test_pairs_are_found_by_query_whatever_the_order_of_rows(
     rows = pq.read_table(other / "scores.parquet")
     order = np.random.default_rng(1).permutation(len(rows))
     pq.write_table(rows.take(order), other / "scores.parquet")
+    reseal(other)
     options = Options(over="queries", resamples=50)
     mixed = compare([pair[0], other], options)
     plain = compare(pair, options)

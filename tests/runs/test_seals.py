@@ -1,0 +1,139 @@
+"""Files of a run that do not belong together, or are not as they were written, give no number."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import write_bytes
+from harness.runs.folder import scored
+from harness.runs.folder.run_folder import RunFolder, note_in, read_scores
+from harness.runs.folder.scored import score_run
+from harness.scoring.protocols import Choices
+from harness.seals import read_sealed
+from harness.verdicts.compare.compare import compare
+
+Runs = Callable[..., Path]
+
+
+@pytest.fixture
+def pair(sample_run: Runs, sample: Dataset, tmp_path: Path) -> tuple[Path, Path]:
+    """Two scored runs that may be damaged."""
+    folders = []
+    for name in ("bm25", "tfidf"):
+        made = sample_run(name)
+        folders.append(Path(shutil.copytree(made, tmp_path / made.name)))
+        score_run(folders[-1], sample)
+    return folders[0], folders[1]
+
+
+def test_scores_of_which_half_was_written_are_refused_until_they_are_scored_again(
+    pair: tuple[Path, Path], sample: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path, data: bytes) -> None:
+        write_bytes(path, data)
+        if path.name == "scores.parquet":
+            raise KeyboardInterrupt  # as the power goes, once the first file is replaced
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scored, "write_bytes", full)
+        with pytest.raises(KeyboardInterrupt):
+            score_run(pair[1], sample, Choices(ks=(3,)))
+    with pytest.raises(UsageError, match=r"scores\.parquet: is not the file .* makes it again"):
+        compare(pair)
+    score_run(pair[1], sample)
+    compare(pair)
+
+
+def test_a_number_changed_by_hand_passes_no_verdict(
+    pair: tuple[Path, Path], harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    (tmp_path / "gate.toml").write_text(
+        '[[at_least]]\nmetric = "recall@10"\nvalue = 0.9\n', "utf-8"
+    )
+    path = pair[0] / "scores.json"
+    scores = orjson.loads(path.read_bytes())
+    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = 0.99
+    for seal, said in ((scores["seal"], "was changed since"), (None, "has no seal")):
+        changed = {**scores, "seal": seal} if seal else {**scores}
+        if seal is None:
+            del changed["seal"]
+        path.write_bytes(orjson.dumps(changed))
+        for words in (
+            ("compare", *pair),
+            ("gate", pair[0], "--config", "gate.toml"),
+            ("report", pair[0], "--out", "page.html"),
+            ("leaderboard", "--results", tmp_path),
+        ):
+            told = harness(*words)
+            assert (told.status, said in told.err) == (2, True), (words, told)
+
+
+def test_rankings_of_another_time_are_not_scored_and_scores_of_others_not_read(
+    pair: tuple[Path, Path], sample: Dataset
+) -> None:
+    shutil.copy(pair[1] / "rankings.parquet", pair[0] / "rankings.parquet")
+    with pytest.raises(UsageError, match=r"rankings\.parquet: is not the file .* run it again"):
+        score_run(pair[0], sample)
+    other = pair[1] / "scores.json"
+    shutil.copy(pair[0] / "scores.json", other)
+    shutil.copy(pair[0] / "scores.parquet", pair[1] / "scores.parquet")
+    shutil.copy(pair[0] / "left_out.json", pair[1] / "left_out.json")
+    with pytest.raises(UsageError, match="is of other rankings than those here"):
+        read_scores(pair[1], RunFolder(pair[1]).record)
+
+
+def test_a_name_is_noted_in_a_sealed_record_and_files_may_still_not_change(
+    pair: tuple[Path, Path],
+) -> None:
+    note_in(pair[0], name="night")
+    assert RunFolder(pair[0]).record["name"] == "night"
+    assert RunFolder(pair[0]).rankings.is_file()
+    with (pair[0] / "rankings.parquet").open("r+b") as file:
+        file.seek(40)
+        file.write(bytes([file.read(1)[0] ^ 1]))
+    note_in(pair[0], name="other")
+    with pytest.raises(UsageError, match=r"rankings\.parquet: is not the file"):
+        assert RunFolder(pair[0]).rankings
+
+
+def test_every_flipped_bit_of_a_folder_is_told_or_changes_nothing(
+    pair: tuple[Path, Path], sample: Dataset
+) -> None:
+    def read() -> list[Any]:
+        run = RunFolder(folder)
+        scores = read_scores(folder, run.record)
+        found = compare([folder, pair[1]])["recall@10"].pairs[0].found.difference
+        return [run.record, run.rankings.read_bytes(), scores, repr(found)]
+
+    folder = pair[0]
+    before, told = read(), 0
+    names = ("run.json", "rankings.parquet", "scores.json", "scores.parquet")
+    for number in range(60):
+        path = folder / names[number % 4]
+        data = path.read_bytes()
+        at = (number * 7919 + 13) % len(data)
+        flipped = bytearray(data)
+        flipped[at] ^= 1 << number % 8
+        path.write_bytes(flipped)
+        try:
+            found = read()
+        except UsageError as error:
+            told += path.name in str(error)
+        else:
+            assert found == before, f"bit {number % 8} of byte {at} of {path.name}"
+        path.write_bytes(data)
+    assert told > 50  # white space of JSON is nobody's number
+
+
+def test_a_record_that_others_wrote_is_taken_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "run.json"
+    path.write_text('{"run_version": 1}')
+    assert read_sealed(path) == {"run_version": 1}
