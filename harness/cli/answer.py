@@ -163,7 +163,7 @@ def _plan(options: argparse.Namespace, dataset: Any) -> Any:
         if one not in _CONTROLS:
             raise UsageError(f"unknown control {one!r}{near(one, [*_CONTROLS])}")
     if not wanted and not options.no_controls:
-        dated = dataset.documents.table["timestamp"].null_count < len(dataset.documents)
+        dated = dataset.documents.lack("timestamp") < len(dataset.documents)
         wanted = [one for one in _CONTROLS if dated or one != "newest"]
     limits = Limits(options.k, options.budget, options.window)
     return Plan(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 DOCUMENTS = pa.schema(
@@ -149,7 +150,10 @@ class TableFile:
         self.schema = schema
         self.rows = 0
         self.content = ContentHash(schema)
-        self._writer = pa.ipc.new_file(str(path), schema)
+        self._path = path
+        self._file = pa.OSFile(str(path), "wb")
+        self._writer = pa.ipc.new_file(self._file, schema)
+        self._begun: list[int] = []  # where each batch, and the end, begins
         self._gathered: list[pa.RecordBatch] = []
         self._bytes = 0
         self._thread: ThreadPoolExecutor | None = None
@@ -196,6 +200,7 @@ class TableFile:
     def _put(self, batches: list[pa.RecordBatch]) -> None:
         for batch in pa.Table.from_batches(batches, self.schema).combine_chunks().to_batches():
             self.content.update(batch)
+            self._begun.append(self._file.tell())
             self._writer.write_batch(batch)
 
     def _wait(self) -> None:
@@ -207,4 +212,18 @@ class TableFile:
         self._open = False
         if self._thread is not None:
             self._thread.shutdown()
+        self._begun.append(self._file.tell())
         self._writer.close()
+        self._file.close()
+
+    def heads(self) -> npt.NDArray[np.int64]:
+        """What of the closed file is in no column, (n, 2): from where to where.
+
+        The schema, what stands before each batch (after a mark, its own length), and the end.
+        """
+        found = [(0, self._begun[0])]
+        with open(self._path, "rb") as file:
+            for start in self._begun[:-1]:
+                file.seek(start + 4)
+                found.append((start, start + 8 + int.from_bytes(file.read(4), "little")))
+        return np.array([*found, (self._begun[-1], self._path.stat().st_size)], np.int64)

@@ -256,7 +256,7 @@ def _holds_all(dataset: Dataset, haystack: int) -> bool:
     """True for a haystack of all documents, said when the documents were."""
     if dataset.haystack_size(haystack) < len(dataset.documents):
         return False
-    own = dataset.documents.table["timestamp"].combine_chunks()
+    own = dataset.documents.column("timestamp").combine_chunks()
     return bool(dataset.haystack_timestamps(haystack).equals(own))
 
 
@@ -266,7 +266,7 @@ def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
     Haystacks of all documents are left out.
     """
     homes: dict[int, dict[str, int | None]] = {}
-    own = dataset.documents.table["timestamp"]
+    own = dataset.documents.column("timestamp")
     for haystack, name in enumerate(dataset.haystack_ids):
         if _holds_all(dataset, haystack):
             continue
@@ -288,7 +288,7 @@ def _names(homes: dict[str, int | None]) -> Any:
 
 def _unique_ids(dataset: Dataset) -> list[str]:
     """A name of each row that no other row has: its id, or `haystack/id` where ids are shared."""
-    column = dataset.documents.table["id"]
+    column = dataset.documents.column("id")
     ids: list[str] = column.to_pylist()
     if pc.count_distinct(column).as_py() == len(ids):
         return ids

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
+from harness.dataset.blocks import FILE as SUMS
 from harness.dataset.columns import FILES, TABLES
 from harness.errors import UsageError
-from harness.files import read_json, write_json
 from harness.schema import SCHEMA_VERSION
+from harness.seals import SEAL, check_file, read_sealed, write_sealed
 
 NAME = "manifest.json"
+_AGAIN = "remove its folder, and the dataset is prepared again"
 
 IDS_ONLY = "ids-only"
 """The text form of datasets that have ids alone: rankings are scored on them, nothing is run. Their
@@ -98,13 +99,14 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write it into the dataset's folder."""
-        write_json(folder / NAME, asdict(self))
+        write_sealed(folder / NAME, asdict(self), [SUMS])
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         """Read it. Raises UsageError when it is missing, broken, or of another schema version."""
-        values: dict[str, Any] = read_json(folder / NAME)
-        if not isinstance(values, dict) or values.get("schema_version") != SCHEMA_VERSION:
+        values = read_sealed(folder / NAME, _AGAIN, must=True)
+        check_file(folder / SUMS, values, _AGAIN)
+        if values.pop(SEAL) and values.get("schema_version") != SCHEMA_VERSION:
             raise UsageError(f"{folder / NAME}: of another schema version; prepare it again")
         try:
             values["raw"] = [RawFile(**raw) for raw in values["raw"]]

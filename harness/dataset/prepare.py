@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.dataset.adapter import Adapter, Raw, Variant, View
+from harness.dataset.blocks import DamagedError
 from harness.dataset.catalogue import find
 from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
@@ -192,6 +193,9 @@ def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
     try:
         dataset = Dataset(folder)
         return dataset if dataset.manifest == manifest == Manifest.read(folder) else None
+    except DamagedError as error:
+        print(f"note: {error}, now", file=sys.stderr)
+        return None
     except (FileNotFoundError, UsageError):
         return None
 

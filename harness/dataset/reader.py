@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harness.dataset.blocks import Blocks, FileSums, read_sums
 from harness.dataset.columns import CHANGES_FILE
 from harness.dataset.manifest import Manifest
 from harness.rankings.arrow import take
@@ -35,16 +36,90 @@ class Documents(Sequence[Document]):
     `starts`: the first row of each batch of the table, and how many rows there are.
     """
 
-    def __init__(self, table: pa.Table, mapped: mmap.mmap | None = None) -> None:
-        """`mapped` is the file that the table lies in."""
-        self.table = table
+    def __init__(
+        self, table: pa.Table, mapped: mmap.mmap | None = None, blocks: Blocks | None = None
+    ) -> None:
+        """`mapped` is the file that the table lies in, `blocks` its checksums: what is read is held
+        against them before, and DamagedError is raised where it is not what was written."""
+        self._table = table
         self.mapped = mapped
+        self._blocks = blocks
         self._batches = table.to_batches()
         starts = np.cumsum([0] + [len(batch) for batch in self._batches])
         self.starts: list[int] = starts.tolist()
 
     def __len__(self) -> int:
         return self.starts[-1]
+
+    @property
+    def table(self) -> pa.Table:
+        """All columns and rows; all of it is checked."""
+        self.check()
+        return self._table
+
+    def check(self) -> None:
+        """Hold all of it against its checksums. Raises DamagedError."""
+        for name in self._table.column_names:
+            self._check(name)
+
+    @property
+    def names(self) -> list[str]:
+        """Of the columns."""
+        return list(self._table.column_names)
+
+    def part(self, low: int, high: int) -> Documents:
+        """The documents of some rows, as this one has them."""
+        return Documents(self._table.slice(low, high - low), self.mapped, self._blocks)
+
+    def without(self, *names: str) -> Documents:
+        """The documents without what stands in these columns."""
+        table = self._table
+        for name in names:
+            at = table.column_names.index(name)
+            table = table.set_column(at, name, pa.nulls(len(table)))
+        return Documents(table, self.mapped, self._blocks)
+
+    def lack(self, name: str) -> int:
+        """How many documents have nothing in a column."""
+        return int(self._table[name].null_count)
+
+    def chunk(self, name: str, number: int, rows: Int64) -> pa.Array:
+        """One column of one batch, of which these rows (counted in it) will be read."""
+        found = self._table[name].chunk(number)
+        self._check_rows(found, rows)
+        return found
+
+    def _check(self, name: str, rows: Int32 | None = None) -> None:
+        """Hold what is about to be read of a column against its checksums."""
+        if self._blocks is None:
+            return
+        chunks = self._table[name].chunks
+        if rows is None:
+            for chunk in chunks:
+                self._check_buffers(chunk)
+            return
+        of_row = np.searchsorted(np.array(self.starts), rows, side="right") - 1
+        for number in np.unique(of_row).tolist():
+            mine = np.asarray(rows[of_row == number], np.int64) - self.starts[number]
+            self._check_rows(chunks[number], mine)
+
+    def _check_buffers(self, chunk: pa.Array) -> None:
+        if self._blocks is not None:
+            for buffer in chunk.buffers():
+                self._blocks.check_buffer(buffer)
+
+    def _check_rows(self, chunk: pa.Array, rows: Int64) -> None:
+        """Of texts only those of these rows: few of a batch of many are often read."""
+        buffers = chunk.buffers()
+        if self._blocks is None or len(buffers) != 3 or buffers[2] is None:
+            self._check_buffers(chunk)
+            return
+        for buffer in buffers[:2]:
+            self._blocks.check_buffer(buffer)
+        ends = np.frombuffer(buffers[1], np.int32)[chunk.offset :]
+        low = ends[rows].astype(np.int64)
+        longest = int((ends[rows + 1] - low).max(initial=0))
+        self._blocks.check_pieces(buffers[2], low, longest)
 
     def fetch(self, texts: pa.Array) -> None:
         """Bring in the pages of a chunk's texts at once, where most will be read: one by one, each
@@ -68,11 +143,15 @@ class Documents(Sequence[Document]):
             raise IndexError(f"row {row} of {len(self)} documents")
         at = bisect_right(self.starts, row) - 1
         batch, i = self._batches[at], row - self.starts[at]
+        for column in batch.columns:
+            self._check_rows(column, np.array([i]))
         values = [column[i].as_py() for column in batch.columns]
         return Document(values[0], values[1], values[2] or "", *values[3:])
 
     def __iter__(self) -> Iterator[Document]:
         for batch in self._batches:
+            for column in batch.columns:
+                self._check_buffers(column)
             for id_, text, title, *rest in zip(
                 *(c.to_pylist() for c in batch.columns), strict=True
             ):
@@ -80,13 +159,14 @@ class Documents(Sequence[Document]):
 
     def column(self, name: str, rows: Int32 | None = None) -> pa.ChunkedArray:
         """One column, whole (no copy) or for the given rows (a copy of those)."""
-        column = self.table[name]
+        self._check(name, rows)
+        column = self._table[name]
         return column if rows is None else take(column, rows)
 
     def contents(self, rows: Int32 | None = None) -> list[str]:
         """Title and text of each document as one string (see Document.content)."""
         texts: list[str] = self.column("text", rows).to_pylist()
-        if self.table["title"].null_count == len(self):
+        if self.lack("title") == len(self):
             return texts
         return [
             f"{title} {text}".strip() if title else text
@@ -129,14 +209,15 @@ class Dataset:
         self.folder = folder
         self.manifest = Manifest.read(folder)
         self._judgements: dict[str, Judgements] = {}
-        self._haystacks = _read(folder / "haystacks.arrow")
+        sums = read_sums(folder)
+        self._haystacks = _read(folder / "haystacks.arrow", sums)
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
-        self.query_table = _read(folder / "queries.arrow")
-        self.documents = Documents(*_mapped(folder / "documents.arrow"))
+        self.query_table = _read(folder / "queries.arrow", sums)
+        self.documents = Documents(*_mapped(folder / "documents.arrow", sums))
         # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
-        self._judged = _read(folder / "judgements.arrow")
+        self._judged = _read(folder / "judgements.arrow", sums)
         changed = CHANGES_FILE in self.manifest.files
-        self._changed = _read(folder / CHANGES_FILE) if changed else None
+        self._changed = _read(folder / CHANGES_FILE, sums) if changed else None
 
     @property
     def name(self) -> str:
@@ -170,11 +251,7 @@ class Dataset:
     @cached_property
     def shown_documents(self) -> Documents:
         """The documents as retrievers may have them: ids and sessions are not there."""
-        table = self.documents.table
-        for name in ("id", "session"):
-            at = table.column_names.index(name)
-            table = table.set_column(at, name, pa.nulls(len(table)))
-        return Documents(table, self.documents.mapped)
+        return self.documents.without("id", "session")
 
     @property
     def n_queries(self) -> int:
@@ -246,7 +323,7 @@ class Dataset:
         stamps = self._haystacks["timestamps"][haystack]
         if stamps.is_valid:
             return stamps.values
-        column = self.documents.table["timestamp"]
+        column = self.documents.column("timestamp")
         if not self._haystacks["rows"][haystack].is_valid:
             return column.combine_chunks()
         return column.take(pa.array(self.haystack_rows(haystack))).combine_chunks()
@@ -278,7 +355,7 @@ class Dataset:
     @cached_property
     def session_codes(self) -> Int32:
         """A number for each document's session; documents without one get -1."""
-        column = self.documents.table["session"].dictionary_encode().unify_dictionaries()
+        column = self.documents.column("session").dictionary_encode().unify_dictionaries()
         codes = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in column.chunks]
         return np.concatenate([np.zeros(0, np.int32), *codes])
 
@@ -288,7 +365,7 @@ class Dataset:
         rows = np.full(self.n_queries, -1, np.int32)
         ids = self.query_table["id"].combine_chunks()
         start = 0
-        for chunk in self.documents.table["id"].chunks:
+        for chunk in self.documents.column("id").chunks:
             same = pc.index_in(chunk, value_set=ids)
             at = np.flatnonzero(same.is_valid().to_numpy(zero_copy_only=False))
             rows[same.take(pa.array(at)).to_numpy()] = start + at
@@ -336,12 +413,22 @@ def last_of_base(haystacks: Sequence[str], number: int) -> int:
     return number
 
 
-def _read(path: Path) -> pa.Table:
-    return _mapped(path)[0]
+def _read(path: Path, sums: Mapping[str, FileSums]) -> pa.Table:
+    """A table that is small beside the documents, checked as a whole."""
+    table, mapped, blocks = _mapped(path, sums)
+    blocks.check(0, len(mapped))
+    return table
 
 
-def _mapped(path: Path) -> tuple[pa.Table, mmap.mmap]:
-    """Memory-map an Arrow file; nothing is read until it is used."""
+def _mapped(path: Path, sums: Mapping[str, FileSums]) -> tuple[pa.Table, mmap.mmap, Blocks]:
+    """Memory-map an Arrow file; nothing is read until it is used, but what says where all is.
+
+    Raises DamagedError where that is not what was written.
+    """
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    return pa.ipc.open_file(pa.py_buffer(mapped)).read_all(), mapped
+    heads, of_blocks = sums[path.name]
+    blocks = Blocks(path, mapped, of_blocks)
+    for low, high in heads.tolist():
+        blocks.check(low, high)
+    return pa.ipc.open_file(pa.py_buffer(mapped)).read_all(), mapped, blocks

@@ -183,8 +183,7 @@ class Place:
         """
         here = self._here()
         if here is not None:
-            table = here.shown_documents.table.slice(low, high - low)
-            return Documents(table, here.documents.mapped)
+            return here.shown_documents.part(low, high)
         columns = [i for i, name in enumerate(DOCUMENTS.names) if name not in ("id", "session")]
         options = pa.ipc.IpcReadOptions(included_fields=columns)
         first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)

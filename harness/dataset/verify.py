@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.dataset.blocks import DamagedError
 from harness.dataset.columns import TABLES, ContentHash, fingerprint
 from harness.dataset.reader import Dataset
 from harness.files import digest
@@ -19,6 +20,10 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
     A raw file that is no longer there is right: the prepared dataset does not need it.
     """
     manifest = dataset.manifest
+    try:
+        dataset.documents.check()  # the rest was at opening
+    except DamagedError as error:
+        return [{"what": "content", "ok": False, "found": str(error)}]
     content = _fingerprint(dataset.folder, manifest.files)
     wrong = f"not {manifest.fingerprint[:16]}; prepare it with --rebuild"
     findings: list[dict[str, Any]] = [

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from harness.dataset.blocks import write_sums
 from harness.dataset.changed_rows import with_rows
 from harness.dataset.columns import (
     CHANGES,
@@ -226,6 +227,7 @@ class DatasetWriter:
         self._write_changes()
         for table in self._tables.values():
             table.close()
+        write_sums(self._folder, {name: table.heads() for name, table in self._tables.items()})
 
     @property
     def files(self) -> dict[str, int]:

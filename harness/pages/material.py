@@ -194,7 +194,7 @@ class Shelf:
     def _dates(self, keys: list[tuple[int, int]]) -> list[str | None]:
         """When each document was said, in its haystack."""
         known: dict[int, dict[int, Any]] = {}
-        dated = self._dataset.documents.table["timestamp"]
+        dated = self._dataset.documents.column("timestamp")
         if dated.null_count == len(dated) and self._dataset.haystack_ids:
             one = self._dataset.haystack_timestamps(0)
             if one.null_count == len(one):

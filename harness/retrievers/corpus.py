@@ -158,14 +158,16 @@ class Corpus(Sequence[Document]):
 
     def _windows(self) -> list[tuple[int, int]]:
         """Where the order is cut so that no piece holds much more than a window of text."""
-        lengths = pc.binary_length(self._documents.table["text"])
+        lengths = pc.binary_length(self._documents.column("text"))
         filled = np.cumsum(np.asarray(lengths.to_numpy(), np.int64)[self._rows]) // _WINDOW
         cuts = (np.flatnonzero(np.diff(filled)) + 1).tolist()
         return [*pairwise([0, *cuts, len(self)])]
 
     def _shown(self, part: slice | npt.NDArray[np.int64]) -> pa.Table:
-        shown = self._documents.table
-        return pa.table({name: take(shown[name], self._rows[part]) for name in shown.column_names})
+        rows = self._rows[part]
+        return pa.table(
+            {name: self._documents.column(name, rows) for name in self._documents.names}
+        )
 
     def _gathered(self, part: slice) -> pa.Table:
         """A window, from pieces of the file that are let go of one after the other."""
@@ -188,7 +190,7 @@ class Corpus(Sequence[Document]):
         rows = self._rows[positions]
         low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
         corpus = Corpus(
-            Documents(self._documents.table.slice(0, 0)),
+            self._documents.part(0, 0),
             (rows - low).astype(np.int32),
             self._numbers[positions],
             _some(self._timestamps, positions),
@@ -239,9 +241,8 @@ class Corpus(Sequence[Document]):
         """
         digest = hashlib.blake2b(digest_size=16)
         for block in self.blocks():
-            shown = block._documents.table
             for name in ("text", "title", "speaker", "position"):
-                column = take(shown[name], block._rows)
+                column = block._documents.column(name, block._rows)
                 _digest(column.combine_chunks(), digest)
             for numbers in (block._timestamps, block._numbers, block._sessions):
                 if numbers is not None:
@@ -272,9 +273,9 @@ class Corpus(Sequence[Document]):
 
     def text_column(self) -> pa.Array:
         """`contents` as one Arrow column of large strings, without a Python object a text."""
-        text = take(self._documents.table["text"], self._rows).cast(pa.large_string())
-        if self._documents.table["title"].null_count < len(self._documents):
-            title = take(self._documents.table["title"], self._rows).cast(pa.large_string())
+        text = self._documents.column("text", self._rows).cast(pa.large_string())
+        if self._documents.lack("title") < len(self._documents):
+            title = self._documents.column("title", self._rows).cast(pa.large_string())
             title = pc.if_else(pc.equal(title, ""), None, title)
             joined = pc.binary_join_element_wise(title, text, pa.scalar(" ", pa.large_string()))
             text = pc.coalesce(joined, text)

@@ -87,8 +87,8 @@ class View:
         ]
 
     def _sessions(self, rows: Int32) -> npt.NDArray[np.int64] | None:
-        table = self._dataset.documents.table
-        if table["session"].null_count == len(table):
+        documents = self._dataset.documents
+        if documents.lack("session") == len(documents):
             return None
         column = self._dataset.documents.column("session", rows)
         if column.null_count == len(column):

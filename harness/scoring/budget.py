@@ -88,20 +88,20 @@ class TokenCounts:
         """Count some documents, in their order: chunk by chunk, so that memory stays flat."""
         self._counts[rows] = 0
         for name in ("text", "title"):
-            column = self._documents.table[name]
-            if not len(rows) or column.null_count == len(column):
+            if not len(rows) or self._documents.lack(name) == len(self._documents):
                 continue
-            starts = np.cumsum([0, *map(len, column.chunks)])
+            starts = np.array(self._documents.starts)
             cuts = np.searchsorted(rows, starts)
             read = 0
             for number in np.flatnonzero(np.diff(cuts)).tolist():
                 part = rows[cuts[number] : cuts[number + 1]]
-                if len(part) * _DENSE > len(column.chunk(number)):
-                    self._documents.fetch(column.chunk(number))
+                chunk = self._documents.chunk(name, number, part - starts[number])
+                if len(part) * _DENSE > len(chunk):
+                    self._documents.fetch(chunk)
                 for some in np.array_split(part, -(-len(part) // _BLOCK)):
-                    texts = column.chunk(number).take(integers(some - starts[number]))
+                    texts = chunk.take(integers(some - starts[number]))
                     self._counts[some] += _count(texts)
-                read += column.chunk(number).nbytes
+                read += chunk.nbytes
                 if read > _LET_GO:
                     self._documents.release()
                     read = 0

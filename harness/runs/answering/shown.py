@@ -205,7 +205,7 @@ class Shower:
     @cached_property
     def _dated(self) -> bool:
         """Whether any document has a date."""
-        stamps = self._dataset.documents.table["timestamp"]
+        stamps = self._dataset.documents.column("timestamp")
         return bool(stamps.null_count < len(stamps)) or any(
             self._dataset.haystack_timestamps(one).null_count < self._dataset.haystack_size(one)
             for one in range(min(1, len(self._dataset.haystack_ids)))

@@ -36,7 +36,7 @@ class SharedWords:
         self._known: dict[str, Terms] = {}
         self._texts: list[str] = dataset.query_table["text"].to_pylist()
         texts = self._texts
-        speakers = dataset.documents.table["speaker"]
+        speakers = dataset.documents.column("speaker")
         self.shared: list[tuple[str, ...]] = []
         self.counts = np.zeros(len(missed), np.int64)
         self.only_names: Flags = np.zeros(len(missed), bool)
@@ -95,7 +95,7 @@ class SharedWords:
 
     def _names_of(self, haystack: int) -> dict[str, Terms]:
         """The terms of each speaker's name."""
-        if self._dataset.documents.table["speaker"].null_count == len(self._dataset.documents):
+        if self._dataset.documents.lack("speaker") == len(self._dataset.documents):
             return {}
         if haystack not in self._names:
             rows = self._dataset.haystack_rows(haystack)
