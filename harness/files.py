@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import math
 import os
 import shutil
 import uuid
@@ -87,13 +88,29 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
 
     where = f"{option} {path}".strip()
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{where}: no such file") from None
     except OSError as error:
         raise UsageError(f"{where}: cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{where}: not valid TOML ({error})") from None
+    if odd := not_finite(found):
+        raise UsageError(f"{where}: {odd}, which nothing can be held against; write a number")
+    return found
+
+
+def not_finite(value: Any, name: str = "") -> str:
+    """`by is nan`, of the first number in a value that is none, at any depth; empty without one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{name} is {value}"
+    if isinstance(value, Mapping):
+        parts = ((f"{name}.{key}" if name else str(key), one) for key, one in value.items())
+    elif isinstance(value, list | tuple):
+        parts = ((name, one) for one in value)
+    else:
+        return ""
+    return next((odd for key, one in parts if (odd := not_finite(one, key))), "")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs
+from harness.cli.options import Verbs, number
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError, near
 
@@ -30,7 +30,7 @@ def add(verbs: Verbs) -> None:
         metavar="METRIC=DIFFERENCE",
         help="a difference to show: how many units that takes; may be repeated",
     )
-    parser.add_argument("--level", type=float, default=0.95, help="of the intervals, 0.95")
+    parser.add_argument("--level", type=number, default=0.95, help="of the intervals, 0.95")
     add_output(parser)
     parser.set_defaults(call=call)
 

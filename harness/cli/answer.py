@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.options import Verbs, add_results, number, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
 
@@ -60,7 +60,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--no-controls", action="store_true", help="ask about the run alone")
     parser.add_argument("--repeat", type=int, metavar="N", help="ask each question N times (1)")
     parser.add_argument("--seed", type=int, metavar="N", help="of random choices (0)")
-    parser.add_argument("--temperature", type=float, metavar="T", help="(the reader's own)")
+    parser.add_argument("--temperature", type=number, metavar="T", help="(the reader's own)")
     add_asking(parser)
     parser.add_argument(
         "--dry-run", action="store_true", help="say what would be asked and what it may cost"
@@ -91,7 +91,7 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--retries", type=int, metavar="N", help="of a call that failed (5)")
     parser.add_argument("--timeout", metavar="TIME", help="of one call (120)")
     parser.add_argument(
-        "--max-usd", type=float, metavar="USD", help="stop before more than this can be spent"
+        "--max-usd", type=number, metavar="USD", help="stop before more than this can be spent"
     )
     parser.add_argument(
         "--prices", metavar="FILE.toml", help="US dollars a million tokens, by model"

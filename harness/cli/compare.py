@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.options import Verbs, add_results, number, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
@@ -46,7 +46,7 @@ def add(verbs: Verbs) -> None:
         "--tests", metavar="T,T", help="t and wilcoxon, beside the randomisation test"
     )
     parser.add_argument(
-        "--equivalence", type=float, metavar="MARGIN", help="test for a difference below MARGIN"
+        "--equivalence", type=number, metavar="MARGIN", help="test for a difference below MARGIN"
     )
     parser.add_argument("--resamples", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=0)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from harness.cli import label_answers, label_generate
 from harness.cli.label_work import add_work, check_work, work
-from harness.cli.options import Verbs, load_plugins, parameters, retriever_spec
+from harness.cli.options import Verbs, load_plugins, number, parameters, retriever_spec
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
@@ -75,7 +75,7 @@ def _add_start(verbs: Verbs) -> None:
     parser.add_argument("--seed", type=int, help="of every order and of seeded retrievers (0)")
     parser.add_argument(
         "--overlap",
-        type=float,
+        type=number,
         metavar="SHARE",
         help="share of the queries that every annotator judges (1); the others are judged once",
     )
@@ -130,7 +130,7 @@ def _add_status(verbs: Verbs) -> None:
     _add_folder(parser)
     parser.add_argument(
         "--precision",
-        type=float,
+        type=number,
         default=0.05,
         metavar="HALF",
         help="wanted half-width of the 95%% interval (0.05)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Iterable
@@ -58,13 +59,13 @@ def add_matching(parser: argparse.ArgumentParser) -> None:
     """How texts of a system's own are resolved to documents."""
     parser.add_argument(
         "--match-f1",
-        type=float,
+        type=number,
         metavar="F1",
         help="token F1 from which a text is a document (0.3)",
     )
     parser.add_argument(
         "--match-semantic",
-        type=float,
+        type=number,
         metavar="COSINE",
         help="match the rest by MiniLM's vectors from this similarity on (not done if not given)",
     )
@@ -232,6 +233,14 @@ def cut_offs(text: str | None) -> tuple[int, ...]:
     if ks[0] < 1:
         raise UsageError(f"--ks: a cut-off must be 1 or more, not {ks[0]}")
     return tuple(ks)
+
+
+def number(text: str) -> float:
+    """A finite number, as an option's value: argparse tells of any other."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
 
 
 def parameters(pairs: list[str], option: str = "--param") -> dict[str, Any]:

@@ -15,6 +15,7 @@ from harness.cli.options import (
     add_matching,
     add_scoring,
     add_view,
+    number,
     scoring_choices,
     shown_first,
 )
@@ -100,7 +101,7 @@ def add(verbs: Verbs) -> None:
         help="US dollars a million tokens, by model; see the reference of --config",
     )
     parser.add_argument(
-        "--max-usd", type=float, metavar="USD", help="stop before more than this is spent"
+        "--max-usd", type=number, metavar="USD", help="stop before more than this is spent"
     )
     parser.add_argument("--batch-size", type=int, metavar="N", help="queries to a search call")
     add_matching(parser)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_view, parameters, retriever_spec, view_arguments
+from harness.cli.options import Verbs, add_view, number, parameters, retriever_spec, view_arguments
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
@@ -44,7 +44,7 @@ def add(verbs: Verbs) -> None:
     part = parser.add_mutually_exclusive_group()
     part.add_argument("--dev", metavar="SPLIT", help="choose on this split of the dataset")
     part.add_argument(
-        "--dev-share", type=float, metavar="X", help="choose on this share of the queries (0.5)"
+        "--dev-share", type=number, metavar="X", help="choose on this share of the queries (0.5)"
     )
     part.add_argument(
         "--tune-on-test", action="store_true", help="choose and report on the same queries"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CodeError, HarnessError, RunError, UsageError, near
+from harness.files import not_finite
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
@@ -88,7 +89,10 @@ class RetrieverSpec:
     plugins: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raises UsageError for unknown names and parameters and for code that fails to import."""
+        """Raises UsageError for unknown names and parameters, for a parameter that is no finite
+        number, and for code that fails to import."""
+        if odd := not_finite(self.params):
+            raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")
         self._factory()
 
     def build(self, seed: int = 0) -> Retriever:

@@ -121,6 +121,22 @@ def test_a_drop_fails_when_it_is_both_large_and_significant(
     assert "name its run folder with --baseline" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_a_threshold_that_is_no_number_is_no_gate(
+    good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    for text, name in (
+        (NO_DROP.format(value), "no_drop.by"),
+        (THRESHOLDS.format(value), "at_least"),
+    ):
+        config = rules(tmp_path, text)
+        assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
+        assert f"{name}" in (said := capsys.readouterr().err)
+        assert f" is {value}, which nothing can be held against" in said
+    with pytest.raises(UsageError, match=f"k1 is {value}, with which nothing can be computed"):
+        RetrieverSpec("bm25", {"k1": float(value)}).check()
+
+
 def test_where_nothing_could_be_shown_a_check_is_open_and_a_larger_drop_is_status_2(
     good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

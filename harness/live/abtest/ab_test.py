@@ -293,7 +293,7 @@ def _report(
         plan = Plan(**{**vars(plan), "wanted": dict(wanted)})
     if plan.interleave:
         return preference_report(plan, gather_clicks(lines, where), level)
-    return split_report(plan, gather(lines, where), level)
+    return split_report(plan, gather(lines, where, plan), level)
 
 
 def _labels(a: str | Retrieve, b: str | Retrieve) -> tuple[str, str]:

@@ -13,6 +13,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ import numpy.typing as npt
 
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, fsync_path
-from harness.live.abtest.plan import Plan
+from harness.live.abtest.plan import Bounds, Plan
 from harness.statistics.units import Ints, Values
 
 SYNC_SECONDS = 1.0  # what a crash of the machine (not of the program) may cost
@@ -45,9 +46,6 @@ class Journal:
             _begin(path, plan)
             plan.same_as(read_plan(path), str(path))
             self._file = os.open(path, os.O_RDWR | os.O_APPEND)
-            end = os.lseek(self._file, 0, os.SEEK_END)
-            # What is left of a line that a crash cut off must not swallow the next record.
-            self._torn = os.pread(self._file, 1, end - 1) != b"\n"
         self._synced = time.monotonic()
 
     def append(self, line: bytes) -> None:
@@ -55,10 +53,14 @@ class Journal:
         if self._file < 0:
             raise RunError(f"{self.path}: the test was closed; make it again to go on")
         try:
-            # After a torn line the next one begins by ending it.
-            whole = b"\n" + line if self._torn else line
-            self._torn = (written := os.write(self._file, whole)) < len(whole)
-            if self._torn:
+            # What is left of a line that a crash cut off, in this process or in another that writes
+            # here too, must not swallow the next record: that begins by ending it.
+            with _alone(self._file):
+                end = os.lseek(self._file, 0, os.SEEK_END)
+                torn = os.pread(self._file, 1, end - 1) != b"\n"
+                whole = b"\n" + line if torn else line
+                written = os.write(self._file, whole)
+            if written < len(whole):
                 raise RunError(
                     f"{self.path}: the disk is full ({written} of {len(whole)} bytes of a record "
                     "were written): free space there"
@@ -79,6 +81,21 @@ class Journal:
             os.fsync(self._file)
             os.close(self._file)
             self._file = -1
+
+
+@contextmanager
+def _alone(file: int) -> Iterator[None]:
+    """No other process writes meanwhile; one that dies lets go."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where a journal is one process's
+        yield
+        return
+    fcntl.flock(file, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def read_plan(path: Path) -> Plan:
@@ -189,8 +206,9 @@ class Clicks:
         return len(self.unit)
 
 
-def gather(lines: Lines, where: str) -> Records:
-    """Columns of the records of split traffic. Raises UsageError for a record that is none."""
+def gather(lines: Lines, where: str, plan: Plan) -> Records:
+    """Columns of the records of split traffic. Raises UsageError for a record that is none, and for
+    a value outside the bounds that the plan gives its metric."""
     codes: dict[str, int] = {}
     unit: list[int] = []
     in_a: list[bool] = []
@@ -220,7 +238,7 @@ def gather(lines: Lines, where: str) -> Records:
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _not_a_record(where, number, error) from None
     metrics = {
-        name: Column(np.array(rows, np.int64), _finite(values, name, where))
+        name: Column(np.array(rows, np.int64), _within(values, name, where, plan.bounds(name)))
         for name, (rows, values) in found.items()
     }
     columns = np.array(unit, np.int64), np.array(in_a, bool), np.array(failed, bool)
@@ -278,10 +296,18 @@ def _text(unit: Any) -> str:
     return unit
 
 
-def _finite(values: list[float], name: str, where: str) -> Values:
+def _within(values: list[float], name: str, where: str, bounds: Bounds) -> Values:
     column = np.array(values, np.float64)
     if not math.isfinite(column.sum()) and not np.isfinite(column).all():
         raise UsageError(f"{where}: metric {name!r} has a value that is no finite number")
+    if bounds is not None and len(column):
+        low, high = column.min(), column.max()
+        if low < bounds[0] or high > bounds[1]:
+            raise UsageError(
+                f"{where}: metric {name!r} has the value {low if low < bounds[0] else high:g}, "
+                f"outside its bounds {bounds[0]:g} to {bounds[1]:g}: nothing that records through "
+                "the harness writes that; take the line out"
+            )
     return column
 
 

@@ -165,6 +165,37 @@ def test_two_processes_share_a_journal(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["test.jsonl"]
 
 
+def test_what_one_process_left_torn_swallows_no_record_of_another(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    with (
+        ABTest("old", "new", name="torn", journal=path) as one,
+        ABTest("old", "new", name="torn", journal=path) as other,
+    ):
+        for at in range(20):
+            one.record(f"one-{at}", {"click": 1})
+            with open(path, "ab") as file:
+                file.write(b'{"unit": "killed in the mid')
+            other.record(f"other-{at}", {"click": 1})
+    found = report(path)
+    assert (found.records, len(found.damaged)) == (40, 20)
+
+
+def test_a_value_outside_its_bounds_is_in_no_mean(tmp_path: Path) -> None:
+    path = tmp_path / "test.jsonl"
+    plan = {"name": "bounded", "metrics": {"click": (0, 1)}, "journal": path}
+    with ABTest("old", "new", **plan) as test:
+        test.record("u", {"click": 1})
+    whole = path.read_bytes()
+    line = json.loads(whole.splitlines()[-1])
+    for value in (7, -0.5):
+        odd = json.dumps({**line, "metrics": {"click": value}}).encode() + b"\n"
+        path.write_bytes(whole + odd)
+        with pytest.raises(UsageError, match="outside its bounds 0 to 1"):
+            report(path)
+    path.write_bytes(whole)
+    assert report(path).records == 1
+
+
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     import resource
 
