@@ -37,7 +37,17 @@ FileSums = tuple[npt.NDArray[np.int64], Sums]
 
 
 class DamagedError(RunError):
-    """A file of a dataset is not what was written."""
+    """A file of a dataset is not what was written; `what` says no more than that."""
+
+    def __init__(self, path: Path, at: int) -> None:
+        super().__init__(path, at)  # as it comes back from another process
+        self.what = (
+            f"{path}: is damaged at byte {at:,} or shortly after it (a checksum does not fit)"
+        )
+        self._folder = path.parent
+
+    def __str__(self) -> str:
+        return f"{self.what}; remove {self._folder}, and the dataset is prepared again"
 
 
 def sums_of(data: npt.NDArray[np.uint8]) -> Sums:
@@ -146,10 +156,7 @@ class Blocks:
         self._seen[blocks] = True
 
     def _damaged(self, at: int) -> DamagedError:
-        return DamagedError(
-            f"{self._path}: is damaged at byte {at:,} or shortly after it (a checksum does not "
-            f"fit); remove {self._path.parent}, and the dataset is prepared again"
-        )
+        return DamagedError(self._path, at)
 
 
 def _sums(words: npt.NDArray[np.uint64]) -> Sums:

@@ -194,7 +194,7 @@ def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
         dataset = Dataset(folder)
         return dataset if dataset.manifest == manifest == Manifest.read(folder) else None
     except DamagedError as error:
-        print(f"note: {error}, now", file=sys.stderr)
+        print(f"note: {error.what}; it is prepared again", file=sys.stderr)
         return None
     except (FileNotFoundError, UsageError):
         return None

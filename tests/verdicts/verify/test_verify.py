@@ -10,11 +10,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.dataset.blocks import read_sums, write_sums
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
@@ -397,6 +399,11 @@ def test_a_judgement_that_was_altered_is_told(home: Path, tmp_path: Path) -> Non
         table = table.set_column(column, field, pa.array(values, field.type))
     with pa.ipc.new_file(path, table.schema) as out:
         out.write_table(table)
+    # Whoever alters it on purpose alters the checksums too.
+    heads = {name: of for name, (of, _) in read_sums(dataset.folder).items()}
+    heads[path.name] = np.array([[0, path.stat().st_size]])
+    write_sums(dataset.folder, heads)
+    dataset.manifest.write(dataset.folder)
     verdict = verify(made)
     assert wrong(verdict) == ["dataset"]
     assert names[at] in queries_told(verdict) or "ceiling of recall@10" in told(verdict)
