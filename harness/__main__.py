@@ -8,6 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from harness.cli import parser
 from harness.errors import HarnessError, NotAtHandError
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     options = parser(given[0]).parse_args(given)
     try:
-        with _silent(options):
+        with _silent(options), _no_silent_end():
             status = int(options.call(options))
         sys.stdout.flush()
         return status
@@ -62,6 +63,25 @@ def _silent(options: argparse.Namespace) -> Iterator[None]:
             os.environ.pop("TQDM_DISABLE", None)
         elif silent:
             os.environ["TQDM_DISABLE"] = str(before)
+
+
+@contextlib.contextmanager
+def _no_silent_end() -> Iterator[None]:
+    """Code under test that ends this process by `os._exit` does not end it with status 0."""
+    own, leave = os.getpid(), os._exit
+
+    def told(status: int) -> NoReturn:
+        if os.getpid() == own:  # processes of its own may end as they like
+            words = f"the code under test ended this process by os._exit({status}): nothing of"
+            print(f"harness: {words} what it was at is finished", file=sys.stderr, flush=True)
+            status = 1
+        leave(status)
+
+    os._exit = told
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def _not_written(error: OSError) -> int:

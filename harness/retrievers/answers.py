@@ -50,6 +50,7 @@ def as_result(found: Found) -> Result:
     if isinstance(found, Exception):
         raise found
     if isinstance(found, Result):
+        _check_flags(found)
         return _without_padding(found) if padding(found) else found
     if isinstance(found, np.ndarray) and found.ndim == 1:
         return as_result(Result(found))
@@ -63,6 +64,7 @@ def as_result(found: Found) -> Result:
         # mem0 gives {"results": [...]}.
         given = given["results"] if isinstance(given.get("results"), list) else given.items()
     items = list(given)
+    _check_ids(items)
     # Most answers are thousands of ids.
     plain = items and isinstance(items[0], str | int | np.integer)
     hits = [item if isinstance(item, Hit) else None for item in items]
@@ -79,6 +81,28 @@ def as_result(found: Found) -> Result:
             )
         return Result([item[0] for item in items], [float(item[1]) for item in items])
     return Result(items)
+
+
+def _check_flags(found: Result) -> None:
+    """Raises NotAnAnswerError for an `abstain` that says neither yes nor no: "no" would be true."""
+    if not isinstance(found.abstain, bool | np.bool_):
+        raise NotAnAnswerError(
+            f"search returned a Result with abstain={found.abstain!r}; it must be True or False"
+        )
+    _check_ids(found.ids)
+
+
+def _check_ids(ids: Any) -> None:
+    """Raises NotAnAnswerError for truth values in the place of positions: True would be 1."""
+    if isinstance(ids, np.ndarray):
+        flags = ids.dtype == np.bool_
+    else:
+        flags = not {bool, np.bool_}.isdisjoint(map(type, ids))
+    if flags:
+        raise NotAnAnswerError(
+            "search returned True or False in the place of ids; if they are a mask over the "
+            "corpus, return the positions: np.flatnonzero(mask)"
+        )
 
 
 def padding(found: Found) -> int:

@@ -31,6 +31,10 @@ def register_retriever(name: str) -> Callable[[Any], Any]:
     return register
 
 
+FAILURES = (Exception, SystemExit)
+"""What somebody else's code may raise without ending the run; Ctrl-C still does."""
+
+
 def load_file(path: Path) -> Any:
     """Import a Python file once a process. Raises UsageError when it is missing or fails."""
     path = path.expanduser().absolute()
@@ -52,7 +56,7 @@ def load_file(path: Path) -> Any:
             del sys.modules[name]
             if isinstance(error, SyntaxError):
                 raise CodeError(f"{path}, line {error.lineno}: {error.msg}") from None
-            if isinstance(error, HarnessError) or not isinstance(error, Exception):
+            if isinstance(error, HarnessError) or not isinstance(error, FAILURES):
                 raise
             raise CodeError(f"plug-in {path}: {raised_at(error)}") from error
         finally:

@@ -20,6 +20,7 @@ from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
 from harness.retrievers.foreign import serving
 from harness.retrievers.plugins import (
+    FAILURES,
     load_file,
     module_name,
     public_names,
@@ -122,7 +123,7 @@ class RetrieverSpec:
             raise UsageError(f"retriever {self.name!r}: {said}") from error
         except HarnessError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             raise RunError(f"retriever {self.name!r} was not built: {raised_at(error)}") from error
         if not can_serve(built):
             raise UsageError(
@@ -233,7 +234,7 @@ def find(name: str) -> Callable[..., Any]:
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         try:
             loaded: Callable[..., Any] = entry.load()
-        except Exception as error:
+        except FAILURES as error:
             raise CodeError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
         return loaded
     if name in registered:
@@ -272,7 +273,7 @@ def _attribute(path: str) -> Callable[..., Any]:
         raise UsageError(
             f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
         ) from None
-    except Exception as error:
+    except FAILURES as error:
         raise CodeError(f"retriever {path!r}: {raised_at(error)}") from error
     if not hasattr(module, attribute):
         public = public_names(module)

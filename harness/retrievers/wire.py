@@ -166,7 +166,10 @@ def _result(one: Any) -> Result:
     hits = one["hits"]
     if not all(isinstance(hit, dict) for hit in hits):
         raise ValueError(f"a hit is an object, not {_short(hits)}")
-    confidence, abstain = one.get("confidence"), bool(one.get("abstain", False))
+    confidence, abstain = one.get("confidence"), one.get("abstain")
+    if not isinstance(abstain, bool | None):  # "no" would be true
+        raise ValueError(f'"abstain" is true or false, not {_short(abstain)}')
+    abstain = bool(abstain)
     answer = one.get("answer")
     if all("id" in hit and not hit.get("text") and not hit.get("sources") for hit in hits):
         ids, scores = [hit["id"] for hit in hits], [hit.get("score") for hit in hits]

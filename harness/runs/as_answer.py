@@ -15,10 +15,11 @@ from harness.retrievers.answers import (
     scores_of,
 )
 from harness.retrievers.contract import Hit, Result
+from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
 from harness.runs.isolated import Reply
 from harness.runs.outcome import Answer
-from harness.runs.reports import FAILURES, trace, well_formed
+from harness.runs.reports import trace, well_formed
 from harness.runs.view import View
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -11,6 +12,7 @@ from typing import Protocol
 
 from harness.errors import HarnessError, RunError, UsageError
 from harness.runs.outcome import Outcome, Unit
+from harness.runs.reports import stay
 from harness.runs.worker import Worker
 
 _AHEAD = 2
@@ -149,6 +151,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    own = os.getpid()
     while True:
         try:
             unit = channel.recv()
@@ -159,6 +162,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
             try:
                 worker.tell = channel.send
                 for outcome in worker(unit):
+                    stay(own)
                     channel.send(outcome)
             except HarnessError as error:
                 channel.send(error)

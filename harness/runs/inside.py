@@ -19,9 +19,10 @@ from harness.retrievers.baselines import is_oracle
 from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.patience import rate_limit
+from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import retriever_record
-from harness.runs.reports import FAILURES, closed, reported, trace
+from harness.runs.reports import closed, reported, stay, trace
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    bench = _Bench(asked)
+    bench, own = _Bench(asked), os.getpid()
     for line in asked:
         reply: dict[str, Any]
         try:
@@ -41,6 +42,7 @@ def main() -> None:
             data = json.dumps({"ends": "usage" if usage else "run", "said": str(error)})
         except FAILURES as error:
             data = json.dumps({"error": trace(), "rate_limit": rate_limit(error)})
+        stay(own)
         answers.write(data.encode() + b"\n")
         answers.flush()
     bench.close()

@@ -23,6 +23,7 @@ from harness.errors import UsageError
 from harness.files import fsync_path, read_json, write_json
 from harness.runs.folder.run_folder import JOURNAL
 from harness.runs.outcome import Answer, Outcome
+from harness.runs.reports import stay
 
 _SYNC_SECONDS = 1.0
 _RETRIES = "retries"
@@ -33,6 +34,7 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "ab")  # noqa: SIM115 - closed by __exit__
+        self._process = os.getpid()
         self._synced = monotonic()
 
     def __enter__(self) -> Journal:
@@ -40,6 +42,7 @@ class Journal:
 
     def add(self, outcome: Outcome) -> None:
         """Append one finished unit."""
+        stay(self._process)
         self._file.write(orjson.dumps(outcome, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
         self._file.flush()
         if monotonic() - self._synced > _SYNC_SECONDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import traceback
@@ -10,12 +11,16 @@ from typing import Any, cast
 
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import raised_at
+from harness.retrievers.plugins import FAILURES, raised_at
 from harness.runs.money import Counts, counted
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-FAILURES = (Exception, SystemExit)
-"""What somebody else's code may raise without ending the run; Ctrl-C still does."""
+
+
+def stay(own: int) -> None:
+    """End this process if it is not `own`: code under test forked, and the child goes on too."""
+    if os.getpid() != own:
+        os._exit(1)
 
 
 def well_formed(text: str) -> str:

@@ -19,6 +19,7 @@ from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
+from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
@@ -50,7 +51,7 @@ from harness.runs.provenance import (
     retriever_record,
 )
 from harness.runs.record import write_errors, write_run
-from harness.runs.reports import FAILURES, closed
+from harness.runs.reports import closed
 from harness.runs.under_test import batch_size_of, check_fit, in_sandbox, system_of, under_test
 from harness.runs.worker import TO_BUILD, Worker
 

@@ -19,6 +19,7 @@ from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.ingested import take_in
 from harness.retrievers.patience import patiently
+from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.as_answer import as_answer, gold_of
 from harness.runs.bench import (
@@ -35,7 +36,7 @@ from harness.runs.isolated import Isolated, Isolation
 from harness.runs.limits import Here, InThread, LateError, Limits, side_by_side
 from harness.runs.money import Counts, rose
 from harness.runs.outcome import Answer, Outcome, Unit
-from harness.runs.reports import FAILURES, closed, counts, trace
+from harness.runs.reports import closed, counts, trace
 from harness.runs.view import View
 
 _SECONDS_A_PART = 0.02
