@@ -22,9 +22,10 @@ from harness.retrievers import calls
 from harness.retrievers.answers import as_result, in_order, scores_of, within
 from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import Piece
+from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.money import COUNTS
-from harness.runs.reports import FAILURES, ToldError, closed, reported, trace
+from harness.runs.reports import ToldError, closed, reported, trace
 
 T = TypeVar("T")
 
