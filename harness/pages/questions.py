@@ -13,6 +13,7 @@ from harness.pages.answered import by_question
 from harness.pages.material import Material, Shelf, Texts, moment
 from harness.rankings.jsonl import read_lines
 from harness.runs.answering.folder import AnswersFolder
+from harness.runs.folder.run_folder import scores_by_query
 from harness.scoring.arrays import Values
 from harness.scoring.matching.hits import by_query
 from harness.scoring.ranks import NOT_RETRIEVED
@@ -206,7 +207,9 @@ def _blocks(materials: Sequence[Material], asked: Any) -> list[dict[str, Any]]:
         values = [{m: one.values(block, m)[asked] for m in metrics} for one in materials]
         reasons, why = [], []
         for material in materials:
-            left_out = read_json(material.run.folder / "left_out.json").get(block[0], {})
+            run = material.run
+            path = scores_by_query(run.folder, run.scores, "left_out.json")
+            left_out = read_json(path).get(block[0], {})
             reasons.append(list(left_out))
             mine = np.full(len(asked), -1)
             for at, ids in enumerate(left_out.values()):

@@ -132,10 +132,11 @@ def read_scores(folder: Path, record: Mapping[str, Any] | None = None) -> dict[s
     return found
 
 
-def scores_by_query(folder: Path, scores: Mapping[str, Any]) -> Path:
-    """scores.parquet. Raises UsageError where it is not that of these scores."""
+def scores_by_query(folder: Path, scores: Mapping[str, Any], name: str = "scores.parquet") -> Path:
+    """scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of these
+    scores."""
     again = f"`harness score {folder}` makes it again"
-    return check_file(folder / "scores.parquet", scores, again)
+    return check_file(folder / name, scores, again)
 
 
 def run_name(text: str) -> str:
