@@ -381,7 +381,7 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
     ("table", "said"),
     [
         ("[nightly]\nmax_drops = 1", "unknown key 'max_drops' in [nightly]; did you mean max_drop"),
-        ("[nightly]\nmax_drop = nan", "max_drop must be a number from 0 to below 1, not nan"),
+        ("[nightly]\nmax_drop = nan", "nightly.max_drop is nan, which nothing can be held against"),
         ("[nightly]\nmax_drop = '2%'", "max_drop must be a number"),
         ("[nightly]\nalpha = 0", "alpha must be a number above 0"),
         ("[nightly]\nalpha = true", "alpha must be a number"),

@@ -83,7 +83,7 @@ def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> No
     [
         ("n = 1986", "nn = 1986", "unknown field 'nn'; did you mean n?"),
         ("value = 0.812", "value = 81.2", "value must be a number from 0 to 1, not 81.2"),
-        ("value = 0.812", "value = nan", "value must be a number from 0 to 1"),
+        ("value = 0.812", "value = nan", "claims.value is nan, which nothing can be held against"),
         ("n = 1986", "n = 0", "n must be a whole number above 0"),
         ('why = "any for all"\n', "", "no why; add it"),
         ("compares = false", 'compares = "no"', "compares must be true or false"),
