@@ -71,6 +71,10 @@ class Documents(Sequence[Document]):
         """The documents of some rows, as this one has them."""
         return Documents(self._table.slice(low, high - low), self.mapped, self._blocks)
 
+    def none(self) -> Documents:
+        """No document, in the same columns: can be sent to another process, as a file cannot."""
+        return Documents(self._table.slice(0, 0))
+
     def without(self, *names: str) -> Documents:
         """The documents without what stands in these columns."""
         table = self._table

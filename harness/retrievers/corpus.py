@@ -190,7 +190,7 @@ class Corpus(Sequence[Document]):
         rows = self._rows[positions]
         low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
         corpus = Corpus(
-            self._documents.part(0, 0),
+            self._documents.none(),
             (rows - low).astype(np.int32),
             self._numbers[positions],
             _some(self._timestamps, positions),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -99,6 +100,12 @@ def test_few_documents_are_read_without_the_others_and_damage_elsewhere_is_nobod
             ask()
     (found,) = verify(Dataset(many.folder))
     assert (found["ok"], "is damaged at byte" in found["found"]) == (False, True)
+
+
+def test_what_is_sent_to_another_process_holds_no_file(home: Path) -> None:
+    documents = open_dataset("sample", quiet=True).documents
+    sent = pickle.loads(pickle.dumps(documents.none()))
+    assert (len(sent), sent.names) == (0, documents.names)
 
 
 def test_a_run_on_a_damaged_dataset_ends_and_charges_nobody(home: Path, tmp_path: Path) -> None:
