@@ -3,9 +3,9 @@
 cp "$(harness examples model_by_rule.py)" . && python model_by_rule.py 8124
 harness answer bm25 --model rule --endpoint http://127.0.0.1:8124/v1
 
-It speaks OpenAI's chat completions. A question is answered rightly in 9 of 10 cases where all of its
-evidence is shown, in 3 of 10 where a part is, and in 1 of 20 where none is; as a judge it errs once
-in twenty. So what comes out can be held against what is true.
+It speaks OpenAI's chat completions. A question is answered rightly in 9 of 10 cases where all of
+its evidence is shown, in 3 of 10 where a part is, and in 1 of 20 where none is; as a judge it errs
+once in twenty. So what comes out can be held against what is true.
 """
 
 import hashlib
