@@ -50,7 +50,7 @@ def as_result(found: Found) -> Result:
     if isinstance(found, Exception):
         raise found
     if isinstance(found, Result):
-        _check_flags(found)
+        _check_abstain(found)
         return _without_padding(found) if padding(found) else found
     if isinstance(found, np.ndarray) and found.ndim == 1:
         return as_result(Result(found))
@@ -64,7 +64,6 @@ def as_result(found: Found) -> Result:
         # mem0 gives {"results": [...]}.
         given = given["results"] if isinstance(given.get("results"), list) else given.items()
     items = list(given)
-    _check_ids(items)
     # Most answers are thousands of ids.
     plain = items and isinstance(items[0], str | int | np.integer)
     hits = [item if isinstance(item, Hit) else None for item in items]
@@ -83,25 +82,11 @@ def as_result(found: Found) -> Result:
     return Result(items)
 
 
-def _check_flags(found: Result) -> None:
+def _check_abstain(found: Result) -> None:
     """Raises NotAnAnswerError for an `abstain` that says neither yes nor no: "no" would be true."""
     if not isinstance(found.abstain, bool | np.bool_):
         raise NotAnAnswerError(
             f"search returned a Result with abstain={found.abstain!r}; it must be True or False"
-        )
-    _check_ids(found.ids)
-
-
-def _check_ids(ids: Any) -> None:
-    """Raises NotAnAnswerError for truth values in the place of positions: True would be 1."""
-    if isinstance(ids, np.ndarray):
-        flags = ids.dtype == np.bool_
-    else:
-        flags = not {bool, np.bool_}.isdisjoint(map(type, ids))
-    if flags:
-        raise NotAnAnswerError(
-            "search returned True or False in the place of ids; if they are a mask over the "
-            "corpus, return the positions: np.flatnonzero(mask)"
         )
 
 
@@ -196,12 +181,19 @@ def documents_of(hits: Sequence[Hit]) -> tuple[list[str | int], list[float] | No
 def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArray[np.int64]:
     """Positions: an array of whole numbers as it is, of anything else the `place` of each.
 
-    Raises ValueError for one that is not in a haystack of n documents.
+    Raises ValueError for one that is not in a haystack of n documents, and NotAnAnswerError for
+    truth values, of which True would be the position 1.
     """
     if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
         found = ids.astype(np.int64, copy=False)
     else:
-        found = np.fromiter(map(place, ids), np.int64)
+        given = list(ids)  # once: it may be a generator
+        if not {bool, np.bool_}.isdisjoint(map(type, given)):
+            raise NotAnAnswerError(
+                "search returned True or False in the place of ids; if they are a mask over the "
+                "corpus, return the positions: np.flatnonzero(mask)"
+            )
+        found = np.fromiter(map(place, given), np.int64)
     bad = (found < 0) | (found >= n)
     if bad.any():
         raise ValueError(f"position {found[bad][0]} is not in a haystack of {n} documents")

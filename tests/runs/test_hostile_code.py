@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
 
 SYSTEM = """
 import os, sys
@@ -45,6 +48,10 @@ class SaysNo(Fine):
     def one(self):
         return Result(super().one(), abstain="no")
 
+class Generates(Fine):
+    def one(self):
+        return Result(name for name in super().one())
+
 class Masks(Fine):
     def one(self):
         return [True, False, True]
@@ -53,7 +60,7 @@ WAYS = {"here": [], "workers": ["--workers", "2"], "isolated": ["--isolate"]}
 
 
 @pytest.fixture
-def run(home: Path, tmp_path: Path):  # type: ignore[no-untyped-def]
+def run(home: Path, tmp_path: Path) -> Run:
     (tmp_path / "system.py").write_text(SYSTEM)
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(3)\n")
 
@@ -83,7 +90,7 @@ def run(home: Path, tmp_path: Path):  # type: ignore[no-untyped-def]
     ],
 )
 def test_no_end_is_silent_and_no_odd_answer_counts(
-    run,  # type: ignore[no-untyped-def]
+    run: Run,
     tmp_path: Path,
     way: str,
     name: str,
@@ -96,7 +103,7 @@ def test_no_end_is_silent_and_no_odd_answer_counts(
     assert not list((tmp_path / "out").glob("[!.]*"))
 
 
-def test_a_plugin_that_exits_as_it_is_imported_is_told(run) -> None:  # type: ignore[no-untyped-def]
+def test_a_plugin_that_exits_as_it_is_imported_is_told(run: Run) -> None:
     for arguments in (["exits.py:X"], ["bm25", "--plugin", "exits.py"]):
         told = run(*arguments)
         assert (told.returncode, told.stdout) == (2, "")
@@ -104,9 +111,19 @@ def test_a_plugin_that_exits_as_it_is_imported_is_told(run) -> None:  # type: ig
         assert len(told.stderr.splitlines()) == 1
 
 
+def test_ids_that_come_one_by_one_are_all_taken(
+    run: Run,
+    tmp_path: Path,
+) -> None:
+    for name in ("Fine", "Generates"):
+        assert run(f"system.py:{name}").returncode == 0
+    found = {path.read_bytes() for path in (tmp_path / "out").glob("[!.]*/rankings.parquet")}
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_fork_makes_no_second_harness(
-    run,  # type: ignore[no-untyped-def]
+    run: Run,
     tmp_path: Path,
     way: str,
 ) -> None:
