@@ -11,6 +11,7 @@ certain, anything else but for one case in 2^64.
 
 from __future__ import annotations
 
+import hashlib
 import mmap
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,11 +26,10 @@ FILE = "checksums.arrow"
 _WORDS = 1 << 10
 BLOCK = 8 * _WORDS
 """Bytes of a block."""
-_FEW = 16
+_FEW = 16  # one of so many parts of a buffer: from there on, one go through it costs less
 _AT_ONCE = 1 << 12  # blocks whose copy fits in memory wherever anything does
-_WEIGHTS = np.random.default_rng(20).integers(0, 1 << 63, _WORDS, np.uint64) * np.uint64(
-    2
-) + np.uint64(1)
+_WEIGHTS = np.frombuffer(hashlib.shake_256(b"checksums").digest(BLOCK), "<u8") | np.uint64(1)
+"""Of each word. From a standard, as NumPy's random numbers may change from version to version."""
 
 Sums = npt.NDArray[np.uint64]
 FileSums = tuple[npt.NDArray[np.int64], Sums]
@@ -140,7 +140,7 @@ class Blocks:
         if not len(blocks):
             return
         if blocks[-1] >= len(self._sums):
-            raise self._damaged(len(self._data))
+            raise DamagedError(self._path, len(self._data))
         whole = len(self._data) // BLOCK
         words = self._data[: whole * BLOCK].view(np.uint64).reshape(-1, _WORDS)
         inner = blocks[blocks < whole]
@@ -150,13 +150,10 @@ class Blocks:
             found = _sums(words[some[0] : some[-1] + 1] if one_run else words[some])
             wrong = some[found != self._sums[some]]
             if len(wrong):
-                raise self._damaged(int(wrong[0]) * BLOCK)
+                raise DamagedError(self._path, int(wrong[0]) * BLOCK)
         if blocks[-1] >= whole and sums_of(self._data[whole * BLOCK :])[0] != self._sums[whole]:
-            raise self._damaged(whole * BLOCK)
+            raise DamagedError(self._path, whole * BLOCK)
         self._seen[blocks] = True
-
-    def _damaged(self, at: int) -> DamagedError:
-        return DamagedError(self._path, at)
 
 
 def _sums(words: npt.NDArray[np.uint64]) -> Sums:

@@ -106,7 +106,8 @@ class Manifest:
         """Read it. Raises UsageError when it is missing, broken, or of another schema version."""
         values = read_sealed(folder / NAME, _AGAIN, must=True)
         check_file(folder / SUMS, values, _AGAIN)
-        if values.pop(SEAL) and values.get("schema_version") != SCHEMA_VERSION:
+        del values[SEAL]
+        if values.get("schema_version") != SCHEMA_VERSION:
             raise UsageError(f"{folder / NAME}: of another schema version; prepare it again")
         try:
             values["raw"] = [RawFile(**raw) for raw in values["raw"]]

@@ -23,10 +23,11 @@ import orjson
 import pyarrow as pa
 
 from harness.dataset.columns import DOCUMENTS
+from harness.dataset.documents import Documents
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.manifest import Manifest
 from harness.dataset.prepare import home
-from harness.dataset.reader import Dataset, Documents
+from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside, remove_leftovers
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.reader import Documents
+from harness.dataset.documents import Documents
 from harness.rankings.arrow import take
 from harness.retrievers.clock import Sessions, one_by_one
 from harness.schema import Document

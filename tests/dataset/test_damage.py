@@ -102,6 +102,37 @@ def test_few_documents_are_read_without_the_others_and_damage_elsewhere_is_nobod
     assert (found["ok"], "is damaged at byte" in found["found"]) == (False, True)
 
 
+def test_documents_of_many_batches_are_read_by_any_column_and_rows(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.dataset.columns._GATHERED_BYTES", 1 << 16)
+    monkeypatch.setattr("harness.dataset.writer._BATCH_DOCUMENTS", 500)
+    with open(tmp_path / "documents.jsonl", "wb") as file:
+        for i in range(6_000):
+            file.write(b'{"id": "d%05d", "text": "%s"}\n' % (i, b" word%05d" % i * 10))
+    (tmp_path / "queries.jsonl").write_text('{"id": "q", "text": "x", "relevant": ["d00007"]}')
+    dataset = open_dataset("labelled", source=tmp_path, quiet=True)
+    assert len(dataset.documents.starts) > 5
+    shuffled = np.random.default_rng(5).permutation(6_000).astype(np.int32)
+    for documents in (dataset.documents, dataset.shown_documents):
+        table = documents.table
+        for name in documents.names:
+            for rows in (shuffled[:0], shuffled[:9], shuffled, np.array([5_999] * 3, np.int32)):
+                fresh = Dataset(dataset.folder)
+                part = fresh.documents if documents is dataset.documents else fresh.shown_documents
+                assert part.column(name, rows).to_pylist() == table[name].take(rows).to_pylist()
+
+    path = dataset.folder / "documents.arrow"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"word03000")] ^= 1
+    path.write_bytes(data)
+    damaged = Dataset(dataset.folder).shown_documents
+    assert damaged.column("text", np.array([0, 5_999], np.int32)).to_pylist()
+    for rows in (np.array([5, 3_000], np.int32), shuffled):
+        with pytest.raises(DamagedError):
+            damaged.column("text", rows)
+
+
 def test_what_is_sent_to_another_process_holds_no_file(home: Path) -> None:
     documents = open_dataset("sample", quiet=True).documents
     sent = pickle.loads(pickle.dumps(documents.none()))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import harness
-from harness.dataset.reader import Documents
+from harness.dataset.documents import Documents
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.extras import need

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from harness.dataset.documents import Documents
 from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Documents
 from harness.dataset.shared import Place
 from harness.retrievers import calls
 from harness.retrievers.answers import WrongNumberError, as_result
