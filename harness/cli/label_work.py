@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from harness.cli.options import check_port
+from harness.cli.options import check_port, listening
 from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
@@ -65,7 +66,10 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print("\nstopped; everything judged is on the disk")
         return 0
-    with until_ctrl_c(options), _server(session, options.port) as serving:
+    from harness.labelling.page import server
+
+    ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
+    with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
             print_json("label-open", {"address": address, "annotator": session.annotator})
@@ -77,19 +81,6 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
             webbrowser.open(address)
         serving.serve_forever()
     return 0
-
-
-def _server(session: Annotating | Resolving, port: int | None) -> Any:
-    """A server on the named port, or on the first free one from PORT on. Raises UsageError."""
-    from harness.labelling.page import server
-
-    ports = range(PORT, PORT + _PORTS) if port is None else [port]
-    for one in ports:
-        try:
-            return server(session, one)
-        except OSError as error:
-            why = error.strerror
-    raise UsageError(f"--port {ports[-1]}: cannot be listened on ({why}); name another")
 
 
 def _has_display() -> bool:

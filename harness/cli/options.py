@@ -6,15 +6,16 @@ import argparse
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.retrievers.registry import RetrieverSpec
 
+Server = TypeVar("Server")
 Verbs = Any
 """What argparse's add_subparsers returns; its class is private."""
 
@@ -153,6 +154,16 @@ def check_port(port: int | None) -> None:
     """Raises UsageError for a `--port` that cannot be; None, where none was named, can."""
     if port is not None and not 0 <= port < 1 << 16:
         raise UsageError(f"--port must be from 0 to 65535, not {port}")
+
+
+def listening(serve: Callable[[int], Server], *ports: int) -> Server:
+    """What `serve` gives for the first of these ports that can be had. Raises UsageError."""
+    for port in ports:
+        try:
+            return serve(port)
+        except OSError as error:
+            why = error.strerror
+    raise UsageError(f"--port {ports[-1]}: cannot be listened on ({why}); name another")
 
 
 def view_arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs, add_results, check_port, load_plugins
+from harness.cli.options import Verbs, add_results, check_port, listening, load_plugins
 from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
-
-if TYPE_CHECKING:
-    from http.server import ThreadingHTTPServer
 
 
 def add(verbs: Verbs) -> None:
@@ -41,7 +38,9 @@ def call(options: argparse.Namespace) -> int:
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     check_port(options.port)
     load_plugins(options)
-    with until_ctrl_c(options), _listening(results, options.port) as serving:
+    from harness.pages.server import server
+
+    with until_ctrl_c(options), listening(partial(server, results), options.port) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
             print_json("serve", {"address": address})
@@ -49,15 +48,3 @@ def call(options: argparse.Namespace) -> int:
             print(f"{address} (Ctrl-C ends it)", flush=True)
         serving.serve_forever()
     return 0
-
-
-def _listening(results: Path, port: int) -> ThreadingHTTPServer:
-    """The server, which listens already. Raises UsageError where the port cannot be had."""
-    from harness.pages.server import server
-
-    try:
-        return server(results, port)
-    except OSError as error:
-        raise UsageError(
-            f"--port {port}: cannot be listened on ({error.strerror}); name another"
-        ) from None

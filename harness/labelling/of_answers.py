@@ -67,7 +67,7 @@ def start_with_answers(
         folder,
         {"seed": number, "overlap": 1.0, "relevant_from": RELEVANT, "answers": about},
         list(documents.values()),
-        [_query(dataset, name) for name in chosen],
+        _queries(dataset, chosen),
         [one for name in chosen for one in _candidates(name, about, given)],
     )
     if len(chosen) > len(old.queries):
@@ -83,9 +83,10 @@ def _drawn(given: Sequence[Mapping[str, list[str]]], n: int, seed: int) -> list[
     return [ids[at] for at in np.random.default_rng(seed).permutation(len(ids))[:n].tolist()]
 
 
-def _query(dataset: Dataset, name: str) -> Record:
-    query = dataset.query(dataset.query_ids.index(name))
-    return {"id": name, "text": query.text, "answers": list(query.answers)}
+def _queries(dataset: Dataset, names: Sequence[str]) -> list[Record]:
+    row = {name: at for at, name in enumerate(dataset.query_ids)}
+    found = [dataset.query(row[name]) for name in names]
+    return [{"id": one.id, "text": one.text, "answers": list(one.answers)} for one in found]
 
 
 def _document(text: str) -> Record:

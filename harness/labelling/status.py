@@ -59,8 +59,7 @@ def status(
         "without_candidates": sum(not c for c in project.candidates.values()),
         "k": project.k,
         "seed": project.seed,
-        "systems": project.systems
-        or [one["folder"] for one in project.settings.get("answers", [])],
+        "systems": project.systems or project.answered_by,
         "overlap": project.settings.get("overlap", 1.0),
         "shared_queries": len(shared_queries(project)),
         "annotators": [_annotator(project, name, held) for name in held],

@@ -88,8 +88,8 @@ class Material:
     def seconds(self) -> Values:
         """What each query took, shape (queries,); NaN where nobody measured it."""
         seconds = np.full(self.dataset.n_queries, np.nan)
-        if (self.run.folder / "queries.parquet").is_file():
-            table = RunFolder(self.run.folder).queries
+        table = RunFolder(self.run.folder).queries
+        if table is not None:
             at = [self.row_of[name] for name in table["query"].to_pylist()]
             seconds[at] = table["seconds"].to_numpy(zero_copy_only=False).astype(float)
         return seconds

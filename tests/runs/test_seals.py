@@ -90,6 +90,14 @@ def test_rankings_of_another_time_are_not_scored_and_scores_of_others_not_read(
         read_scores(pair[1], RunFolder(pair[1]).record)
 
 
+def test_a_lost_file_of_questions_is_not_taken_as_all_of_them_asked(
+    pair: tuple[Path, Path], sample: Dataset
+) -> None:
+    (pair[0] / "queries.parquet").unlink()
+    with pytest.raises(UsageError, match=r"queries\.parquet: is missing"):
+        score_run(pair[0], sample)
+
+
 def test_a_name_is_noted_in_a_sealed_record_and_files_may_still_not_change(
     pair: tuple[Path, Path],
 ) -> None:

@@ -39,7 +39,6 @@ from harness.runs.answering.shown import Limits, Shower
 from harness.runs.folder.imported import REPEATS, say
 from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import (
-    OWN_ANSWERS,
     RunFolder,
     called,
     dataset_record,
@@ -155,7 +154,7 @@ def take_own(run: Path, dataset: Dataset, out: Path) -> Path:
 
     Raises UsageError where it gave none.
     """
-    path = run / OWN_ANSWERS
+    path = RunFolder(run).said
     if not path.is_file():
         raise UsageError(
             f"{run}: its system gave no answers of its own (Result(answer=...)); name a reader's "

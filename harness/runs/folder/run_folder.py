@@ -98,9 +98,10 @@ class RunFolder:
         return check_file(self.path / "hits.parquet", self.record, _RUN_AGAIN)
 
     @property
-    def queries(self) -> pa.Table:
-        """queries.parquet. Raises UsageError as `rankings`."""
-        return read_parquet(check_file(self.path / "queries.parquet", self.record, _RUN_AGAIN))
+    def queries(self) -> pa.Table | None:
+        """queries.parquet; runs from elsewhere have none. Raises UsageError as `rankings`."""
+        path = check_file(self.path / "queries.parquet", self.record, _RUN_AGAIN)
+        return read_parquet(path) if path.is_file() else None
 
     @property
     def said(self) -> Path:

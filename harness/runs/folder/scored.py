@@ -133,9 +133,9 @@ def _said(matching: Matching) -> str:
 
 def asked_in(run: RunFolder, dataset: Dataset) -> Answered:
     """What queries.parquet says; a run from elsewhere was asked everything."""
-    if not (run.path / "queries.parquet").is_file():
-        return Answered.everything(dataset.n_queries)
     table = run.queries
+    if table is None:
+        return Answered.everything(dataset.n_queries)
     known = {name: i for i, name in enumerate(dataset.query_ids)}
     at = np.array([known[name] for name in table["query"].to_pylist()], np.int64)
     n = dataset.n_queries

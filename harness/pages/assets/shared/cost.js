@@ -1,6 +1,6 @@
 // Answers against what they cost: a point a system, its interval upright, controls hollow.
 
-import { count, dollars, NONE } from "./numbers.js";
+import { count, dollars } from "./numbers.js";
 import { el, svg } from "./page.js";
 
 const HIGH = 230; // of the drawing, in pixels; across it is as wide as its place
@@ -95,9 +95,7 @@ export function againstCost(rows, metric) {
     );
   if (worth(of("usd"), "usd"))
     drawings.push(
-      drawing(of("usd"), "usd", `${metric} against what all answers cost`, (one) =>
-        one ? dollars(one) : NONE,
-      ),
+      drawing(of("usd"), "usd", `${metric} against what all answers cost`, (one) => dollars(one)),
     );
   return drawings.length ? [el("div", { class: "costs" }, drawings)] : [];
 }
