@@ -23,6 +23,7 @@ from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
+from harness.rankings.raw import BOMB_BYTES, BOMB_RATIO
 from harness.schema import Ability
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 _ENCRYPTED = 0x1
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 _BROKEN_INDEX = (struct.error, UnicodeDecodeError, OSError)
-_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 200
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
 _LICENCE = "CC BY-SA 4.0"  # as BEIR's cards on the hub say; the original publishers' terms hold too
 
@@ -267,7 +267,7 @@ def _require_readable(archive: Path, member: zipfile.ZipInfo) -> None:
             f"{where} is compressed by method {member.compress_type}, which Python does not read; "
             "unpack it and give the folder with --source"
         )
-    if member.file_size > max(_BOMB_BYTES, _BOMB_RATIO * member.compress_size):
+    if member.file_size > max(BOMB_BYTES, BOMB_RATIO * member.compress_size):
         raise UsageError(
             f"{where} would be {member.file_size:,} bytes out of {member.compress_size:,}; no text "
             "shrinks so far, so do not use this archive"

@@ -9,6 +9,7 @@ is nobody's business, and there only what is nearly the name of a missing field 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,10 @@ _NEAR = 0.8
 """How alike (difflib's ratio) a name must be to a field's that is missing, to be refused."""
 _SHORTEST = 4
 """Below so many letters everything is alike."""
+_LONGEST = 1000
+"""No field's name has more letters: what has is no header."""
+_SAID = 20
+"""How many of a record's fields are named in an error."""
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -56,9 +61,12 @@ class Fields:
         """
         found: dict[str, str] = {}
         unknown = []
+        times = Counter(given)
         for name in given:
-            if given.count(name) > 1:
-                raise FieldError(f"{name!r} stands {given.count(name)} times; keep one")
+            if len(name) > _LONGEST:
+                raise FieldError(f"{name[:40]!r}... is no name of a field, of {len(name):,} letters")
+            if times[name] > 1:
+                raise FieldError(f"{name!r} stands {times[name]} times; keep one")
             if name in ignored:
                 continue
             field = self.field(name)
@@ -86,7 +94,7 @@ class Fields:
 
     def heads(self, cells: Sequence[str]) -> bool:
         """Whether the cells of a line are names, as in a header: all that is needed is there."""
-        return set(self.needed) <= {self.field(cell) for cell in cells}
+        return set(self.needed) <= {self.field(cell) for cell in cells if len(cell) <= _LONGEST}
 
     @cached_property
     def _field(self) -> Mapping[str, str]:
@@ -105,7 +113,8 @@ class Fields:
         advice = f"; did you mean {close[0]!r} for it?" if close else ""
         return (
             f"no field {field!r} (or {', '.join(self.names[field][1:])}); it has "
-            f"{', '.join(given) or 'none'}{advice}"
+            f"{', '.join(given[:_SAID]) or 'none'}"
+            f"{f' and {len(given) - _SAID} more' if len(given) > _SAID else ''}{advice}"
         )
 
     def _of(self, field: str) -> list[str]:

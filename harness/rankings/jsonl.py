@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.rankings.fields import RUN, RUN_LISTS, FieldError
+from harness.rankings.raw import read_bytes, read_lines
 
 _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
 _NUMBERS = {int, float}
 _NESTED = {dict, list}
 _HEAD = 1 << 16
-_OBJECT_OF = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
+_OBJECT_OF = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
 _KEY = re.compile(rb'"\s*:')
 
 
@@ -124,24 +125,6 @@ def rows_of_lines(path: Path) -> pa.Table | None:
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     odd = len(table) != lines or any(column.null_count for column in table.columns)
     return None if odd else table
-
-
-def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """A file, or its first `most` bytes, unpacked where it is packed.
-
-    Raises UsageError where it cannot be read.
-    """
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            data: bytes = stream.read(most)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
-    return data
-
-
-def read_lines(path: Path) -> list[bytes]:
-    """The lines of a file, unpacked where it is. Raises UsageError where it cannot be read."""
-    return read_bytes(path).split(b"\n")
 
 
 def doubled_key(data: bytes, keys: int) -> str | None:

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from harness.errors import UsageError
 from harness.rankings.arrow import to_numpy
 from harness.rankings.fields import FieldError, Fields, grade_of
-from harness.rankings.jsonl import read_bytes
+from harness.rankings.raw import read_bytes
 
 _INDEX = "__index_level_"  # what pandas calls the index of a frame that was filtered
 _SAMPLE = 1 << 16
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ROW = 1 << 20  # the longest that Arrow's reader of CSV is sure to take
 
 
 class Streams(Protocol):
@@ -190,7 +190,7 @@ def of_delimited(path: Path, fields: Fields) -> Columns:
     from pyarrow import csv as arrow_csv
 
     data = read_bytes(path)
-    head, _, body = data.removeprefix(_BYTE_ORDER_MARK).partition(b"\n")
+    head, _, body = data.partition(b"\n")
     cells, delimiter = header(head)
     found = _read(fields, cells, f"{path}, line 1")
     types = {name: pa.string() for name in cells}
@@ -244,12 +244,7 @@ def header(line: bytes) -> tuple[list[str], str]:
 
 def has_header(path: Path, fields: Fields) -> bool:
     """Whether the first line of a delimited file names the fields that are needed."""
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            data: bytes = stream.read(_SAMPLE)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
-    return fields.heads(header(data.removeprefix(_BYTE_ORDER_MARK).partition(b"\n")[0])[0])
+    return fields.heads(header(read_bytes(path, _SAMPLE).partition(b"\n")[0])[0])
 
 
 def _read(fields: Fields, names: list[str], where: str) -> dict[str, str]:
@@ -278,7 +273,7 @@ def _is_number(text: str) -> bool:
 
 def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
-    lines = data.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    lines = data.split(b"\n")
     reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
     start = 1
     for cells in reader:
@@ -313,6 +308,8 @@ def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> 
         return UsageError(f"{path}, line {_not_utf8(data)}: not UTF-8")
     except csv.Error as broken:
         return UsageError(f"{path}, after line {number}: {broken}; mend the quotes")
+    if long := next((n for n, line in enumerate(data.split(b"\n"), 1) if len(line) > _ROW), 0):
+        return UsageError(f"{path}, line {long}: a row of more than {_ROW} bytes is none of ids")
     return UsageError(f"{path}: cannot be read ({' '.join(error.split())})")
 
 

@@ -312,7 +312,7 @@ def test_an_archive_that_would_fill_disk_or_memory_is_refused(
 ) -> None:
     (folder / "corpus.jsonl").write_bytes(b"0" * 2_000_000)
     archive = zipped(folder, tmp_path)
-    monkeypatch.setattr(text, "_LONGEST", 1_000_000)
+    monkeypatch.setattr(raw, "LONGEST_LINE", 1_000_000)
     assert "corpus.jsonl:1: goes on for more than 1 MB" in refused(archive)
     monkeypatch.setattr(beir, "_BOMB_BYTES", 1_000_000)
     assert "fiqa/corpus.jsonl would be 2,000,000 bytes out of " in refused(archive)

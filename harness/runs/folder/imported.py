@@ -16,8 +16,9 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.rankings.jsonl import holds_queries, read_bytes, read_lines
+from harness.rankings.jsonl import holds_queries
 from harness.rankings.rankings import Rankings, read_rankings
+from harness.rankings.raw import read_bytes, read_lines
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.run_folder import (
     OURS,
