@@ -203,7 +203,6 @@ _ARRAYS: list[Callable[[int], pa.Array]] = [
     lambda n: pa.array(["q1"] * n).dictionary_encode(),
     lambda n: pa.array([True] * n),
     lambda n: pa.array([10**17] * n, pa.timestamp("us")),
-    lambda n: pa.array([2**62] * n, pa.timestamp("s")),
     lambda n: pa.array([2**31 - 1] * n, pa.date32()),
     lambda n: pa.array([2**62] * n, pa.duration("s")),
     lambda n: pa.array(["1.5"] * n).cast(pa.float64()).cast(pa.decimal128(38, 10)),

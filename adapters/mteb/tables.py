@@ -94,6 +94,8 @@ def _said(column: Column) -> str:
 def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column]) -> dict[str, str]:
     """Which of a table's columns each one is. Raises UsageError where a needed one is missing."""
     chosen = {}
+    if twice := next((name for name in there if there.count(name) > 1), None):
+        raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
     for name, column in columns.items():
         own = next((one for one in column.names if one in there), None)
         if own is not None:

@@ -64,7 +64,9 @@ class Fields:
         times = Counter(given)
         for name in given:
             if len(name) > _LONGEST:
-                raise FieldError(f"{name[:40]!r}... is no name of a field, of {len(name):,} letters")
+                raise FieldError(
+                    f"{name[:40]!r}... is no name of a field, of {len(name):,} letters"
+                )
             if times[name] > 1:
                 raise FieldError(f"{name!r} stands {times[name]} times; keep one")
             if name in ignored:
@@ -191,6 +193,13 @@ RUN_LISTS = Fields(
     bare=_BARE,
 )
 """A query of a run, with all that was returned."""
+
+HITS = Fields(
+    {name: (name,) for name in ("id", "sources", "text", "score")},
+    needed=(),
+    distances=RUN.distances,
+)
+"""A hit of a run whose documents are named by their sources."""
 
 JUDGEMENTS = Fields(
     {

@@ -53,7 +53,7 @@ class Unpacked:
             n = min(len(self._head), len(buffer))
             buffer[:n], self._head = self._head[:n], self._head[n:]
             return n
-        n = self._stream.readinto(buffer)
+        n: int = self._stream.readinto(buffer)
         self._count(n)
         return n
 

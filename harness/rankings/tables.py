@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
@@ -169,16 +170,26 @@ def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
     return _named(as_table(frame, what), fields, what, lambda row: f"row {row}")
 
 
+@contextmanager
+def parquet_errors(path: object) -> Iterator[None]:
+    """Let whatever a damaged Parquet file, or a value that Python has not, raises be one error."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
+        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+
+
 def of_parquet(path: Path, fields: Fields) -> Columns:
     """The fields of a Parquet file. Raises UsageError for anything else."""
     import pyarrow.parquet as pq
 
-    try:
+    with parquet_errors(path):
         names = pq.read_schema(path).names
         found = _read(fields, names, str(path))
         table = pq.read_table(path, columns=list(found.values())).select(list(found.values()))
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+        table.validate(full=True)  # texts are UTF-8
     return Columns(table.rename_columns(list(found)), str(path), lambda row: f"row {row}")
 
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import orjson
 
 from harness.errors import UsageError
-from harness.rankings.raw import read_bytes
 from harness.rankings.published.form import Answer, RunFormat
+from harness.rankings.raw import read_bytes
 
 _T = TypeVar("_T")
 

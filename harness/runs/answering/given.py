@@ -22,8 +22,8 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside, write_json
-from harness.rankings.raw import read_bytes
 from harness.rankings.published.form import Answer, Question
+from harness.rankings.raw import read_bytes
 from harness.runs.answering.answer import shown_to, write_answers
 from harness.runs.answering.folder import (
     ANSWERS,
