@@ -54,7 +54,7 @@ VARIANTS = (
         texts=("official", "dated"),
     ),
 )
-_TURN = re.compile(r"D:?(\d+):(\d+)")
+_TURN = re.compile(r"D:?(\d{1,9}):(\d{1,9})(?!\d)")
 _OF_SESSIONS = ("session", "session-summary")
 
 

@@ -12,7 +12,7 @@ from harness.dataset.adapters.raw_files import date, dated_session, dated_turn, 
 from harness.errors import UsageError
 from harness.schema import Document, timestamp
 
-_SESSION = re.compile(r"session_(\d+)")
+_SESSION = re.compile(r"session_(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ VARIANTS = (
         texts=("official", "dated"),
     ),
 )
-_TURN = r"D:?(\d+):(\d+)"
+_TURN = r"D:?(\d{1,5}):(\d{1,5})(?!\d)"  # a range of more would be gone through
 _NAMED = re.compile(rf"{_TURN}(?:\s*-\s*{_TURN})?")
 
 

@@ -450,6 +450,9 @@ def _imported() -> Iterator[Form]:
 # -- trying them -----------------------------------------------------------------------------------
 
 
+_MEMORY = 4 << 30  # bytes that nothing of these sizes needs
+
+
 @dataclass
 class Tried:
     """What became of the mutants of a form: how many, and those that did not survive."""
@@ -520,8 +523,10 @@ class _Home:
 
 def main_of_forms() -> None:
     """`python tests/forms.py N SEED [FORM ...]`: a table of tried, refused and broken by form."""
+    import resource
     import sys
 
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     n, seed, *names = sys.argv[1:]
     total = Tried("all")
     for form in forms():

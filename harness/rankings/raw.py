@@ -50,10 +50,10 @@ class Unpacked:
     def readinto(self, buffer: memoryview) -> int:
         """Fill a buffer as far as one read goes; returns how far."""
         if self._head:
-            n = min(len(self._head), len(buffer))
+            n: int = min(len(self._head), len(buffer))
             buffer[:n], self._head = self._head[:n], self._head[n:]
             return n
-        n: int = self._stream.readinto(buffer)
+        n = self._stream.readinto(buffer)
         self._count(n)
         return n
 
