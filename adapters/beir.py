@@ -21,6 +21,7 @@ from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
 from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
+from harness.dataset.adapters.raw_files import refuse_near
 from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
 from harness.rankings.raw import BOMB_BYTES, BOMB_RATIO
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
 
+_KEPT = ("_id", "text", "metadata")
 _ENCRYPTED = 0x1
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 _BROKEN_INDEX = (struct.error, UnicodeDecodeError, OSError)
@@ -186,6 +188,9 @@ def documents_of(file: TextFile) -> Iterator[Documents]:
                 optional_string(file, line, record, "title")
                 for line, record in zip(lines, records, strict=True)
             ]
+        if None in titles:
+            for line, record in zip(lines, records, strict=True):
+                refuse_near(record, "title", file.place(line), _KEPT)
         yield Documents(
             lines,
             strings(file, lines, records, "_id"),

@@ -96,7 +96,7 @@ def records(role: str, path: Path) -> Records:
     if (
         form == ".csv"
         or role == "changes"
-        or (_may_have_header(role, form) and has_header(path, fields))
+        or (_may_have_header(role, form) and has_header(path, fields, spoilt=role != "judgements"))
     ):
         return _from_delimited(file, fields, passed, form)
     return _HEADERLESS[role](file)

@@ -20,6 +20,7 @@ from harness.dataset.adapter import Raw, RemoteFile, Variant, View
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
+from harness.dataset.adapters.raw_files import refuse_near
 from harness.errors import UsageError, install
 from harness.schema import Ability
 
@@ -183,7 +184,7 @@ def _questions(path: Path) -> Iterator[_Question]:
             yield _question(record, f"{path}: record {number}")
     else:
         file = TextFile(path)
-        for line, record in jsonl.records(file):
+        for line, record in jsonl.checked(file):
             yield _question(record, f"{file}:{line}")
 
 
@@ -216,7 +217,11 @@ def _question(record: dict[str, Any], where: str) -> _Question:
             texts, marks = passages["passage_text"], passages["is_selected"]
         else:  # as the JSON of the publisher has them: a record of each passage
             texts = [passage["passage_text"] for passage in passages]
+            for passage in passages:
+                refuse_near(passage, "is_selected", where)
             marks = [passage.get("is_selected", -1) for passage in passages]
+        for name in ("answers", "query_type"):
+            refuse_near(record, name, where)
         answers = record.get("answers") or []
         if not isinstance(answers, list):
             raise UsageError(f"{where}: the answers {answers!r:.60} are no list")

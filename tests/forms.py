@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from mutations import as_csv, mutants
+from mutations import as_csv, harmless, mutants
 
 from harness.__main__ import main
 from harness.dataset.adapters.beam import ABILITIES
@@ -156,12 +156,10 @@ def _judged(folder: Path) -> dict[str, Any]:
 def _dataset(name: str, **more: Any) -> Callable[[Path], dict[str, Any]]:
     def read(folder: Path) -> dict[str, Any]:
         dataset = open_dataset(name, source=folder, rebuild=True, **more)
-        n = sum(len(one.content) for one in dataset.documents)
         for row in range(dataset.n_queries):
             dataset.query(row)
-        for key in dataset.manifest.keys:
-            n += len(dataset.judgements(key).grade)
-        return {"size": n}
+        documents = sum(len(one.content) for one in dataset.documents)
+        return {"letters": documents, "content": dataset.manifest.fingerprint}
 
     return read
 
@@ -406,8 +404,8 @@ def _scored(*arguments: str) -> Callable[[Path], dict[str, Any]]:
             status = main(["score", *put, "--json"])
         if status:
             raise HarnessError(err.getvalue().removeprefix("harness: ").rstrip("\n"))
-        json.loads(out.getvalue(), parse_constant=lambda name: 1 / 0)
-        return {}
+        scored = json.loads(out.getvalue(), parse_constant=lambda name: 1 / 0)
+        return {"metrics": scored.get("protocols")}
 
     return read
 
@@ -472,10 +470,7 @@ def try_form(form: Form, n: int, seed: int, seconds: float = 10.0) -> Tried:
         for place, target in enumerate(targets):
             each = n // len(targets) + (place < n % len(targets))
             for fault, data in mutants(target, form.files[target], each, seed):
-                shutil.rmtree(folder, ignore_errors=True)
-                for file, content in form.files.items():
-                    (folder / file).parent.mkdir(parents=True, exist_ok=True)
-                    (folder / file).write_bytes(data if file == target else content)
+                _write(form, folder, target, data)
                 found.tried += 1
                 started = time.monotonic()
                 said = _outcome(form, folder, found)
@@ -484,6 +479,35 @@ def try_form(form: Form, n: int, seed: int, seconds: float = 10.0) -> Tried:
                 if said:
                     found.broken.append(f"{form.name}, {target}, {fault}: {said}")
     return found
+
+
+def silently_other(form: Form, seed: int) -> list[str]:
+    """What is harmless to a form (mutations.harmless) and still read, as something else."""
+    other = []
+    with tempfile.TemporaryDirectory() as name, _Home(Path(name) / "home"):
+        folder = Path(name) / "files"
+        for target in form.targets():
+            whole = form.files[target]
+            expected = None
+            for fault, data in [("none", whole), *harmless(target, whole, seed)]:
+                _write(form, folder, target, data)
+                try:
+                    with redirect_stderr(io.StringIO()):
+                        found = form.read(folder)
+                except HarnessError:
+                    continue
+                expected = expected or found
+                if found != expected:
+                    other.append(f"{form.name}, {target}, {fault}: {found} for {expected}")
+    return other
+
+
+def _write(form: Form, folder: Path, target: str, data: bytes) -> None:
+    """The folder of a form, of which the file `target` holds `data`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for file, content in form.files.items():
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_bytes(data if file == target else content)
 
 
 def _outcome(form: Form, folder: Path, found: Tried) -> str:
@@ -500,7 +524,7 @@ def _outcome(form: Form, folder: Path, found: Tried) -> str:
         ours = [f for f in traceback.extract_tb(error.__traceback__) if "harness" in f.filename]
         at = f"{Path(ours[-1].filename).name}:{ours[-1].lineno}" if ours else place.filename
         return f"{type(error).__name__}: {str(error)[:200]} ({at})"
-    odd = {k: v for k, v in numbers.items() if v is not None and not math.isfinite(v)}
+    odd = {k: v for k, v in numbers.items() if isinstance(v, float) and not math.isfinite(v)}
     return f"numbers that are none: {odd}" if odd else ""
 
 
@@ -539,6 +563,7 @@ def main_of_forms() -> None:
             f"broken {len(found.broken):4}  {time.monotonic() - started:6.1f} s",
             flush=True,
         )
+        found.broken += silently_other(form, int(seed))
         for one in found.broken:
             print("   ", one.replace("\n", "\\n")[:400], flush=True)
         total.tried += found.tried

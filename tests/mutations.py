@@ -11,6 +11,7 @@ import gzip
 import io
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -61,6 +62,75 @@ def _inside(name: str, data: bytes) -> list[Fault]:
         return [_of_bytes]
     text: list[Fault] = [_of_bytes, _of_lines, _of_cells]
     return [*text, _of_json, _of_json, _of_json] if data.lstrip()[:1] in (b"{", b"[") else text
+
+
+def harmless(name: str, data: bytes, seed: int) -> Iterator[tuple[str, bytes]]:
+    """Copies of a file that say the same, or what no reader may take for something else: it is
+    read with the same numbers, or refused.
+
+    Marks and ends of lines, a name nearly right, a name or a column twice, lines run together.
+    """
+    rng = random.Random(f"{name} {seed}")
+    if name.endswith(".parquet"):
+        yield from _harmless_table(rng, data)
+        return
+    if name.endswith((".gz", ".zip")):
+        return
+    lines = data.rstrip(b"\n").split(b"\n")
+    yield "a byte-order mark", b"\xef\xbb\xbf" + data
+    yield "CRLF", data.replace(b"\n", b"\r\n")
+    yield "no last line end", data.rstrip(b"\n")
+    yield "blank lines at the end", data + b"\n\n"
+    if len(lines) > 1 and b"\t" not in data:  # what follows a tab may be a text
+        yield "a line end missing", b"\n".join([*lines[:-2], lines[-2] + lines[-1]]) + b"\n"
+    if name.endswith((".json", ".jsonl")):
+        yield from _harmless_json(rng, lines, data)
+    elif name.endswith((".csv", ".tsv")) and not _ID.search(lines[0].decode()):
+        tab = "\t" if b"\t" in lines[0] else ","
+        cells = lines[0].decode().split(tab)
+        for at, cell in enumerate(cells):
+            for head in (misspelt(rng, cell), cells[at - 1]):
+                first = tab.join([*cells[:at], head, *cells[at + 1 :]]).encode()
+                yield f"column {cell} is {head}", b"\n".join([first, *lines[1:]]) + b"\n"
+
+
+def _harmless_table(rng: random.Random, data: bytes) -> Iterator[tuple[str, bytes]]:
+    table = pq.read_table(io.BytesIO(data))
+    for at, name in enumerate(table.column_names):
+        names = [*table.column_names]
+        names[at] = misspelt(rng, name)
+        yield f"column {name} is {names[at]}", _parquet(table.rename_columns(names))
+        yield f"column {name} twice", _parquet(table.append_column(name, table.column(at)))
+
+
+def _harmless_json(
+    rng: random.Random, lines: list[bytes], data: bytes
+) -> Iterator[tuple[str, bytes]]:
+    by_line = len(lines) > 1
+    value = json.loads(lines[-1] if by_line else data)
+    before = b"".join(line + b"\n" for line in lines[:-1]) if by_line else b""
+    for at, (parent, key) in enumerate(_places(value)):
+        if not isinstance(parent, dict) or _ID.fullmatch(key):
+            continue
+        for name in (misspelt(rng, key), key):
+            copy = json.loads(json.dumps(value))
+            held, _ = [*_places(copy)][at]
+            if name == key:
+                held[key] = _HERE
+                twice = f"{json.dumps(parent[key])}, {json.dumps(key)}: null".encode()
+                text = json.dumps(copy).encode().replace(json.dumps(_HERE).encode(), twice)
+                yield f"{key!r} doubled", before + text + b"\n"
+            elif name not in held:
+                renamed = {name if one == key else one: of for one, of in held.items()}
+                held.clear()
+                held.update(renamed)
+                yield f"{key!r} is {name!r}", before + json.dumps(copy).encode() + b"\n"
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue()
 
 
 # -- any file --------------------------------------------------------------------------------------
@@ -139,6 +209,7 @@ def _of_json(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     return fault, b"\n".join([*lines[:at], found, *lines[at + 1 :]])
 
 
+_ID = re.compile(r"\b[a-z][0-9]\b")  # of a query or a document: any other is as good
 _HERE = "here the raw bytes stand"
 
 
@@ -237,9 +308,7 @@ def _of_table(rng: random.Random, data: bytes) -> tuple[str, bytes]:
     else:
         array = rng.choice(_ARRAYS)(len(table))
         fault, table = f"column {name} of {array.type}", table.set_column(at, name, array)
-    sink = io.BytesIO()
-    pq.write_table(table, sink)
-    return fault, sink.getvalue()
+    return fault, _parquet(table)
 
 
 def as_csv(rows: list[dict[str, Any]], delimiter: str = ",") -> str:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
+from harness.rankings.fields import mistaken
 
 _TEXT = pa.string()
 _ROWS = 1 << 14
@@ -105,6 +106,8 @@ def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column])
                 f"{file}: no column {_said(column)} (there is: {', '.join(there)}); MTEB's layout "
                 "for texts has it"
             )
+        elif meant := mistaken(name, there):
+            raise UsageError(f"{file}: unknown column {meant!r}; did you mean {name}?")
     return chosen
 
 

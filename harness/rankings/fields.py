@@ -94,6 +94,11 @@ class Fields:
         """The field that a name stands for."""
         return self._field.get(plain(name))
 
+    def resembles(self, cells: Sequence[str]) -> bool:
+        """Whether the cells of a line look like names, though what is needed is not all there."""
+        known = [self.field(cell) is not None for cell in cells if len(cell) <= _LONGEST]
+        return any(known[:1]) or sum(known) > 1
+
     def heads(self, cells: Sequence[str]) -> bool:
         """Whether the cells of a line are names, as in a header: all that is needed is there."""
         return set(self.needed) <= {self.field(cell) for cell in cells if len(cell) <= _LONGEST}
@@ -157,6 +162,15 @@ def grade_of(value: object) -> int:
     if abs(found) >= 1 << 31:
         raise FieldError(f"the grade {text:.40} is beyond 32 bits; mend the line")
     return found
+
+
+def mistaken(name: str, given: Collection[str]) -> str | None:
+    """Which of the `given` names of a record was meant for `name`, which is none of them."""
+    from difflib import get_close_matches
+
+    names = {plain(one): one for one in given}
+    close = get_close_matches(plain(name), [*names], 1, _NEAR)
+    return names[close[0]] if close else None
 
 
 def plain(name: str) -> str:

@@ -127,7 +127,7 @@ def rows_of_lines(path: Path) -> pa.Table | None:
     return None if odd else table
 
 
-def doubled_key(data: bytes, keys: int) -> str | None:
+def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
     """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
 
     `keys` is how many keys were found in it: as many as there are colons after quotation marks,
@@ -143,7 +143,7 @@ def doubled_key(data: bytes, keys: int) -> str | None:
             doubled.extend(name for name in names if names.count(name) > 1)
 
     try:
-        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
+        json.loads(bytes(data), object_pairs_hook=look, parse_int=str, parse_float=str)
     except RecursionError:
         return "(nested too deep)"
     return doubled[0] if doubled else None
@@ -151,11 +151,12 @@ def doubled_key(data: bytes, keys: int) -> str | None:
 
 def count_keys(value: Any) -> int:
     """How many keys a JSON value has, in all its objects."""
-    keys, inside = (len(value), value.values()) if isinstance(value, dict) else (0, value)
-    if isinstance(value, dict | list):
-        for one in inside:
-            if type(one) in _NESTED:
-                keys += count_keys(one)
+    keys, left = 0, [value] if type(value) in _NESTED else []
+    while left:  # by hand: a text may be nested deeper than Python calls
+        one = left.pop()
+        inside = one.values() if isinstance(one, dict) else one
+        keys += len(one) if isinstance(one, dict) else 0
+        left += [held for held in inside if type(held) in _NESTED]
     return keys
 
 

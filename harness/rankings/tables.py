@@ -253,9 +253,11 @@ def header(line: bytes) -> tuple[list[str], str]:
     return [cell.strip() for cell in row], delimiter
 
 
-def has_header(path: Path, fields: Fields) -> bool:
-    """Whether the first line of a delimited file names the fields that are needed."""
-    return fields.heads(header(read_bytes(path, _SAMPLE).partition(b"\n")[0])[0])
+def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
+    """Whether the first line of a delimited file names the fields that are needed; with `spoilt`,
+    whether it seems that it was to name them."""
+    cells, _ = header(read_bytes(path, _SAMPLE).partition(b"\n")[0])
+    return fields.heads(cells) or (spoilt and fields.resembles(cells))
 
 
 def _read(fields: Fields, names: list[str], where: str) -> dict[str, str]:
