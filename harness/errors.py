@@ -82,6 +82,16 @@ def require_ids(ids: Collection[object], what: str) -> None:
         ) from None
 
 
+def require_names(*names: object) -> None:
+    """Raises UsageError for a name of a file that is not UTF-8: no record could hold it."""
+    for name in names:
+        try:
+            str(name).encode()
+        except UnicodeEncodeError:
+            shown = str(name).encode(errors="backslashreplace").decode()
+            raise UsageError(f"{shown}: is not a name in UTF-8; rename it") from None
+
+
 def install(extra: str) -> str:
     """The command that brings one of this package's extras: published, and from a checkout."""
     return (

@@ -24,6 +24,7 @@ from mutations import as_csv, harmless, mutants
 
 from harness.__main__ import main
 from harness.dataset.adapters.beam import ABILITIES
+from harness.dataset.adapters.sample import SHIPPED
 from harness.dataset.prepare import open_dataset
 from harness.errors import HarnessError
 from harness.rankings.rankings import read_rankings
@@ -405,7 +406,7 @@ def _scored(*arguments: str) -> Callable[[Path], dict[str, Any]]:
         if status:
             raise HarnessError(err.getvalue().removeprefix("harness: ").rstrip("\n"))
         scored = json.loads(out.getvalue(), parse_constant=lambda name: 1 / 0)
-        return {"metrics": scored.get("protocols")}
+        return {"scores": {name: scored["scores"].get(name) for name in ("queries", "metrics")}}
 
     return read
 
@@ -426,16 +427,17 @@ def _imported() -> Iterator[Form]:
     for name, data in files.items():
         read = _scored("{}/" + name, *ours)
         yield Form(f"score {name}", {name: data, **beside}, read, (name,))
-    dataset = open_dataset("sample")
-    query, document = dataset.query(0), dataset.judgements().document_id[0].as_py()
-    session = document.rpartition("_")[0]
+    asked = json.loads((SHIPPED / "mira.json").read_text())["questions"][0]
+    query, text = asked["id"], asked["question"]
+    session, turn = asked["evidence"][0]
+    document = f"{session}_{turn}"
     item = {"corpus_id": document, "text": "", "timestamp": ""}
-    log = {"question_id": query.id, "retrieval_results": {"ranked_items": [item]}}
-    text = {"question": query.text, "question_id": query.id, "retrieved_contents": ["a"]}
-    sessions = {"question_id": query.id, "retrieved_sessions": [session]}
+    log = {"question_id": query, "retrieval_results": {"ranked_items": [item]}}
+    contents = {"question": text, "question_id": query, "retrieved_contents": ["a"]}
+    sessions = {"question_id": query, "retrieved_sessions": [session]}
     published: dict[str, tuple[str, Any]] = {
-        "retrieved-texts": ("turn", {"per_question": [text]}),
-        "cogito": ("session", [{"qid": query.id, "s1_top5_ids": [], "s2_top5_ids": [session]}]),
+        "retrieved-texts": ("turn", {"per_question": [contents]}),
+        "cogito": ("session", [{"qid": query, "s1_top5_ids": [], "s2_top5_ids": [session]}]),
         "longmemeval": ("turn", [log]),
         "memory-core-eval": ("session", {"results": [sessions]}),
     }

@@ -16,7 +16,7 @@ from functools import cached_property
 
 _NEAR = 0.8
 """How alike (difflib's ratio) a name must be to a field's that is missing, to be refused."""
-_SHORTEST = 4
+_SHORTEST = 3
 """Below so many letters everything is alike."""
 _LONGEST = 1000
 """No field's name has more letters: what has is no header."""
@@ -141,9 +141,8 @@ class Fields:
             meant = self.field(close[0]) if close else None
             advice = f"did you mean {meant}?" if meant else f"known: {', '.join(self.names)}"
             raise FieldError(f"unknown field {name!r}; {advice}{remedy}")
-        close = get_close_matches(plain(name), absent, 1, _NEAR) if len(name) >= _SHORTEST else []
-        if close:
-            raise FieldError(f"unknown field {name!r}; did you mean {close[0]}?{remedy}")
+        if (field := _nearest(name, absent)) is not None:
+            raise FieldError(f"unknown field {name!r}; did you mean {field}?{remedy}")
 
 
 def grade_of(value: object) -> int:
@@ -166,10 +165,17 @@ def grade_of(value: object) -> int:
 
 def mistaken(name: str, given: Collection[str]) -> str | None:
     """Which of the `given` names of a record was meant for `name`, which is none of them."""
+    return _nearest(name, given)
+
+
+def _nearest(name: str, others: Collection[str]) -> str | None:
+    """Which of the others a name nearly is, or has the letters of."""
     from difflib import get_close_matches
 
-    names = {plain(one): one for one in given}
-    close = get_close_matches(plain(name), [*names], 1, _NEAR)
+    names = {plain(one): one for one in others if len(one) >= _SHORTEST}
+    word = plain(name)
+    close = get_close_matches(word, [*names], 1, _NEAR) if len(word) >= _SHORTEST else []
+    close = close or [one for one in names if sorted(one) == sorted(word)]
     return names[close[0]] if close else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.errors import UsageError
+from harness.errors import UsageError, require_names
 
 LONGEST_LINE = 1 << 28
 """Bytes of one line; what has no line ends must fill neither the memory nor the time."""
@@ -74,6 +74,7 @@ def refuse_a_bomb(path: object, unpacked: int, packed: int) -> None:
 @contextmanager
 def unpacked(path: Path) -> Iterator[Unpacked]:
     """A file to be read. Raises UsageError where it cannot be."""
+    require_names(path)
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             yield Unpacked(path, stream)
