@@ -159,8 +159,17 @@ def test_two_documents_on_a_line_are_two(home: Path, tmp_path: Path) -> None:
     assert found == [("d1", "text d1"), ("d2", "text d2")]
 
 
-def test_an_error_is_one_line_whatever_it_quotes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["score", "no\nsuch" + "x" * 5000, "--dataset", "sample"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert len(said) < 1000
+def test_an_error_is_one_line_whatever_it_quotes() -> None:
+    said = str(UsageError("a name\nof two lines, " + "x" * 5000 + ", is none"))
+    assert said == f"a name of two lines, {'x' * 200}...{'x' * 39},, is none".replace(",,", ",")
+
+
+def test_a_name_that_is_not_utf8_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = str(tmp_path / "run") + "\udcff.trec"
+    Path(name).write_text("q1 Q0 d1 1 2.5 t\n")
+    with pytest.raises(UsageError, match="is not a name in UTF-8; rename it"):
+        read_rankings(name)
+    assert main(["score", name, "--qrels", name]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
