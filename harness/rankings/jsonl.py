@@ -21,7 +21,7 @@ _NUMBERS = {int, float}
 _NESTED = {dict, list}
 _HEAD = 1 << 16
 _OBJECT_OF = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
-_KEY = re.compile(rb'"\s*:')
+_SPACED_KEY = re.compile(rb'"\s+:')
 
 
 @dataclass
@@ -130,10 +130,13 @@ def rows_of_lines(path: Path) -> pa.Table | None:
 def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
     """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
 
-    `keys` is how many keys were found in it: as many as there are colons after quotation marks,
-    unless a key is doubled or a text holds such a colon, and only then it is looked at closely.
+    `keys` is how many keys were found in it: as many as there are colons after quotation marks that
+    are not escaped, unless a key is doubled or a text begins with a colon, or the like; only then
+    it is looked at closely.
     """
-    if len(_KEY.findall(data)) == keys:
+    data = bytes(data)
+    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
+    if colons == keys:
         return None
     doubled: list[str] = []
 
@@ -143,7 +146,7 @@ def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
             doubled.extend(name for name in names if names.count(name) > 1)
 
     try:
-        json.loads(bytes(data), object_pairs_hook=look, parse_int=str, parse_float=str)
+        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
     except RecursionError:
         return "(nested too deep)"
     return doubled[0] if doubled else None
