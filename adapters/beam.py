@@ -15,11 +15,10 @@ from typing import Any, ClassVar
 from harness.dataset.adapter import Raw, Variant, View, by_name
 from harness.dataset.adapters.beam_chat import Exchange, Message, read_exchanges
 from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
-from harness.dataset.adapters.raw_files import day, field
+from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.schema import Ability, Change
 
 ABILITIES = {
@@ -112,7 +111,7 @@ class _Chat:
             out.repair(
                 "chats that their authors cut to the size of the tier: the cut ones read", id
             )
-        self._exchanges = read_exchanges(read_json(path), str(path))
+        self._exchanges = read_exchanges(read_once(path), str(path))
 
     def write(self, questions: Path) -> None:
         """Write the documents, the haystack, and the questions with their evidence."""
@@ -124,7 +123,7 @@ class _Chat:
                     self._rows[message.id] = self._write_message(exchange, message, position)
         self._note(message for exchange in self._exchanges for message in exchange.messages)
         self._out.haystack(self._id, list(dict.fromkeys(self._rows.values())))
-        of_kind = read_json(questions)
+        of_kind = read_once(questions)
         for kind in of_kind if isinstance(of_kind, dict) else ():
             if kind not in ABILITIES:
                 raise UsageError(f"{questions}: {kind!r} is none of {', '.join(ABILITIES)}")
@@ -176,6 +175,8 @@ class _Chat:
         id_ = f"{self._id}_{kind}_{place}"
         text = field(question, "question", str, where)
         ability = ABILITIES[kind]
+        for name in () if any(one in question for one in _ANSWERS) else _ANSWERS:
+            refuse_near(question, name, where)
         self._out.query(
             id_,
             text,

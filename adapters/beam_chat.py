@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.dataset.adapters.raw_files import DayClock, field
+from harness.dataset.adapters.raw_files import DayClock, field, refuse_near
 from harness.errors import UsageError
 from harness.schema import timestamp
 
@@ -98,10 +98,13 @@ def _message(message: Any, where: str, day: int | None, clock: DayClock) -> Mess
 
 def _day(batch: Any, turns: list[Any], where: str) -> int | None:
     """The day of a batch: its own `time_anchor`, else that of its first message; None: neither."""
+    refuse_near(batch, "time_anchor", where)
     first = turns[0][0] if turns and isinstance(turns[0], list) and turns[0] else {}
     written = batch.get("time_anchor") or (
         first.get("time_anchor") if isinstance(first, dict) else None
     )
+    if isinstance(first, dict):
+        refuse_near(first, "time_anchor", where)
     if written is None:
         return None
     try:

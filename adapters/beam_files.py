@@ -6,6 +6,7 @@ were cut to the size of their tier.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from harness.dataset.adapter import RemoteFile, Variant
 from harness.dataset.adapters.raw_files import refuse_a_part
 from harness.errors import UsageError
 
+_CHAT = re.compile(r"[0-9]{1,9}")
 CHAT, CUT, QUESTIONS = (
     "chat.json",
     "chat_trunecated.json",
@@ -166,4 +168,4 @@ def _folder(source: Path, tier: str) -> Path:
 
 def _numbered(folder: Path) -> list[int]:
     """The numbers of the chats in a folder."""
-    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit())
+    return sorted(int(path.name) for path in folder.iterdir() if _CHAT.fullmatch(path.name))

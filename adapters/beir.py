@@ -21,18 +21,20 @@ from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
 from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
+from harness.dataset.adapters.raw_files import refuse_near
 from harness.dataset.catalogue import register_adapter
 from harness.errors import UsageError
+from harness.rankings.raw import BOMB_BYTES, BOMB_RATIO
 from harness.schema import Ability
 
 if TYPE_CHECKING:
     from harness.dataset.writer import DatasetWriter
 
 
+_KEPT = ("_id", "text", "metadata")
 _ENCRYPTED = 0x1
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 _BROKEN_INDEX = (struct.error, UnicodeDecodeError, OSError)
-_BOMB_BYTES, _BOMB_RATIO = 1 << 30, 200
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
 _LICENCE = "CC BY-SA 4.0"  # as BEIR's cards on the hub say; the original publishers' terms hold too
 
@@ -186,6 +188,9 @@ def documents_of(file: TextFile) -> Iterator[Documents]:
                 optional_string(file, line, record, "title")
                 for line, record in zip(lines, records, strict=True)
             ]
+        if None in titles:
+            for line, record in zip(lines, records, strict=True):
+                refuse_near(record, "title", file.place(line), _KEPT)
         yield Documents(
             lines,
             strings(file, lines, records, "_id"),
@@ -267,7 +272,7 @@ def _require_readable(archive: Path, member: zipfile.ZipInfo) -> None:
             f"{where} is compressed by method {member.compress_type}, which Python does not read; "
             "unpack it and give the folder with --source"
         )
-    if member.file_size > max(_BOMB_BYTES, _BOMB_RATIO * member.compress_size):
+    if member.file_size > max(BOMB_BYTES, BOMB_RATIO * member.compress_size):
         raise UsageError(
             f"{where} would be {member.file_size:,} bytes out of {member.compress_size:,}; no text "
             "shrinks so far, so do not use this archive"

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from harness.errors import UsageError
+from harness.rankings.jsonl import count_keys, doubled_key
 
 BLOCK = 1 << 22
 _BLANK = b" \t\r\n"
@@ -57,6 +58,8 @@ def records(path: Path, *, block: int = BLOCK) -> Iterator[Record]:
                 f"{path}: record {number} (from byte {offset}) is not valid JSON ({error}); "
                 "the file is damaged, get it again"
             ) from None
+        if (name := doubled_key(data, count_keys(value))) is not None:
+            raise UsageError(f"{path}: in record {number}, {name!r} stands twice; keep one")
         yield Record(number, offset, len(data), value)
 
 

@@ -24,7 +24,7 @@ from harness.errors import UsageError, near
 from harness.files import read_toml
 from harness.rankings.fields import CHANGES, DOCUMENTS, JUDGEMENTS, QUERIES, FieldError, Fields
 from harness.rankings.json_rows import load_json
-from harness.rankings.tables import FORMS, form_of, has_header, header
+from harness.rankings.tables import FORMS, form_of, has_header, header, parquet_errors
 
 Records = Iterator[tuple[int, dict[str, Any]]]
 
@@ -96,7 +96,7 @@ def records(role: str, path: Path) -> Records:
     if (
         form == ".csv"
         or role == "changes"
-        or (_may_have_header(role, form) and has_header(path, fields))
+        or (_may_have_header(role, form) and has_header(path, fields, spoilt=role != "judgements"))
     ):
         return _from_delimited(file, fields, passed, form)
     return _HEADERLESS[role](file)
@@ -246,21 +246,26 @@ def _of_object(file: TextFile, role: str, value: Mapping[str, Any]) -> Iterator[
 
 
 def _from_parquet(file: TextFile) -> Iterator[tuple[int, Any]]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     number = 0
-    try:
-        with pq.ParquetFile(file.path) as table:
+    with parquet_errors(file):
+        table = pq.ParquetFile(file.path)
+    with table:
+        with parquet_errors(file):
             names = table.schema_arrow.names
-            if twice := next((name for name in names if names.count(name) > 1), None):
-                raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
-            for batch in table.iter_batches(1 << 13):
-                for record in batch.to_pylist():
-                    number += 1
-                    yield number, {name: _without_nulls(v) for name, v in record.items()}
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{file}: not a readable Parquet file ({error})") from None
+            batches = table.iter_batches(1 << 13)
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
+        while True:
+            with parquet_errors(file):
+                batch = next(batches, None)
+                records = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                return
+            for record in records:
+                number += 1
+                yield number, {name: _without_nulls(v) for name, v in record.items()}
 
 
 def _without_nulls(value: Any) -> Any:

@@ -18,11 +18,10 @@ from harness.dataset.adapters.locomo_conversation import (
     dates_without_session,
     read_sessions,
 )
-from harness.dataset.adapters.raw_files import field, one_file
+from harness.dataset.adapters.raw_files import field, one_file, read_once
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.schema import Ability
 
 OFFICIAL_KEY = "locomo-official"
@@ -54,7 +53,7 @@ VARIANTS = (
         texts=("official", "dated"),
     ),
 )
-_TURN = re.compile(r"D:?(\d+):(\d+)")
+_TURN = re.compile(r"D:?(\d{1,9}):(\d{1,9})(?!\d)")
 _OF_SESSIONS = ("session", "session-summary")
 
 
@@ -82,7 +81,7 @@ class LoCoMo:
         Raises UsageError for a file that is cut off, a field that is missing, a bad date.
         """
         (path,) = raw.files.values()
-        records = read_json(path)
+        records = read_once(path)
         if not isinstance(records, list):
             raise UsageError(f"{path}: not a list of conversations; is it really locomo10.json?")
         for number, record in enumerate(records):

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.dataset.adapters.raw_files import date, dated_session, dated_turn, field
+from harness.dataset.adapters.raw_files import date, dated_session, dated_turn, field, refuse_near
 from harness.errors import UsageError
+from harness.rankings.fields import mistaken
 from harness.schema import Document, timestamp
 
-_SESSION = re.compile(r"session_(\d+)")
+_DIGITS = re.compile(r"\d")
+_SESSION = re.compile(r"session_(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,20 @@ def read_sessions(conversation: dict[str, Any], where: str) -> list[Session]:
     return sessions
 
 
+_TURN = ("dia_id", "speaker", "text", "query", "img_url", "re-download")
+
+
 def session_numbers(conversation: Any, where: str) -> list[int]:
     """The numbers of the fields `session_N`, in order. Raises UsageError for what is no object."""
     if not isinstance(conversation, dict):
         raise UsageError(f"{where}: not an object; the file is damaged or of another format")
-    return sorted(int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name)))
+    numbers = [int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name))]
+    for name in conversation:
+        if not name.startswith("session_") and mistaken("session", [_DIGITS.sub("", name)]):
+            raise UsageError(f"{where}: unknown field {name!r}; did you mean session_N?")
+    if not numbers:
+        raise UsageError(f"{where}: no field session_1; the file is of another format")
+    return sorted(numbers)
 
 
 def dates_without_session(conversation: dict[str, Any]) -> list[str]:
@@ -102,6 +113,7 @@ def _read_session(conversation: dict[str, Any], number: int, where: str) -> Sess
     for position, turn in enumerate(field(conversation, name, list, where)):
         at = f"{where}, {name}, turn {position}"
         id_, speaker, text = (field(turn, part, str, at) for part in ("dia_id", "speaker", "text"))
+        refuse_near(turn, "blip_caption", at, _TURN)
         caption = field(turn, "blip_caption", str, at) if turn.get("blip_caption") else ""
         turns.append(Turn(id_, speaker, text, caption))
     when = field(conversation, f"{name}_date_time", str, where)

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
 from harness.dataset.adapters import longmemeval_ids
 from harness.dataset.adapters.json_stream import records
-from harness.dataset.adapters.raw_files import field, one_file
+from harness.dataset.adapters.raw_files import field, one_file, refuse_near
 from harness.dataset.adapters.session_documents import SessionDocuments, Slot
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
@@ -35,6 +35,7 @@ ABILITIES = {
     "temporal-reasoning": Ability.TEMPORAL,
     "knowledge-update": Ability.KNOWLEDGE_UPDATE,
 }
+_TURN = ("role", "content")
 _DATE = re.compile(r"(\d{4})/(\d\d)/(\d\d) \(\w{3}\) (\d\d):(\d\d)")
 _CLEANED = "hf://datasets/xiaowu0162/longmemeval-cleaned@98d7416c24c778c2fee6e6f3006e7a073259d48f/"
 _ORIGINAL = "hf://datasets/xiaowu0162/longmemeval@2ec2a557f339b6c0369619b1ed5793734cc87533/"
@@ -276,6 +277,7 @@ def _has_answer(turn: Mapping[str, Any]) -> bool:
 def _note_unmarked(slot: Slot, question: str, out: DatasetWriter) -> None:
     for position, turn in enumerate(slot.turns):
         if not isinstance(turn.get("has_answer"), bool):
+            refuse_near(turn, "has_answer", f"{question}, {slot.id}, turn {position}", _TURN)
             out.repair(
                 "turns of evidence sessions without has_answer: read as false (the official script "
                 "stops at one of the user's)",

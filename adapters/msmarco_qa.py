@@ -20,6 +20,7 @@ from harness.dataset.adapter import Raw, RemoteFile, Variant, View
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
+from harness.dataset.adapters.raw_files import refuse_near
 from harness.errors import UsageError, install
 from harness.schema import Ability
 
@@ -183,7 +184,7 @@ def _questions(path: Path) -> Iterator[_Question]:
             yield _question(record, f"{path}: record {number}")
     else:
         file = TextFile(path)
-        for line, record in jsonl.records(file):
+        for line, record in jsonl.checked(file):
             yield _question(record, f"{file}:{line}")
 
 
@@ -216,14 +217,28 @@ def _question(record: dict[str, Any], where: str) -> _Question:
             texts, marks = passages["passage_text"], passages["is_selected"]
         else:  # as the JSON of the publisher has them: a record of each passage
             texts = [passage["passage_text"] for passage in passages]
+            for passage in passages:
+                refuse_near(passage, "is_selected", where)
             marks = [passage.get("is_selected", -1) for passage in passages]
+        for name in ("answers", "query_type"):
+            refuse_near(record, name, where)
+        answers = record.get("answers") or []
+        if not isinstance(answers, list):
+            raise UsageError(f"{where}: the answers {answers!r:.60} are no list")
+        texts_of = [record["query"], record.get("query_type") or "", *texts, *answers]
+        if odd := [one for one in texts_of if not isinstance(one, str)]:
+            raise UsageError(f"{where}: {odd[0]!r:.60} stands where a text must be")
+        if type(record["query_id"]) not in (str, int):
+            raise UsageError(f"{where}: the query_id {record['query_id']!r:.60} is no id")
+        if odd := [mark for mark in marks if mark not in (0, 1, -1)]:
+            raise UsageError(f"{where}: the is_selected {odd[0]!r:.60} is none of 0, 1 and -1")
         if len(texts) != len(marks):
             raise UsageError(f"{where}: {len(texts)} passages but {len(marks)} is_selected marks")
         return _Question(
             str(record["query_id"]),
             record["query"],
             record.get("query_type") or "",
-            tuple(answer for answer in record.get("answers") or () if answer != _NO_ANSWER),
+            tuple(answer for answer in answers if answer != _NO_ANSWER),
             tuple(texts),
             tuple(mark == 1 for mark in marks),
         )

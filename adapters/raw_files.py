@@ -5,17 +5,28 @@ The `dated` form of a conversation says with every text when it was said and by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.dataset.adapter import Variant
 from harness.errors import UsageError
+from harness.files import read_json
+from harness.rankings.fields import mistaken
+from harness.rankings.jsonl import count_keys, doubled_key
 from harness.schema import as_datetime
 
 T = TypeVar("T")
 
 _KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def read_once(path: Path) -> Any:
+    """What a JSON file holds. Raises UsageError as `read_json`, and for a key that stands twice."""
+    value = read_json(path)
+    if (name := doubled_key(path.read_bytes(), count_keys(value))) is not None:
+        raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
+    return value
 
 
 def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path]:
@@ -84,6 +95,17 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
     if not isinstance(value, kind):
         raise UsageError(f"{where}: the field {name!r} must be {_KINDS[kind]}, not {value!r:.60}")
     return value
+
+
+def refuse_near(
+    record: Mapping[str, Any], name: str, where: str, known: Collection[str] = ()
+) -> None:
+    """Raise UsageError where a record lacks a field that it need not have, but has one nearly so
+    called: a mark of evidence would be lost. `known` are the record's other fields."""
+    if name in record or record.keys() <= set(known):
+        return
+    if (meant := mistaken(name, record.keys() - set(known))) is not None:
+        raise UsageError(f"{where}: unknown field {meant!r}; did you mean {name}?")
 
 
 class DayClock:

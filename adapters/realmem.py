@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
-from harness.dataset.adapters.raw_files import DayClock, day, field, parts_in
+from harness.dataset.adapters.raw_files import (
+    DayClock,
+    day,
+    field,
+    parts_in,
+    read_once,
+    refuse_near,
+)
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.schema import Ability, timestamp
 
 OFFICIAL_KEY = "realmem-official"
@@ -157,7 +163,7 @@ class _Person:
         self._where = str(path)
         self._view = view
         self._out = out
-        self._sessions = self._read(field(read_json(path), "dialogues", list, self._where))
+        self._sessions = self._read(field(read_once(path), "dialogues", list, self._where))
         self._of_uuid = {session.uuid: session for session in self._sessions}
         self._rows: dict[str, int] = {}
 
@@ -174,6 +180,8 @@ class _Person:
         for session in self._sessions:
             for place, turn in enumerate(session.turns):
                 where = f"{self._where}, {session.id}, turn {place}"
+                if isinstance(turn, dict):
+                    refuse_near(turn, "is_query", where)
                 if isinstance(turn, dict) and turn.get("is_query") is True:
                     self._query(session, place, where)
 

@@ -17,11 +17,10 @@ from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
 from harness.dataset.adapters.locomo_conversation import session_numbers
-from harness.dataset.adapters.raw_files import dated_turn, field, parts_in
+from harness.dataset.adapters.raw_files import dated_turn, field, parts_in, read_once, refuse_near
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.schema import Ability, timestamp
 
 CATEGORIES = {
@@ -98,7 +97,8 @@ VARIANTS = (
         texts=("official", "dated"),
     ),
 )
-_TURN = r"D:?(\d+):(\d+)"
+_KEPT = ("dia_id", "speaker", "clean_text", "date_time", "img_url", "img_file")
+_TURN = r"D:?(\d{1,5}):(\d{1,5})(?!\d)"  # a range of more would be gone through
 _NAMED = re.compile(rf"{_TURN}(?:\s*-\s*{_TURN})?")
 
 
@@ -157,7 +157,7 @@ class _Chat:
     def __init__(self, path: Path, view: View, out: DatasetWriter) -> None:
         self._id = path.stem
         self._where = str(path)
-        self._record = read_json(path)
+        self._record = read_once(path)
         self._view = view
         self._out = out
         self._rows: dict[str, int] = {}
@@ -202,6 +202,7 @@ class _Chat:
             id_, speaker, said = (
                 field(turn, name, str, at) for name in ("dia_id", "speaker", "clean_text")
             )
+            refuse_near(turn, "blip_caption", at, _KEPT)
             caption = field(turn, "blip_caption", str, at) if turn.get("blip_caption") else ""
             if not id_.startswith(f"D{session.removeprefix('session_')}:"):
                 self._out.repair(

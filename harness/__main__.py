@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from harness.cli import parser
-from harness.errors import HarnessError, NotAtHandError
+from harness.errors import HarnessError, NotAtHandError, UsageError, require_names
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     options = parser(given[0]).parse_args(given)
     try:
+        require_names(*given)
         with _silent(options), _no_silent_end():
             status = int(options.call(options))
         sys.stdout.flush()
@@ -87,11 +88,11 @@ def _no_silent_end() -> Iterator[None]:
 def _not_written(error: OSError) -> int:
     """Say that a file, or what is printed, is not to be had or written; gives the status."""
     what = error.filename if isinstance(error.filename, str) else "what is printed"
-    print(
-        f"harness: {what}: cannot be read or written ({error.strerror}): change its permissions, "
-        "free space there, or name another place",
-        file=sys.stderr,
+    said = UsageError(  # on one line
+        f"{what}: cannot be read or written ({error.strerror}): change its permissions, free space "
+        "there, or name another place"
     )
+    print(f"harness: {said}", file=sys.stderr)
     with contextlib.suppress(OSError):  # what is still in the buffer has nowhere to go either
         sys.stdout.close()
     return 2

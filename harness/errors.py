@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+_LONGEST_WORD = 400  # a path may be long
+
 
 class HarnessError(Exception):
     """Base of every error raised on purpose. `exit_status` is what the command returns."""
@@ -12,9 +14,20 @@ class HarnessError(Exception):
 
 
 class UsageError(HarnessError):
-    """Wrong use or bad input: what is wrong, where, and what to do. Exit status 2."""
+    """Wrong use or bad input: what is wrong, where, and what to do. Exit status 2.
+
+    It is one line, whatever of a file or of another library's error it quotes: line ends are
+    blanks, and of a word that no person reads through (an id, a number) the middle is left out.
+    """
 
     exit_status = 2
+
+    def __init__(self, message: str) -> None:
+        """`message` for a person."""
+        words = " ".join(message.splitlines()).split(" ")
+        super().__init__(
+            " ".join(f"{w[:200]}...{w[-40:]}" if len(w) > _LONGEST_WORD else w for w in words)
+        )
 
 
 class CodeError(UsageError):
@@ -67,6 +80,16 @@ def require_ids(ids: Collection[object], what: str) -> None:
             f"{what} {odd!r:.60} holds half a surrogate pair, which is no character and cannot be "
             "written: mend where it was read"
         ) from None
+
+
+def require_names(*names: object) -> None:
+    """Raises UsageError for a name of a file that is not UTF-8: no record could hold it."""
+    for name in names:
+        try:
+            str(name).encode()
+        except UnicodeEncodeError:
+            shown = str(name).encode(errors="backslashreplace").decode()
+            raise UsageError(f"{shown}: is not a name in UTF-8; rename it") from None
 
 
 def install(extra: str) -> str:

@@ -18,7 +18,7 @@ from harness.errors import UsageError, near
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 _NOT_WRITABLE = _DENIED | {errno.EEXIST}
-OF_THE_DISK = _DISK_FULL | _DENIED | {errno.EISDIR}
+OF_THE_DISK = _DISK_FULL | _DENIED | {errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Numbers of errors that speak of files and disks, whatever program meets them."""
 
 

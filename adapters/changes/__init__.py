@@ -25,10 +25,9 @@ from typing import Any, ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
 from harness.dataset.adapters import talks
-from harness.dataset.adapters.raw_files import field
+from harness.dataset.adapters.raw_files import field, read_once
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
-from harness.files import read_json
 from harness.schema import Change
 
 SHIPPED = Path(__file__).parent
@@ -89,7 +88,7 @@ class Changes:
 
 
 def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
-    record = read_json(path)
+    record = read_once(path)
     person = field(record, "user", str, str(path))
     told = talks.write_talks(record, path, view, out)
     for number, change in enumerate(field(record, "changes", list, str(path))):

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import UsageError
+from harness.rankings.raw import BYTE_ORDER_MARK, refuse_a_bomb, refuse_without_end
 
 _BLOCK_BYTES = 1 << 18
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
 _NOT_OF_THE_DISK = (None, errno.EINVAL)  # of gzip and bz2; of a seek to where nothing can be
-_LONGEST = 1 << 28  # bytes of one line; what has no line ends must not fill the memory
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True)
@@ -52,13 +51,15 @@ class TextFile:
         """The file in blocks of whole lines: the number of the first one, and the lines.
 
         Lines come without their line feed. Raises UsageError for a file that is not there, for a
-        damaged or truncated archive, and for a line of more than 268 MB.
+        damaged or truncated archive, for one that unpacks to more than any text does, and for a
+        line of more than 268 MB.
         """
         first, rest, size = 1, [b""], 0
         try:
             with ExitStack() as stack:
                 stream = self._open(stack)
-                block = stream.read(_BLOCK_BYTES).removeprefix(_BYTE_ORDER_MARK)
+                packed, read = self.path.stat().st_size, 0
+                block = stream.read(_BLOCK_BYTES).removeprefix(BYTE_ORDER_MARK)
                 while block:
                     *lines, last = block.split(b"\n")
                     if lines:
@@ -67,13 +68,11 @@ class TextFile:
                         first, rest, size = first + len(lines), [], 0
                     rest.append(last)
                     size += len(last)
-                    if size > _LONGEST:
-                        raise self.error(
-                            first,
-                            f"goes on for more than {_LONGEST / 1e6:.0f} MB; this is no text of "
-                            "one record a line",
-                        )
+                    refuse_without_end(self.place(first), size)
                     block = stream.read(_BLOCK_BYTES)
+                    read += len(block)
+                    if not self.member:  # an archive says of its members how long they are
+                        refuse_a_bomb(self, read, packed)
         except FileNotFoundError:
             raise UsageError(f"{self}: no such file") from None
         except IsADirectoryError:
@@ -132,11 +131,3 @@ class Documents:
     ids: list[str]
     texts: list[str]
     titles: list[str | None] | None = None
-
-
-def integer(file: TextFile, line: int, value: str, what: str) -> int:
-    """`value` as an integer. Raises UsageError that says what it should have been."""
-    try:
-        return int(value)
-    except ValueError:
-        raise file.error(line, f"{what} {value!r} is not an integer; mend the line") from None

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from harness.dataset.adapters.formats.delimited import tsv
-from harness.dataset.adapters.formats.text import TextFile, integer
+from harness.dataset.adapters.formats.text import TextFile
+from harness.rankings.fields import JUDGEMENTS, FieldError, grade_of
 
-_HEADER_ENDS = {"score", "grade", "relevance", "label", "rel"}
-_NUMBER = re.compile(r"<num>\s*(?:Number:)?\s*([^<]*?)\s*(?:<|$)", re.IGNORECASE)
-_TITLE = re.compile(r"<title>\s*(?:Topic:)?\s*([^<]*?)\s*(?:<|$)", re.IGNORECASE)
-_DOCNO = re.compile(r"<DOCNO>\s*(.*?)\s*</DOCNO>", re.IGNORECASE | re.DOTALL)
-_HEADLINE = re.compile(r"<(TITLE|HEADLINE)>\s*(.*?)\s*</\1>", re.IGNORECASE | re.DOTALL)
-_TEXT = re.compile(r"<TEXT>\s*(.*?)\s*</TEXT>", re.IGNORECASE | re.DOTALL)
+_ORDER = ["query", "document", "grade"]
+_LABEL = re.compile(r"(?:Number|Topic):\s*", re.IGNORECASE)  # <num> Number: 301
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 
 
@@ -41,8 +38,8 @@ def qrels(file: TextFile) -> Iterator[Qrel]:
 
     A line with tabs is split at tabs alone, any other at white space. BEIR's header line is left
     out; a file without one loses nothing, and may have comments: lines that begin with #, as
-    trec_eval 10 has them. Raises UsageError for a line of another width and for a grade that is not
-    an integer.
+    trec_eval 10 has them. Raises UsageError for a line of another width, a grade that is not an
+    integer, and a header of other columns or in another order.
     """
     beir = False
     for number, line in file.lines():
@@ -55,11 +52,16 @@ def qrels(file: TextFile) -> Iterator[Qrel]:
                 f"{len(cells)} columns; a judgement has 4 (query 0 document grade) or 3 (query "
                 "document grade)",
             )
-        grade = cells[-1].strip()
-        if number == 1 and grade.lower() in _HEADER_ENDS:
+        if number == 1 and (JUDGEMENTS.heads(cells) or JUDGEMENTS.field(cells[-1]) == "grade"):
             beir = True
+            said = [JUDGEMENTS.field(cell) for cell in (cells[0], *cells[-2:])]
+            if any(one not in (None, field) for one, field in zip(said, _ORDER, strict=True)):
+                raise file.error(1, f"the columns {', '.join(cells)} are not {', '.join(_ORDER)}")
             continue
-        yield Qrel(number, cells[0], cells[-2], integer(file, number, grade, "the grade"))
+        try:
+            yield Qrel(number, cells[0], cells[-2], grade_of(cells[-1]))
+        except FieldError as error:
+            raise file.error(number, str(error)) from None
 
 
 def topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
@@ -78,45 +80,94 @@ def topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
 def documents(file: TextFile) -> Iterator[TaggedDocument]:
     """Documents between <DOC> and </DOC>: <DOCNO>, <TITLE> or <HEADLINE>, and <TEXT>.
 
-    Raises UsageError for a document without a number, without a text, or without an end.
+    Raises UsageError for a document without a number, without a text, or without an end, with two
+    numbers, and for a tag of these that has no partner: what stands there would be lost.
     """
     for number, block in _blocks(file, "doc"):
-        id_, text = _DOCNO.search(block), _TEXT.findall(block)
-        if id_ is None or not id_[1]:
+        ids, texts = (_between(file, number, block, tag) for tag in ("docno", "text"))
+        if not any(ids):
             raise file.error(number, "this <DOC> has no <DOCNO>...</DOCNO>; add it")
-        if not text:
-            raise file.error(number, f"the document {id_[1]!r} has no <TEXT>...</TEXT>; add it")
-        headline = _HEADLINE.search(block)
+        if len(ids) > 1:
+            raise file.error(
+                number, f"this <DOC> holds {len(ids)} <DOCNO>; is a </DOC> missing between them?"
+            )
+        if not texts:
+            raise file.error(number, f"the document {ids[0]!r} has no <TEXT>...</TEXT>; add it")
+        headlines = _between(file, number, block, "title|headline")
         yield TaggedDocument(
             number,
-            id_[1],
-            _TAG.sub(" ", headline[2]).strip() if headline else "",
-            "\n".join(_TAG.sub(" ", part).strip() for part in text),
+            ids[0],
+            _untagged(headlines[0]) if headlines else "",
+            "\n".join(map(_untagged, texts)),
         )
+
+
+def _between(file: TextFile, number: int, block: str, tag: str) -> list[str]:
+    """What stands between each <tag> and </tag> of a block. Raises UsageError for one alone."""
+    found = []
+    start = -1
+    for mark in re.finditer(rf"<(/?)(?:{tag})>", block, re.IGNORECASE):
+        if bool(mark[1]) == (start < 0):
+            raise file.error(
+                number, f"a {mark[0]} has no partner in what begins here; mend the tags"
+            )
+        if mark[1]:
+            found.append(block[start : mark.start()].strip())
+        start = -1 if mark[1] else mark.end()
+    if start >= 0:
+        raise file.error(number, f"a <{tag.upper()}> has no end in what begins here; mend the tags")
+    return found
+
+
+def _untagged(text: str) -> str:
+    """A text with blanks for tags."""
+    last = text.rfind(">") + 1  # behind it none can end, and each would be looked for to the end
+    return (_TAG.sub(" ", text[:last]) + text[last:]).strip()
 
 
 def _tagged_topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
     for number, block in _blocks(file, "top"):
-        id_, title = _NUMBER.search(block), _TITLE.search(block)
-        if id_ is None or not id_[1]:
+        ids, titles = _after(block, "num"), _after(block, "title")
+        if not any(ids):
             raise file.error(number, "this <top> has no <num>; add it")
-        if title is None or not title[1]:
-            raise file.error(number, f"the topic {id_[1]!r} has no <title>; add it")
-        yield number, id_[1], " ".join(title[1].split())
+        if not any(titles):
+            raise file.error(number, f"the topic {ids[0]!r} has no <title>; add it")
+        if len(ids) > 1 or len(titles) > 1:
+            raise file.error(
+                number, "this <top> holds two <num> or <title>; is a </top> missing between them?"
+            )
+        yield number, ids[0], " ".join(titles[0].split())
+
+
+def _after(block: str, tag: str) -> list[str]:
+    """What stands behind each <tag> of a topic, which need not be closed, up to the next tag."""
+    found = [one.strip() for one in re.findall(rf"<{tag}>([^<]*)", block, re.IGNORECASE)]
+    return [one[label.end() :] if (label := _LABEL.match(one)) else one for one in found]
 
 
 def _blocks(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
-    """What stands between <tag> and </tag>, with the line of the former."""
+    """What stands between <tag> and </tag>, with the line of the former.
+
+    Raises UsageError for one of them without the other.
+    """
+    mark = re.compile(rf"<(/?){tag}>", re.IGNORECASE)
     opening, closing = f"<{tag}>", f"</{tag}>"
     start, held = 0, list[str]()
     for number, line in file.lines():
-        low = line.lower()
-        if not start and opening in low:
-            start = number
+        done = 0
+        for found in mark.finditer(line):
+            if found[1] and not start:
+                raise file.error(number, f"{closing} without {opening}; a document may be lost")
+            if not found[1] and start:
+                raise file.error(
+                    number, f"{opening}, but that of line {start} has no {closing}; add it"
+                )
+            if found[1]:
+                held.append(line[done : found.start()])
+                yield start, "\n".join(held)
+                held = []
+            start, done = (0, 0) if found[1] else (number, found.end())
         if start:
-            held.append(line)
-        if start and closing in low:
-            yield start, "\n".join(held)
-            start, held = 0, []
+            held.append(line[done:])
     if start:
         raise file.error(start, f"{opening} without {closing}; the file is truncated, get it again")

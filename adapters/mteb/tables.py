@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
+from harness.rankings.fields import mistaken
 
 _TEXT = pa.string()
 _ROWS = 1 << 14
@@ -94,6 +95,8 @@ def _said(column: Column) -> str:
 def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column]) -> dict[str, str]:
     """Which of a table's columns each one is. Raises UsageError where a needed one is missing."""
     chosen = {}
+    if twice := next((name for name in there if there.count(name) > 1), None):
+        raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
     for name, column in columns.items():
         own = next((one for one in column.names if one in there), None)
         if own is not None:
@@ -103,6 +106,8 @@ def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column])
                 f"{file}: no column {_said(column)} (there is: {', '.join(there)}); MTEB's layout "
                 "for texts has it"
             )
+        elif meant := mistaken(name, there):
+            raise UsageError(f"{file}: unknown column {meant!r}; did you mean {name}?")
     return chosen
 
 

@@ -24,10 +24,9 @@ from typing import ClassVar
 
 from harness.dataset.adapter import Raw, Variant, View, by_name
 from harness.dataset.adapters import talks
-from harness.dataset.adapters.raw_files import field
+from harness.dataset.adapters.raw_files import field, read_once
 from harness.dataset.catalogue import register_adapter
 from harness.dataset.writer import DatasetWriter
-from harness.files import read_json
 
 SHIPPED = Path(__file__).parent
 
@@ -87,7 +86,7 @@ class Sample:
 
 
 def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
-    record = read_json(path)
+    record = read_once(path)
     person = field(record, "user", str, str(path))
     told = talks.write_talks(record, path, view, out)
     for number, question in enumerate(field(record, "questions", list, str(path))):

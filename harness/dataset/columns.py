@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from harness.errors import UsageError
 
 DOCUMENTS = pa.schema(
     [
@@ -73,6 +75,23 @@ CHANGES_FILE = "changes.arrow"
 TABLES = {**FILES, CHANGES_FILE: CHANGES}
 
 _GATHERED_BYTES = 1 << 24
+_NOT_OF_A_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
+
+
+def typed(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """The values of a column. Raises UsageError for the first that is not of its type."""
+    try:
+        return pa.array(values, field.type)
+    except _NOT_OF_A_TYPE:
+        for value in values:
+            try:
+                pa.array([value], field.type)
+            except _NOT_OF_A_TYPE:
+                raise UsageError(
+                    f"the field {field.name} must be {field.type}, not {value!r:.60}; mend it in "
+                    "the file that is read"
+                ) from None
+        raise
 
 
 class ContentHash:
@@ -162,7 +181,7 @@ class TableFile:
 
     def write_columns(self, columns: dict[str, Any]) -> None:
         """Add rows, given as one list a column."""
-        arrays = [pa.array(columns[field.name], field.type) for field in self.schema]
+        arrays = [typed(field, columns[field.name]) for field in self.schema]
         self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def write_table(self, table: pa.Table) -> None:

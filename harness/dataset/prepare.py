@@ -18,7 +18,7 @@ from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import NotAtHandError, UsageError, near
+from harness.errors import NotAtHandError, UsageError, near, require_names
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.rankings.tables import Frame
 
@@ -65,6 +65,7 @@ def open_dataset(
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
     with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
         path = Path(source).expanduser().absolute() if source is not None else None
+        require_names(path)
         if path is not None and not path.exists():
             raise UsageError(f"--source {path}: no such file or folder")
         dataset = None
@@ -255,6 +256,7 @@ def _prepare(
                 variant = _downloaded(adapter, variant, view.of_raw, downloads, quiet=quiet)
             source = downloads
         files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
+        require_names(*files.values())
         raw = Raw(files, variant, downloads, quiet)
         return Dataset(_build(name, adapter, view, raw, path, source or downloads))
 

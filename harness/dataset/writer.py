@@ -21,6 +21,7 @@ from harness.dataset.columns import (
     QUERIES,
     TableFile,
     fingerprint,
+    typed,
 )
 from harness.dataset.judged_rows import Repeated, with_rows_and_ids
 from harness.dataset.manifest import Repair
@@ -97,7 +98,8 @@ class DatasetWriter:
         columns["position"].append(position)
         row = self._document_count
         self._document_count += 1
-        self._pending_characters += len(text)
+        if isinstance(text, str):  # anything else is refused when it is written
+            self._pending_characters += len(text)
         if len(columns["id"]) >= _BATCH_DOCUMENTS or self._pending_characters >= _BATCH_CHARACTERS:
             self._flush_documents()
         return row
@@ -115,7 +117,7 @@ class DatasetWriter:
         self._tables["documents.arrow"].write(
             pa.RecordBatch.from_arrays(
                 [
-                    pa.array(columns[field.name], field.type)
+                    typed(field, columns[field.name])
                     if field.name in columns
                     else pa.nulls(n, field.type)
                     for field in DOCUMENTS

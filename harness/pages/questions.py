@@ -11,7 +11,7 @@ import orjson
 from harness.files import read_json
 from harness.pages.answered import by_question
 from harness.pages.material import Material, Shelf, Texts, moment
-from harness.rankings.jsonl import read_lines
+from harness.rankings.raw import read_lines
 from harness.runs.answering.folder import AnswersFolder
 from harness.runs.folder.run_folder import scores_by_query
 from harness.scoring.arrays import Values

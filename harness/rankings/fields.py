@@ -9,14 +9,19 @@ is nobody's business, and there only what is nearly the name of a missing field 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 _NEAR = 0.8
 """How alike (difflib's ratio) a name must be to a field's that is missing, to be refused."""
-_SHORTEST = 4
+_SHORTEST = 3
 """Below so many letters everything is alike."""
+_LONGEST = 1000
+"""No field's name has more letters: what has is no header."""
+_SAID = 20
+"""How many of a record's fields are named in an error."""
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -56,9 +61,14 @@ class Fields:
         """
         found: dict[str, str] = {}
         unknown = []
+        times = Counter(given)
         for name in given:
-            if given.count(name) > 1:
-                raise FieldError(f"{name!r} stands {given.count(name)} times; keep one")
+            if len(name) > _LONGEST:
+                raise FieldError(
+                    f"{name[:40]!r}... is no name of a field, of {len(name):,} letters"
+                )
+            if times[name] > 1:
+                raise FieldError(f"{name!r} stands {times[name]} times; keep one")
             if name in ignored:
                 continue
             field = self.field(name)
@@ -84,9 +94,14 @@ class Fields:
         """The field that a name stands for."""
         return self._field.get(plain(name))
 
+    def resembles(self, cells: Sequence[str]) -> bool:
+        """Whether the cells of a line look like names, though what is needed is not all there."""
+        known = [self.field(cell) is not None for cell in cells if len(cell) <= _LONGEST]
+        return any(known[:1]) or sum(known) > 1
+
     def heads(self, cells: Sequence[str]) -> bool:
         """Whether the cells of a line are names, as in a header: all that is needed is there."""
-        return set(self.needed) <= {self.field(cell) for cell in cells}
+        return set(self.needed) <= {self.field(cell) for cell in cells if len(cell) <= _LONGEST}
 
     @cached_property
     def _field(self) -> Mapping[str, str]:
@@ -105,7 +120,8 @@ class Fields:
         advice = f"; did you mean {close[0]!r} for it?" if close else ""
         return (
             f"no field {field!r} (or {', '.join(self.names[field][1:])}); it has "
-            f"{', '.join(given) or 'none'}{advice}"
+            f"{', '.join(given[:_SAID]) or 'none'}"
+            f"{f' and {len(given) - _SAID} more' if len(given) > _SAID else ''}{advice}"
         )
 
     def _of(self, field: str) -> list[str]:
@@ -125,9 +141,8 @@ class Fields:
             meant = self.field(close[0]) if close else None
             advice = f"did you mean {meant}?" if meant else f"known: {', '.join(self.names)}"
             raise FieldError(f"unknown field {name!r}; {advice}{remedy}")
-        close = get_close_matches(plain(name), absent, 1, _NEAR) if len(name) >= _SHORTEST else []
-        if close:
-            raise FieldError(f"unknown field {name!r}; did you mean {close[0]}?{remedy}")
+        if (field := _nearest(name, absent)) is not None:
+            raise FieldError(f"unknown field {name!r}; did you mean {field}?{remedy}")
 
 
 def grade_of(value: object) -> int:
@@ -146,6 +161,22 @@ def grade_of(value: object) -> int:
     if abs(found) >= 1 << 31:
         raise FieldError(f"the grade {text:.40} is beyond 32 bits; mend the line")
     return found
+
+
+def mistaken(name: str, given: Collection[str]) -> str | None:
+    """Which of the `given` names of a record was meant for `name`, which is none of them."""
+    return _nearest(name, given)
+
+
+def _nearest(name: str, others: Collection[str]) -> str | None:
+    """Which of the others a name nearly is, or has the letters of."""
+    from difflib import get_close_matches
+
+    names = {plain(one): one for one in others if len(one) >= _SHORTEST}
+    word = plain(name)
+    close = get_close_matches(word, [*names], 1, _NEAR) if len(word) >= _SHORTEST else []
+    close = close or [one for one in names if sorted(one) == sorted(word)]
+    return names[close[0]] if close else None
 
 
 def plain(name: str) -> str:
@@ -182,6 +213,13 @@ RUN_LISTS = Fields(
     bare=_BARE,
 )
 """A query of a run, with all that was returned."""
+
+HITS = Fields(
+    {name: (name,) for name in ("id", "sources", "text", "score")},
+    needed=(),
+    distances=RUN.distances,
+)
+"""A hit of a run whose documents are named by their sources."""
 
 JUDGEMENTS = Fields(
     {

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.rankings.fields import FieldError, Fields
-from harness.rankings.jsonl import count_keys, doubled_key, read_bytes
+from harness.rankings.jsonl import count_keys, doubled_key
+from harness.rankings.raw import read_bytes
 from harness.rankings.tables import Columns
 
 _PLAIN = {"query": (int,), "document": (int,), "grade": (int, float, bool)}
@@ -22,7 +23,7 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
     JSON lines are taken as a list (`lines`: the file is nothing else); blank ones are None. Raises
     UsageError for what is not valid JSON, and for a key that stands twice in one object.
     """
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    data = read_bytes(path)
     broken: object = None
     if not lines:
         try:

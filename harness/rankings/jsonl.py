@@ -13,14 +13,15 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.rankings.fields import RUN, RUN_LISTS, FieldError
+from harness.rankings.raw import read_bytes, read_lines
 
 _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
 _NUMBERS = {int, float}
 _NESTED = {dict, list}
 _HEAD = 1 << 16
-_OBJECT_OF = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
-_KEY = re.compile(rb'"\s*:')
+_OBJECT_OF = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
+_SPACED_KEY = re.compile(rb'"\s+:')
 
 
 @dataclass
@@ -126,31 +127,16 @@ def rows_of_lines(path: Path) -> pa.Table | None:
     return None if odd else table
 
 
-def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """A file, or its first `most` bytes, unpacked where it is packed.
-
-    Raises UsageError where it cannot be read.
-    """
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            data: bytes = stream.read(most)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
-    return data
-
-
-def read_lines(path: Path) -> list[bytes]:
-    """The lines of a file, unpacked where it is. Raises UsageError where it cannot be read."""
-    return read_bytes(path).split(b"\n")
-
-
-def doubled_key(data: bytes, keys: int) -> str | None:
+def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
     """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
 
-    `keys` is how many keys were found in it: as many as there are colons after quotation marks,
-    unless a key is doubled or a text holds such a colon, and only then it is looked at closely.
+    `keys` is how many keys were found in it: as many as there are colons after quotation marks that
+    are not escaped, unless a key is doubled or a text begins with a colon, or the like; only then
+    it is looked at closely.
     """
-    if len(_KEY.findall(data)) == keys:
+    data = bytes(data)
+    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
+    if colons == keys:
         return None
     doubled: list[str] = []
 
@@ -168,11 +154,12 @@ def doubled_key(data: bytes, keys: int) -> str | None:
 
 def count_keys(value: Any) -> int:
     """How many keys a JSON value has, in all its objects."""
-    keys, inside = (len(value), value.values()) if isinstance(value, dict) else (0, value)
-    if isinstance(value, dict | list):
-        for one in inside:
-            if type(one) in _NESTED:
-                keys += count_keys(one)
+    keys, left = 0, [value] if type(value) in _NESTED else []
+    while left:  # by hand: a text may be nested deeper than Python calls
+        one = left.pop()
+        inside = one.values() if isinstance(one, dict) else one
+        keys += len(one) if isinstance(one, dict) else 0
+        left += [held for held in inside if type(held) in _NESTED]
     return keys
 
 

@@ -206,9 +206,14 @@ def _ordered(
 ) -> Rankings:
     """Rankings of rows in any order; without scores the ranks order them, if there are any.
 
-    Raises UsageError for NaN, and for a rank that stands twice in a query.
+    Raises UsageError for NaN, and for a rank that is no number or stands twice in a query.
     """
     if score is None and rank is not None:
+        if len(odd := np.flatnonzero(~np.isfinite(rank))):
+            raise UsageError(
+                f"{where}: the rank {rank[odd[0]]:g} of query {query_ids[query[odd[0]]]!r} is no "
+                "place; mend it, or give scores"
+            )
         order = np.lexsort((rank, query))
         query, rank, document = query[order], rank[order], take(document, order)
         again = np.flatnonzero((query[1:] == query[:-1]) & ~(rank[1:] > rank[:-1]))

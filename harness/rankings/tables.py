@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
@@ -20,11 +21,11 @@ import pyarrow.compute as pc
 from harness.errors import UsageError
 from harness.rankings.arrow import to_numpy
 from harness.rankings.fields import FieldError, Fields, grade_of
-from harness.rankings.jsonl import read_bytes
+from harness.rankings.raw import read_bytes
 
 _INDEX = "__index_level_"  # what pandas calls the index of a frame that was filtered
 _SAMPLE = 1 << 16
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_ROW = 1 << 20  # the longest that Arrow's reader of CSV is sure to take
 
 
 class Streams(Protocol):
@@ -169,16 +170,26 @@ def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
     return _named(as_table(frame, what), fields, what, lambda row: f"row {row}")
 
 
+@contextmanager
+def parquet_errors(path: object) -> Iterator[None]:
+    """Let whatever a damaged Parquet file, or a value that Python has not, raises be one error."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
+        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+
+
 def of_parquet(path: Path, fields: Fields) -> Columns:
     """The fields of a Parquet file. Raises UsageError for anything else."""
     import pyarrow.parquet as pq
 
-    try:
+    with parquet_errors(path):
         names = pq.read_schema(path).names
         found = _read(fields, names, str(path))
         table = pq.read_table(path, columns=list(found.values())).select(list(found.values()))
-    except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+        table.validate(full=True)  # texts are UTF-8
     return Columns(table.rename_columns(list(found)), str(path), lambda row: f"row {row}")
 
 
@@ -190,7 +201,7 @@ def of_delimited(path: Path, fields: Fields) -> Columns:
     from pyarrow import csv as arrow_csv
 
     data = read_bytes(path)
-    head, _, body = data.removeprefix(_BYTE_ORDER_MARK).partition(b"\n")
+    head, _, body = data.partition(b"\n")
     cells, delimiter = header(head)
     found = _read(fields, cells, f"{path}, line 1")
     types = {name: pa.string() for name in cells}
@@ -242,14 +253,11 @@ def header(line: bytes) -> tuple[list[str], str]:
     return [cell.strip() for cell in row], delimiter
 
 
-def has_header(path: Path, fields: Fields) -> bool:
-    """Whether the first line of a delimited file names the fields that are needed."""
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            data: bytes = stream.read(_SAMPLE)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
-    return fields.heads(header(data.removeprefix(_BYTE_ORDER_MARK).partition(b"\n")[0])[0])
+def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
+    """Whether the first line of a delimited file names the fields that are needed; with `spoilt`,
+    whether it seems that it was to name them."""
+    cells, _ = header(read_bytes(path, _SAMPLE).partition(b"\n")[0])
+    return fields.heads(cells) or (spoilt and fields.resembles(cells))
 
 
 def _read(fields: Fields, names: list[str], where: str) -> dict[str, str]:
@@ -278,7 +286,7 @@ def _is_number(text: str) -> bool:
 
 def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
-    lines = data.removeprefix(_BYTE_ORDER_MARK).split(b"\n")
+    lines = data.split(b"\n")
     reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
     start = 1
     for cells in reader:
@@ -313,6 +321,8 @@ def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> 
         return UsageError(f"{path}, line {_not_utf8(data)}: not UTF-8")
     except csv.Error as broken:
         return UsageError(f"{path}, after line {number}: {broken}; mend the quotes")
+    if long := next((n for n, line in enumerate(data.split(b"\n"), 1) if len(line) > _ROW), 0):
+        return UsageError(f"{path}, line {long}: a row of more than {_ROW} bytes is none of ids")
     return UsageError(f"{path}: cannot be read ({' '.join(error.split())})")
 
 

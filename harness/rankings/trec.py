@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.rankings.fields import RUN
-from harness.rankings.jsonl import read_lines
+from harness.rankings.raw import LONGEST_LINE, read_lines, unpacked
 from harness.rankings.tables import header
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ _COLUMNS = ["query", "q0", "document", "rank", "score", "tag"]
 _BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough for NumPy
 _THREADS = 4
 
+_MOST = 9  # fields of a line: two lines of five or six that run together have more
 _COMMENT = b"#"
 _JSON = (b'{"', b'{ "', b"[{", b"[ {")
 _COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # begins with a byte that is quickly looked for
@@ -89,11 +90,7 @@ def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
 def _form(path: Path) -> _Form:
     if not path.is_file():
         raise UsageError(f"{path}: no such run file")
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            number, first = _first_line(stream)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
+    number, first = _first_line(path)
     if not first:
         raise UsageError(f"{path}: empty; a run file has lines `query Q0 document rank score tag`")
     if first.startswith(_JSON):
@@ -117,19 +114,13 @@ def _other_form(first: bytes) -> str:
     )
 
 
-def _first_line(stream: Any) -> tuple[int, bytes]:
+def _first_line(path: Path) -> tuple[int, bytes]:
     """The first line that is no comment, stripped, and its number; empty where there is none."""
-    head, number, more = b"", 0, True
-    while more or head:
-        line, end, head = head.partition(b"\n")
-        if not end and more:  # the line goes on
-            data: bytes = stream.read(1 << 16)
-            head, more = line + data, bool(data)
-            continue
-        number += 1
-        line = line.strip()
-        if line and not line.startswith(_COMMENT):
-            return number, line
+    number = 0
+    for number, line in enumerate(read_lines(path), 1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith(_COMMENT):
+            return number, stripped
     return number, b""
 
 
@@ -138,25 +129,25 @@ def _blocks(path: Path, free: SimpleQueue[bytearray]) -> Iterator[tuple[bytearra
 
     Whoever takes a buffer puts it back into `free`.
     """
-    rest = b""
-    try:
-        with pa.input_stream(str(path), compression="detect") as stream:
-            while True:
-                buffer = free.get()
-                if len(buffer) <= 2 * len(rest):  # a query longer than a block: ever more at a time
-                    buffer = bytearray(4 * len(rest))
-                buffer[: len(rest)] = rest
-                end = len(rest) + _read_into(stream, memoryview(buffer)[len(rest) :])
-                cut = _last_query(buffer, end) if end == len(buffer) else end
-                rest = bytes(memoryview(buffer)[cut:end])
-                if cut:
-                    yield buffer, cut
-                else:
-                    free.put(buffer)
-                if end < len(buffer):
-                    return
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error})") from None
+    rest, looked = b"", False
+    with unpacked(path) as stream:
+        while True:
+            buffer = free.get()
+            if len(buffer) <= 2 * len(rest):  # a query longer than a block: ever more at a time
+                buffer = bytearray(4 * len(rest))
+            if len(buffer) > LONGEST_LINE and not looked:  # or a line, which is refused
+                deque(read_lines(path), maxlen=0)
+                looked = True
+            buffer[: len(rest)] = rest
+            end = len(rest) + _read_into(stream, memoryview(buffer)[len(rest) :])
+            cut = _last_query(buffer, end) if end == len(buffer) else end
+            rest = bytes(memoryview(buffer)[cut:end])
+            if cut:
+                yield buffer, cut
+            else:
+                free.put(buffer)
+            if end < len(buffer):
+                return
 
 
 def _read_into(stream: Any, buffer: memoryview) -> int:
@@ -228,8 +219,8 @@ def _csv(data: bytes | memoryview, form: _Form) -> pa.Table:
 
 def _folded(data: bytes) -> bytes:
     data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t\r]+", b" ", data))
-    # What follows the tag is ignored, as trec_eval does.
-    return re.sub(rb"(?m)^(\S+(?: \S+){5}) .*$", rb"\1", data)
+    # What follows the tag is ignored, as trec_eval does, unless it could be a line of its own.
+    return re.sub(rb"(?m)^(\S+(?: \S+){5}) \S+(?: \S+){,2}$", rb"\1", data)
 
 
 def nan_line(path: Path) -> int:
@@ -254,6 +245,8 @@ def _broken_line(path: Path, form: _Form, error: str) -> str:
         # What follows the tag is ignored, but a file without tags may not have them here and there.
         if values and (len(values) < fields or len(values) > fields == 5):
             return f", line {number}: {len(values)} fields where line {form.first} has {fields}"
+        if len(values) > _MOST:
+            return f", line {number}: {len(values)} fields; two lines, with no line end between?"
         try:
             _ = values and (line.decode(), float(values[4]))
         except UnicodeDecodeError:

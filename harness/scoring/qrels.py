@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import strings, to_numpy
-from harness.rankings.fields import JUDGEMENTS
+from harness.rankings.fields import JUDGEMENTS, grade_of
 from harness.rankings.json_rows import of_json
+from harness.rankings.raw import read_lines
 from harness.rankings.tables import (
     Columns,
     Frame,
@@ -164,28 +165,39 @@ def _of_columns(rows: Columns) -> Qrels:
     return from_dict(qrels)
 
 
+def _heads(path: Path, fields: list[bytes]) -> bool:
+    """Whether these are the names of columns. Raises UsageError for those of another order."""
+    names = [field.decode(errors="replace") for field in fields]
+    if len(names) < 3 or not JUDGEMENTS.heads(names):
+        return False
+    order = [JUDGEMENTS.field(name) for name in (names[0], *names[-2:])]
+    if order != ["query", "document", "grade"] or len(names) not in (3, 4):
+        raise UsageError(
+            f"{path}, line 1: the columns {', '.join(names)} are not query, document, grade; with "
+            "other ones the file is called .csv or .tsv"
+        )
+    return True
+
+
 def _twice(document: str, query: str, before: int, grade: int) -> str:
     return f"{document!r} is judged twice for query {query!r}, with grades {before} and {grade}"
 
 
 def _of_lines(path: Path) -> Qrels:
     """TREC's form, and BEIR's."""
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     qrels: dict[str, dict[str, int]] = {}
-    beir = lines[:1] and lines[0].split()[:1] == [b"query-id"]
-    for number, line in enumerate(lines, 1):
+    beir = False
+    for number, line in enumerate(read_lines(path), 1):
         fields = line.split()
-        if not fields or (number == 1 and beir) or (fields[0].startswith(b"#") and not beir):
+        if number == 1 and (beir := _heads(path, fields)):
+            continue
+        if not fields or (fields[0].startswith(b"#") and not beir):
             continue
         try:
             if len(fields) not in (3, 4):
                 raise ValueError(f"{len(fields)} fields")
-            query, document, grade = fields[0].decode(), fields[-2].decode(), int(fields[-1])
-            if abs(grade) >= 1 << 31:
-                raise ValueError("a grade beyond 32 bits")
+            query, document, given = (one.decode() for one in (fields[0], *fields[-2:]))
+            grade = grade_of(given)
         except ValueError as error:
             raise UsageError(
                 f"{path}, line {number}: expected `query 0 document grade` or "

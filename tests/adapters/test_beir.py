@@ -16,11 +16,11 @@ from loopback import Loopback
 
 from harness.dataset.adapters import beir
 from harness.dataset.adapters.beir import Beir
-from harness.dataset.adapters.formats import text
 from harness.dataset.columns import FILES
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.rankings import raw
 from harness.schema import Ability
 
 CORPUS = [
@@ -312,9 +312,9 @@ def test_an_archive_that_would_fill_disk_or_memory_is_refused(
 ) -> None:
     (folder / "corpus.jsonl").write_bytes(b"0" * 2_000_000)
     archive = zipped(folder, tmp_path)
-    monkeypatch.setattr(text, "_LONGEST", 1_000_000)
+    monkeypatch.setattr(raw, "LONGEST_LINE", 1_000_000)
     assert "corpus.jsonl:1: goes on for more than 1 MB" in refused(archive)
-    monkeypatch.setattr(beir, "_BOMB_BYTES", 1_000_000)
+    monkeypatch.setattr(beir, "BOMB_BYTES", 1_000_000)
     assert "fiqa/corpus.jsonl would be 2,000,000 bytes out of " in refused(archive)
     assert not list(home.rglob("*.arrow"))
 

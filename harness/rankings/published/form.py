@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from harness.errors import UsageError, near
-from harness.rankings.jsonl import read_bytes
+from harness.rankings.raw import read_bytes
 
 ENTRY_POINTS = "harness.run_formats"
 

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import orjson
 
 from harness.errors import UsageError
-from harness.rankings.jsonl import read_bytes
 from harness.rankings.published.form import Answer, RunFormat
+from harness.rankings.raw import read_bytes
 
 _T = TypeVar("_T")
 
@@ -68,7 +68,7 @@ def _read(read: Callable[[Mapping[str, Any]], _T], record: Any) -> tuple[_T | No
 
 def _entries(path: Path, name: str, form: RunFormat) -> Iterator[tuple[str, Any, str]]:
     """Where each record stands, the record, and why it cannot be read."""
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    data = read_bytes(path)
     if not {".jsonl", ".ndjson"} & {ending.lower() for ending in path.suffixes}:
         try:
             records = [*form.records(orjson.loads(data))]

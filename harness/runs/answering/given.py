@@ -22,8 +22,8 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside
-from harness.rankings.jsonl import read_bytes
 from harness.rankings.published.form import Answer, Question
+from harness.rankings.raw import read_bytes
 from harness.runs.answering.answer import shown_to, write_answers
 from harness.runs.answering.folder import (
     ANSWERS,
@@ -65,7 +65,7 @@ class Given:
 
 def read_given(path: Path) -> tuple[str, list[Given]]:
     """The form of a file, and its answers. Raises UsageError for a file of no known form."""
-    data = read_bytes(path).removeprefix(b"\xef\xbb\xbf")
+    data = read_bytes(path)
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.files import digest
-from harness.rankings.jsonl import read_lines
+from harness.rankings.raw import read_lines
 from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder
 from harness.runs.answering.judging import write_judgements
 

@@ -16,8 +16,10 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside
-from harness.rankings.jsonl import holds_queries, read_bytes, read_lines
+from harness.rankings.fields import HITS
+from harness.rankings.jsonl import holds_queries
 from harness.rankings.rankings import Rankings, read_rankings
+from harness.rankings.raw import read_bytes, read_lines
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.run_folder import (
     OURS,
@@ -177,6 +179,8 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
             if query is None:
                 file.unknown[str(record["query"])] = None
                 continue
+            if record["query"] in file.queries:
+                raise ValueError(f"the query {record['query']!r} stands on a line above; keep one")
             file.queries[record["query"]] = None
             haystack = int(dataset.query_haystack[query])
             if haystack not in places:
@@ -191,14 +195,20 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
     return file
 
 
-def _hit(query: int, place: int, one: dict[str, Any], rows: dict[str, int]) -> Hit:
-    named = [*([one["id"]] if "id" in one else []), *one.get("sources", [])]
-    score = one.get("score")
-    sources = list(dict.fromkeys(rows[name] for name in named if name in rows))
-    unknown = sum(name not in rows for name in named)
-    text = one.get("text", "")
+def _hit(query: int, place: int, given: Any, rows: dict[str, int]) -> Hit:
+    if not isinstance(given, dict):
+        raise TypeError("a hit must be an object")
+    one = {field: given[name] for field, name in HITS.read([*given]).items()}
+    named, score, text = one.get("sources", []), one.get("score"), one.get("text", "")
+    if not isinstance(named, list):  # of a text the letters would be taken
+        raise TypeError("sources must be a list of ids")
     if not isinstance(text, str):
         raise TypeError("a text must be a text")
+    if score is not None and (isinstance(score, bool) or not isinstance(score, int | float)):
+        raise TypeError("a score must be a number")
+    named = [*([one["id"]] if "id" in one else []), *named]
+    sources = list(dict.fromkeys(rows[name] for name in named if name in rows))
+    unknown = sum(name not in rows for name in named)
     return Hit(query, place, text, sources, None if score is None else float(score), unknown)
 
 

@@ -120,7 +120,11 @@ def _texts(hits: list[Hit], dataset: Dataset) -> list[list[str]]:
     texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
     for query, mine in by_query(hits):
         for hit in mine:
-            own = [hit.text] if hit.text else dataset.documents.contents(np.array(hit.documents))
+            own = (
+                [hit.text]
+                if hit.text
+                else dataset.documents.contents(np.array(hit.documents, np.int64))
+            )
             texts[query].append(" ".join(own))
     return texts
 

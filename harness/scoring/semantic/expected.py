@@ -17,7 +17,7 @@ import numpy as np
 import harness
 from harness.errors import UsageError
 from harness.files import digest
-from harness.rankings.jsonl import read_lines
+from harness.rankings.raw import read_lines
 from harness.scoring.semantic.accuracy import Asked, measured, one_haystack
 from harness.scoring.semantic.section import PROTOCOL, section
 from harness.scoring.semantic.similarity import Model
