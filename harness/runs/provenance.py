@@ -1,4 +1,4 @@
-"""Where a number came from: versions, machine, memory, git state, the retriever and its command."""
+"""Where a number came from: versions, machine, memory, the retriever and its command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import inspect
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib import metadata
@@ -58,20 +57,6 @@ def peak_memory(*, workers: bool) -> dict[str, int] | None:
         children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         peak["largest_worker"] = children * scale
     return peak
-
-
-def git_state() -> dict[str, Any] | None:
-    """Commit of the working folder, and whether it has changes; None outside a git checkout."""
-
-    def git(*arguments: str) -> str:
-        return subprocess.run(
-            ["git", *arguments], capture_output=True, text=True, check=True, timeout=10
-        ).stdout.strip()
-
-    try:
-        return {"commit": git("rev-parse", "HEAD"), "changed": bool(git("status", "--porcelain"))}
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:

@@ -26,9 +26,10 @@ from harness.runs.folder.run_folder import (
     write_rankings,
     write_record,
 )
+from harness.runs.git import git_state
 from harness.runs.journal import last_answers
 from harness.runs.outcome import Answer, Outcome
-from harness.runs.provenance import git_state, machine, peak_memory, versions
+from harness.runs.provenance import machine, peak_memory, versions
 from harness.scoring.matching.hits import Hit
 
 if TYPE_CHECKING:

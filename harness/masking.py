@@ -1,0 +1,259 @@
+"""Secrets: refused where they would be written down, taken from the environment, masked elsewhere.
+
+A key comes by the environment alone: as a parameter it is `env:NAME`, of which results hold the
+name. What looks like a key, by its name or by its form, is refused; in text that others wrote (an
+error, a reply, what a process says on stderr) it is masked.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from harness.errors import UsageError
+
+MASK = "***"
+"""What stands in the place of a secret."""
+
+_REFERENCE = re.compile(r"env:([A-Za-z_]\w*)")
+_SHORTEST = 8
+"""Characters from which on the value of a variable is masked wherever it stands."""
+
+# -- What looks like a secret ----------------------------------------------------------------------
+
+_NAME = (
+    r"(?:api[_-]?key|(?:access|private|secret|account|master|service)[_-]?key|secret|password"
+    r"|passwd|pwd|passphrase|authorization|bearer|credentials?|token)"
+)
+_SECRET_NAME = re.compile(rf"(?:.*[^A-Za-z])?(?:{_NAME})", re.IGNORECASE)
+_KIND_OF_TOKEN = {
+    *("bos", "cls", "doc", "document", "end", "eod", "eos", "first", "image", "last", "mask"),
+    *("max", "min", "new", "next", "num", "pad", "padding", "per", "prefix", "query", "sep"),
+    *("special", "start", "stop", "suffix", "unk"),
+}
+"""What stands before `token` where it is a piece of text or a number of them: pad_token."""
+
+_FORMS = (
+    r"\bsk-(?=[\w-]*\d)[\w-]{16,}",
+    r"\bgh[opsur]_[A-Za-z0-9]{16,}",
+    r"\bgithub_pat_\w{20,}",
+    r"\bglpat-[\w-]{16,}",
+    r"\bhf_(?=[A-Za-z]*[A-Z0-9])[A-Za-z0-9]{16,}",
+    r"\bxox[a-z]-[\w-]{10,}",
+    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+    r"\bAIza[\w-]{30,}",
+    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.*?-----END [A-Z ]*PRIVATE KEY-----)?",
+    r"(?i:\b(?:bearer|basic))\s+(?=[^\s'\"]*[\d=])[\w.~+/=-]{12,}",
+    r"(?<=://)[^\s/@'\"<>]+(?=@)",  # user and password of an address
+)
+_VALUE = re.compile("|".join(_FORMS), re.DOTALL)
+_SAID = re.compile(
+    rf"""(?P<before>
+        [?&\#;](?:[\w.-]*[_.-])?(?:{_NAME}|key|sig|signature)=
+      | --?(?:[\w]+[_-])*{_NAME}(?:=|\s+)['"]?
+      | (?<![\w-])(?:\w+[_-])*{_NAME}=['"]?
+      | ['"](?:[\w]+[_-])*{_NAME}['"]\s*:\s*['"]
+      | (?<![\w-])(?:authorization|x-api-key|api-key|password)\s*:\s*(?:(?:bearer|basic)\s+)?
+    )(?P<value>[^\s'"&;,)\]}}>]{{3,}})""",
+    re.IGNORECASE | re.VERBOSE,
+)
+"""A secret that is named beside its value: in a query, a command line, a header, code or JSON."""
+_NO_VALUE = re.compile(
+    rf"env:[A-Za-z_]\w*|\$.*|[{{<%].*|{re.escape(MASK)}|none|null|true|false|(?:str|bytes|int)\b.*",
+    re.IGNORECASE,
+)
+"""What stands after such a name and is no secret: a place for one, and no value."""
+
+
+@lru_cache(4096)
+def secret_name(name: str) -> bool:
+    """Whether a parameter of this name holds a secret: `api_key`, `hf_token`; not `pad_token`."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").replace(".", "_").lower()
+    if _SECRET_NAME.fullmatch(plain) is None and plain not in ("apikey", "accesskey"):
+        return False
+    before, _, last = plain.rpartition("_")
+    return last != "token" or before.rpartition("_")[2] not in _KIND_OF_TOKEN
+
+
+def looks_secret(text: str) -> bool:
+    """Whether a key, a token or a password stands in a text."""
+    return _VALUE.search(text) is not None or any(True for _ in _named_values(text))
+
+
+def _named_values(text: str) -> Iterator[re.Match[str]]:
+    for found in _SAID.finditer(text):
+        name = re.search(r"[\w.-]*\w", found["before"])
+        named = name is not None and _is_named(found["before"][0], name[0])
+        if named and not _NO_VALUE.fullmatch(found["value"]):
+            yield found
+
+
+def _is_named(first: str, name: str) -> bool:
+    if first in "?&#;" and name.lower() in ("key", "sig", "signature"):
+        return True
+    return secret_name(name.lstrip("-").split(".")[-1])
+
+
+def _is_secret(name: str, value: Any) -> bool:
+    """Whether a value is one by its name; a number called token counts some, and is none."""
+    if isinstance(value, bool) or value is None or value == "" or not secret_name(name):
+        return False
+    return isinstance(value, str) or not name.lower().endswith("token")
+
+
+# -- Refused where it would be recorded ------------------------------------------------------------
+
+
+def refuse_in(where: str, values: Mapping[str, Any]) -> None:
+    """Raises UsageError for the first of these settings that is a secret, at any depth.
+
+    Results record them, so that a secret comes as `env:NAME`, by a variable of the environment.
+    """
+    for path, name, value in _leaves(values):
+        if isinstance(value, str) and _REFERENCE.fullmatch(value):
+            continue
+        if _is_secret(name, value):
+            variable = re.sub(r"\W", "_", name).upper()
+            raise UsageError(
+                f"{where} {path}: results record it, and it holds a secret by its name: put it "
+                f"into a variable of the environment, and write {path}=env:{variable}"
+            )
+        if isinstance(value, str):
+            refuse_text(f"{where} {path}", value)
+
+
+def refuse_text(where: str, text: str) -> None:
+    """Raises UsageError for a text that is recorded, and in which a secret stands."""
+    if looks_secret(text):
+        raise UsageError(
+            f"{where}: results record it, and it holds what looks like a key, a token or a "
+            "password: put that into a variable of the environment, which what is started or asked "
+            "reads there; a whole parameter may be env:NAME"
+        )
+
+
+def refuse_address(what: str, url: str) -> None:
+    """Raises UsageError for an address that may hold a secret: results record addresses."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise UsageError(f"{what} is no address: {masked(str(error))}") from None
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise UsageError(
+            f"{what}: the address must not hold a user or a password, nor a ?query or a #fragment, "
+            "since results record it; give secrets by the environment"
+        )
+    refuse_text(what, unquote(url))
+
+
+def _leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Path, name and value of everything in nested tables; items of lists bear the list's name."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _leaves(one, f"{path}.{key}" if path else str(key), str(key))
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _leaves(one, path, name)
+    else:
+        yield path, name, value
+
+
+# -- Taken from the environment --------------------------------------------------------------------
+
+_taken: set[str] = set()
+
+
+def from_environment(variable: str) -> str | None:
+    """The secret in a variable of the environment; None where it is empty or not there.
+
+    From then on it is masked in all that is said and written.
+    """
+    value = os.environ.get(variable)
+    if value:
+        _taken.add(value)
+    return value or None
+
+
+def filled_in(value: Any, what: str) -> Any:
+    """Settings with the values of `env:NAME`, at any depth: for the one who uses them, never kept.
+
+    Raises UsageError, which begins with `what`, for a variable that is not set.
+    """
+    if isinstance(value, Mapping):
+        return {key: filled_in(one, what) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(filled_in(one, what) for one in value)
+    found = _REFERENCE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return value
+    secret = from_environment(found[1])
+    if secret is None:
+        raise UsageError(f"{what}: the variable {found[1]} of the environment is not set")
+    return secret
+
+
+def _known() -> list[str]:
+    """Secrets of this process, the longest first: those that it took, and variables by their names.
+
+    A word that anybody guesses (`postgres`) is left: to mask it would change other text.
+    """
+    named = {value for name, value in os.environ.items() if secret_name(name)}
+    long = {value for value in named if len(value) >= _SHORTEST and not value.isalpha()}
+    return sorted((one for one in long | _taken if len(one) >= 6), key=len, reverse=True)
+
+
+# -- Masked in what others wrote -------------------------------------------------------------------
+
+
+def masked(text: str) -> str:
+    """A text of others (an error, a log, a reply) without the secrets that stand in it."""
+    text = _VALUE.sub(MASK, without_known(text))
+    parts, end = [], 0
+    for found in _named_values(text):
+        parts += [text[end : found.start("value")], MASK]
+        end = found.end("value")
+    return "".join([*parts, text[end:]])
+
+
+def without_known(text: str) -> str:
+    """A text without the secrets that this process was given; what only looks like one stays."""
+    for secret in _known():
+        text = text.replace(secret, MASK)
+    return text
+
+
+def reply_without_known(data: bytes) -> bytes:
+    """A reply without the secrets that were sent for it: a service may say its key in anything."""
+    for secret in _taken:
+        if len(secret) >= _SHORTEST:
+            data = data.replace(secret.encode(), MASK.encode())
+    return data
+
+
+def record_masked(record: Any) -> Any:
+    """A record as it was read, without secrets: an older one, or somebody else's, may hold them."""
+    import orjson
+
+    said = orjson.dumps(record).decode()
+    return masked_in(record) if looks_secret(said) or without_known(said) != said else record
+
+
+def masked_in(value: Any, name: str = "") -> Any:
+    """Nested values of others, as JSON has them, with `MASK` for what is a secret by name or form.
+
+    What is `env:NAME` stays.
+    """
+    if isinstance(value, Mapping):
+        return {key: masked_in(one, str(key)) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked_in(one, name) for one in value]
+    if isinstance(value, str) and _REFERENCE.fullmatch(value):
+        return value
+    if _is_secret(name, value):
+        return MASK
+    return masked(value) if isinstance(value, str) else value

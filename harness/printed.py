@@ -1,0 +1,92 @@
+"""What goes to a terminal: text of strangers cannot move its cursor, and holds no secret."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from harness.masking import without_known
+
+_UNSEEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Controls but line feed and tab, line separators, turns of direction, halves of characters."""
+_OURS = re.compile(r"\r|(?:\n|\x1b\[A)+\Z")
+"""How tqdm begins to draw a bar again, and how it goes from one bar to another."""
+_GREY = re.compile(r"(\x1b\[[02]m)")
+
+CLEARED = "\x1b[H\x1b[J"
+"""What clears a terminal, for `draw`."""
+
+
+def visible(text: str) -> str:
+    """A text with its control characters written out, as `\\u001b`, the way JSON does.
+
+    Line feeds and tabs stay: see `one_line`.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def one_line(text: object) -> str:
+    """An id, a name or a title of a stranger where it is to be in one line: `visible`, wholly."""
+    return visible(str(text)).replace("\n", "\\n").replace("\t", "\\t")
+
+
+class Printed:
+    """A stream that writes `visible` text, in which the secrets of this process are masked.
+
+    On a terminal the codes of bars, and those of grey text, go through. Everything else is that of
+    the stream that it stands before.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def write(self, text: str) -> int:
+        """Write a text; gives its length, as streams do."""
+        ours = _OURS.match(text) if self.stream.isatty() else None
+        begin = "" if ours is None else ours[0]
+        rest = without_known(text[len(begin) :])
+        if self.stream.isatty():
+            parts = _GREY.split(rest)
+            parts[::2] = map(visible, parts[::2])
+            rest = "".join(parts)
+        else:
+            rest = visible(rest)
+        try:
+            self.stream.write(begin + rest)
+        except UnicodeEncodeError as error:
+            known = rest.encode(error.encoding, "backslashreplace").decode(error.encoding)
+            self.stream.write(begin + known)
+        return len(text)
+
+    def writelines(self, lines: Any) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def draw(code: str) -> None:
+    """Write a code of ours to standard output."""
+    stream = sys.stdout
+    (stream.stream if isinstance(stream, Printed) else stream).write(code)
+
+
+@contextmanager
+def printed() -> Iterator[None]:
+    """Whatever is printed in here is `Printed`."""
+    before = sys.stdout, sys.stderr
+    sys.stdout, sys.stderr = (
+        stream if stream is None or isinstance(stream, Printed) else Printed(stream)
+        for stream in before
+    )
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before

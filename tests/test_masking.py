@@ -1,0 +1,101 @@
+"""Secrets are known by name and form; what only resembles one passes."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.errors import UsageError
+from harness.masking import filled_in, looks_secret, masked, refuse_in, secret_name
+from harness.printed import one_line, visible
+
+NAMES = [
+    "api_key",
+    "apikey",
+    "openaiApiKey",
+    "token",
+    "hf_token",
+    "secret",
+    "client_secret",
+    "password",
+    "db-password",
+    "access_key",
+    "private_key",
+    "Authorization",
+    "bearer",
+    "credentials",
+    "aws_secret_access_key",
+    "x-api-key",
+]
+OTHER_NAMES = [
+    "max_tokens",
+    "tokenizer",
+    "token_budget",
+    "keyword",
+    "key",
+    "api_key_env",
+    "pad_token",
+    "cls_token",
+    "next_token",
+    "sort_key",
+    "primary_key",
+    "tokens",
+    "secretary",
+    "passwords_file",
+    "token_type",
+    "bypass",
+    "author",
+]
+SECRETS = [
+    "sk-proj-abcdefgh12345678",
+    "Authorization: Bearer abcdef1234567890",
+    "https://u:p@h/x",
+    "python x.py --api-key=abcd",
+    "python x.py --api-key abcdef",
+    "API_KEY=abcd python x",
+    "http://h/?key=abc",
+    "http://h/#token=abc",
+    "{'token': 'abcdef'}",
+    "-----BEGIN RSA PRIVATE KEY-----\nabc",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0.abc",
+]
+NONE = [
+    "python x.py --max-tokens 100",
+    "unexpected token: ABC",
+    "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+    "sentence-transformers/all-MiniLM-L6-v2",
+    "task-1234567890123456789",
+    "API_KEY=$KEY",
+    "--token env:FOO",
+    "the bearer of this letter",
+    "http://localhost:8080/x?granularity=turn",
+    "--pad-token X",
+]
+
+
+def test_what_is_a_secret_and_what_only_resembles_one() -> None:
+    assert [name for name in NAMES if not secret_name(name)] == []
+    assert [name for name in OTHER_NAMES if secret_name(name)] == []
+    assert [text for text in SECRETS if not looks_secret(text)] == []
+    assert [text for text in NONE if looks_secret(text) or masked(text) != text] == []
+
+
+@pytest.mark.parametrize("params", [{"api_key": "canary"}, {"a": {"token": "canary"}}])
+def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[str, object]) -> None:
+    with pytest.raises(UsageError, match="=env:") as refused:
+        refuse_in("parameter", params)
+    assert "canary" not in str(refused.value)
+    refuse_in("parameter", {"api_key": "env:MY_KEY", "max_tokens": 100, "password": None})
+
+
+def test_a_secret_that_was_taken_is_masked_in_any_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_VARIABLE", "canary/0123")
+    assert filled_in({"a": ["env:MY_VARIABLE"]}, "x") == {"a": ["canary/0123"]}
+    assert masked("it said canary/0123!") == "it said ***!"
+    with pytest.raises(UsageError, match="NOT_THERE"):
+        filled_in("env:NOT_THERE", "x")
+
+
+def test_control_characters_are_written_out() -> None:
+    foreign = "a\x1b[2Jb\rc\x85\u202ed\ud800\ne"
+    assert visible(foreign) == "a\\u001b[2Jb\\u000dc\\u0085\\u202ed\\ud800\ne"
+    assert one_line("a\nb\tc") == "a\\nb\\tc"
