@@ -12,10 +12,16 @@ from typing import NoReturn
 
 from harness.cli import parser
 from harness.errors import HarnessError, NotAtHandError, UsageError, require_names
+from harness.printed import printed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
+    with printed():
+        return _command(arguments)
+
+
+def _command(arguments: Sequence[str] | None) -> int:
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
         from harness.cli.completion import complete
 

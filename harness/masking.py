@@ -137,16 +137,16 @@ def refuse_text(where: str, text: str) -> None:
         )
 
 
-def refuse_address(what: str, url: str) -> None:
+def refuse_address(what: str, url: str, remedy: str = "give secrets by the environment") -> None:
     """Raises UsageError for an address that may hold a secret: results record addresses."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
-        raise UsageError(f"{what} is no address: {masked(str(error))}") from None
+        raise UsageError(f"{what}: is no address: {masked(str(error))}") from None
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UsageError(
             f"{what}: the address must not hold a user or a password, nor a ?query or a #fragment, "
-            "since results record it; give secrets by the environment"
+            f"since results record it; {remedy}"
         )
     refuse_text(what, unquote(url))
 

@@ -1,4 +1,4 @@
-"""What goes to a terminal: text of strangers cannot move its cursor, and holds no secret."""
+"""What goes to a terminal: text of strangers cannot move its cursor, and holds no secret of ours."""
 
 from __future__ import annotations
 

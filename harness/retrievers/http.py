@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
+from harness.masking import from_environment, refuse_address, reply_without_known
 from harness.retrievers import clock, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
@@ -67,11 +67,7 @@ class Http:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"url must begin with http:// or https://, not {url!r}")
-        if parts.username or parts.password or parts.query:
-            raise ValueError(
-                "url is written into results and must hold no user, password or ?query: give a "
-                f"secret as {TOKEN}"
-            )
+        refuse_address("retriever 'http': url", url, f"give a secret as {TOKEN}")
         for name, number in (("documents", documents), ("questions", questions)):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
@@ -96,8 +92,8 @@ class Http:
         self._reached = self._gone = False
         self._retries, self._timeout, self._index_timeout = retries, timeout, index_timeout
         headers = {"Content-Type": "application/json"}
-        if os.environ.get(TOKEN):
-            headers["Authorization"] = f"Bearer {os.environ[TOKEN]}"
+        if token := from_environment(TOKEN):
+            headers["Authorization"] = f"Bearer {token}"
         self._pool = urllib3.PoolManager(
             maxsize=max(concurrency, _CONNECTIONS), retries=False, headers=headers
         )
@@ -244,15 +240,16 @@ class Http:
                 f"{place}: the service was gone and came back since it took the haystack in, and "
                 "may have lost it"
             )
+        data = reply_without_known(reply.data)
         try:
-            content = orjson.loads(reply.data) if reply.data else {}
+            content = orjson.loads(data) if data else {}
         except orjson.JSONDecodeError:
             content = None
         if reply.status >= 300:
             said = content.get("error") if isinstance(content, dict) else None
-            raise ValueError(f"{place}: status {reply.status}: {said or reply.data[:200]!r}")
+            raise ValueError(f"{place}: status {reply.status}: {said or data[:200]!r}")
         if content is None:
-            raise ValueError(f"{place}: the reply is no JSON: {reply.data[:200]!r}")
+            raise ValueError(f"{place}: the reply is no JSON: {data[:200]!r}")
         try:
             checked = self._messages.checked(content, message)
         except wire.NotTheReplyError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CodeError, HarnessError, UsageError
+from harness.masking import masked
 
 PLUGIN_MODULE = "harness_plugin_"
 """How the names of modules begin that were loaded from a file."""
@@ -86,8 +87,9 @@ def public_names(module: Any) -> list[str]:
 
 
 def raised_at(error: BaseException) -> str:
-    """An error of somebody else's code in one line, with the place where it was raised."""
+    """An error of somebody else's code in one line, with the place where it was raised; a secret in
+    it is masked."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
-    message = " ".join(str(error).split())
+    message = masked(" ".join(str(error).split()))
     return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"

@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.errors import CodeError, HarnessError, RunError, UsageError, near
 from harness.files import not_finite
+from harness.masking import filled_in, refuse_in
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
@@ -91,7 +92,8 @@ class RetrieverSpec:
 
     def check(self) -> None:
         """Raises UsageError for unknown names and parameters, for a parameter that is no finite
-        number, and for code that fails to import."""
+        number or a secret (see masking.refuse_in), and for code that fails to import."""
+        refuse_in(f"retriever {self.name!r}: the parameter", self.params)
         if odd := not_finite(self.params):
             raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")
         self._factory()
@@ -99,10 +101,11 @@ class RetrieverSpec:
     def build(self, seed: int = 0) -> Retriever:
         """A fresh retriever. Raises what `check` raises, and RunError when its constructor fails.
 
-        `seed` is passed on where the constructor takes one and the parameters do not say.
+        A parameter `env:NAME` is given what stands in that variable of the environment. `seed` is
+        passed on where the constructor takes one and the parameters do not say.
         """
         factory = self._factory()
-        params = dict(self.params)
+        params = filled_in(dict(self.params), f"retriever {self.name!r}")
         if inspect.isfunction(factory) and _retrieves(factory):
             return FunctionRetriever(factory, params)
         if "seed" in inspect.signature(factory).parameters and "seed" not in params:

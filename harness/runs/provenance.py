@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import harness
 from harness.dataset.reader import Dataset
 from harness.files import digest
+from harness.masking import masked_in
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import PLUGIN_MODULE, leaves
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, factory_of, files_of
@@ -66,13 +67,13 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
     if not isinstance(retriever, RetrieverSpec):
         return {
             "name": getattr(retriever, "name", None) or type(retriever).__qualname__,
-            "params": dict(getattr(retriever, "params", {})),
+            "params": masked_in(dict(getattr(retriever, "params", {}))),
             "version": _version(retriever, type(retriever)),
         }
     factory = factory_of(retriever.name)
     record: dict[str, Any] = {
         "name": retriever.name,
-        "params": _defaults(factory) | dict(retriever.params),
+        "params": masked_in(_defaults(factory)) | dict(retriever.params),
         "version": _version(factory, factory),
     }
     return record | _digests(retriever)
@@ -82,7 +83,7 @@ def isolated_record(spec: RetrieverSpec, about: dict[str, Any]) -> dict[str, Any
     """The same of an isolated one: what only its code can tell is what it says `about` itself."""
     return {
         "name": spec.name,
-        "params": {**about["params"], **spec.params},
+        "params": {**masked_in(about["params"]), **spec.params},
         "version": about["version"],
         **_digests(spec),
     }

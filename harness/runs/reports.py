@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
+from harness.masking import masked, masked_in
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
@@ -40,9 +41,11 @@ class ToldError(Exception):
 
 
 def trace() -> str:
-    """The trace of the error that is being handled, as text that files can hold."""
+    """The trace of the error that is being handled, as text that files can hold, and without the
+    secrets that a service or a package may have put into it."""
     error = sys.exception()
-    return well_formed(error.trace if isinstance(error, ToldError) else traceback.format_exc())
+    said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
+    return masked(well_formed(said))
 
 
 def closed(retriever: Retriever) -> None:
@@ -60,12 +63,13 @@ def counts(retriever: Retriever) -> Counts:
 
 
 def reported(report: Callable[[], Any]) -> dict[str, Any]:
-    """What the system says of itself as plain JSON values, or the trace of its failure to."""
+    """What the system says of itself as plain JSON values without secrets, or the trace of its
+    failure to."""
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         plain = orjson.loads(orjson.dumps(dict(awaited(report())), default=str, option=options))
-        return cast(dict[str, Any], plain)
+        return cast(dict[str, Any], masked_in(plain))
     except FAILURES:
         return {"error": trace()}

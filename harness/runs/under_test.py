@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.masking import refuse_in
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.foreign import serving
@@ -20,13 +21,17 @@ from harness.runs.provenance import known_by, named_files
 def under_test(
     retriever: str | RetrieverSpec | Retriever | Callable[..., Any],
 ) -> RetrieverSpec | Retriever:
-    """What is run, of whatever a program names or brings. Raises UsageError for what is none."""
+    """What is run, of whatever a program names or brings. Raises UsageError for what is none, and
+    for a parameter that is a secret."""
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
+    if isinstance(retriever, RetrieverSpec):
+        refuse_in(f"retriever {retriever.name!r}: the parameter", retriever.params)
+        return retriever
     serves = serving(retriever)
     if serves is not None:
         return serves()
-    if isinstance(retriever, RetrieverSpec | Retriever) or can_serve(retriever):
+    if isinstance(retriever, Retriever) or can_serve(retriever):
         return retriever  # type: ignore[return-value]  # a memory that is told has no index
     if not callable(retriever):
         lacks = [name for name in ("index", "search") if not hasattr(retriever, name)]

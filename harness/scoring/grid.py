@@ -8,6 +8,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from harness.printed import visible
+
 _NUMBER = r"[-+<]?[\d,]*\.?\d+(e-?\d+)?[%*]?"
 _NUMERIC = re.compile(rf"({_NUMBER}(( to |-){_NUMBER})?|-|)")
 _GAP = 2
@@ -69,7 +71,7 @@ def grid(
 
 
 def _text(cell: Any) -> str:
-    return "" if cell is None else str(cell)
+    return "" if cell is None else visible(str(cell))
 
 
 def _width(

@@ -22,6 +22,7 @@ from harness.live.monitor.follow import Follower
 from harness.live.monitor.periods import UNTIMED
 from harness.live.monitor.rules import RATES, TIMES
 from harness.live.monitor.served import metrics_answer
+from harness.printed import CLEARED, draw
 from harness.scoring.grid import grid
 
 _RATES = {"no_result": "no result", "false_evidence": "false evidence"}
@@ -278,7 +279,8 @@ def follow(
             now = time.monotonic()
             if screen and now - drawn >= _DRAW:
                 drawn = now
-                print(f"\x1b[H\x1b[J{address}\n\n{table(follower.monitor.snapshot())}", flush=True)
+                draw(CLEARED)
+                print(f"{address}\n\n{table(follower.monitor.snapshot())}", flush=True)
             elif not screen and now - said >= _SAY and follower.tally.recalls:
                 said = now
                 _print(follower.monitor.snapshot(), quiet=quiet, json=json)

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import UsageError
+from harness.masking import from_environment, refuse_address
 from harness.retrievers.graph.entities import Columns
-from harness.retrievers.stores.server import check_address, reach, secret
+from harness.retrievers.stores.server import reach
 
 _SCHEMA = (
     "create node table Turn(position int64 primary key, norm double)",
@@ -86,8 +87,8 @@ class Bolt:
 
         if not (url := os.environ.get("NEO4J_URI")):
             raise UsageError(f"{_BOLT} on neo4j: set NEO4J_URI, like bolt://localhost:7687")
-        check_address(_BOLT, url)
-        password = secret("NEO4J_PASSWORD")
+        refuse_address(_BOLT, url)
+        password = from_environment("NEO4J_PASSWORD")
         user = os.environ.get("NEO4J_USER") or "neo4j"
         self._driver = GraphDatabase.driver(
             url, auth=(user, password) if password else None, telemetry_disabled=True

@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from harness.errors import UsageError
+from harness.masking import from_environment, refuse_address
 from harness.retrievers.clock import current
-from harness.retrievers.stores.server import check_address
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -126,7 +126,7 @@ class Endpoint:
         self.retries = retries
         self.meter = Meter()
         if base_url:  # a parameter, which results record
-            check_address(option.removeprefix("--param ").rstrip("= "), base_url)
+            refuse_address(option.removeprefix("--param ").rstrip("= "), base_url)
         address = urlsplit(self.base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
             name = option.removeprefix("--param ").rstrip("= ") if base_url else "OPENAI_BASE_URL"
@@ -152,7 +152,7 @@ class Endpoint:
     @property
     def key(self) -> str:
         """The key, or a word in its place for servers that need none (the client wants one)."""
-        return os.environ.get("OPENAI_API_KEY") or "none"
+        return from_environment("OPENAI_API_KEY") or "none"
 
     def client(self) -> Any:
         """An `openai.OpenAI` whose use is counted."""

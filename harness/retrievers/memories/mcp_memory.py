@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
+from harness.masking import refuse_address
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
@@ -78,11 +79,7 @@ class Mcp:
             parts = urlsplit(url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
                 raise ValueError(f"url must begin with http:// or https://, not {url!r}")
-            if parts.username or parts.password or parts.query:
-                raise ValueError(
-                    "url is written into results and must hold no user, password or ?query: give "
-                    f"a secret as {TOKEN}"
-                )
+            refuse_address("retriever 'mcp': url", url, f"give a secret as {TOKEN}")
         elif shutil.which((shlex.split(command) or [""])[0]) is None:
             raise UsageError(f"retriever 'mcp': there is no program {command!r}")
         if env is not None and not isinstance(env, Mapping):

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from typing import IO, Any
 
 from harness.errors import RunError
+from harness.masking import from_environment
 
 TOKEN = "HARNESS_MCP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
@@ -130,7 +131,7 @@ def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        token = os.environ.get(TOKEN)
+        token = from_environment(TOKEN)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         limits = httpx2.Timeout(timeout, read=None)  # a call has its own; a stream may be silent
         async with (

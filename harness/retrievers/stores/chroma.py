@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from harness.errors import UsageError
+from harness.masking import from_environment, refuse_address
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
-from harness.retrievers.stores.server import check_address, reach, secret
+from harness.retrievers.stores.server import reach
 from harness.retrievers.stores.vector_store import Found, VectorStore
 
 _NUMBERS_AT_ONCE = 2_000_000
@@ -92,11 +93,11 @@ def _client(url: str, api_key_env: str, tenant: str, database: str) -> Any:
     settings = Settings(anonymized_telemetry=False)
     if not url:
         return chromadb.EphemeralClient(settings)
-    check_address("retriever 'chroma'", url)
+    refuse_address("retriever 'chroma'", url)
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UsageError(f"retriever 'chroma': {url!r} is no address, like http://localhost:8000")
-    token = secret(api_key_env)
+    token = from_environment(api_key_env)
     https = parts.scheme == "https"
     return reach(
         "retriever 'chroma'",

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import near
+from harness.masking import from_environment, refuse_address
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
-from harness.retrievers.stores.server import check_address, secret
 from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
 
 INDEXES = ("none", "ivf_flat", "ivf_pq", "ivf_hnsw_sq")
@@ -58,12 +58,12 @@ class Lance(VectorStore):
 
         self._similarity, self._index = similarity, index
         self._nprobes, self._refine_factor = nprobes, refine_factor
-        check_address("retriever 'lancedb'", uri)
+        refuse_address("retriever 'lancedb'", uri)
         if not uri:
             self._folder = TemporaryDirectory(prefix="harness-lancedb-")
         options: dict[str, Any] = {}
         if uri.startswith("db://"):
-            options = {"api_key": secret(api_key_env), "region": region}
+            options = {"api_key": from_environment(api_key_env), "region": region}
         self._database: Any = lancedb.connect(uri or self._folder.name, **options)
 
     def _make(self, name: str, dimension: int) -> Callable[[], object]:

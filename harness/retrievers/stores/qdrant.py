@@ -9,10 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from harness.masking import from_environment, refuse_address
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
-from harness.retrievers.stores.server import check_address, reach, secret
+from harness.retrievers.stores.server import reach
 from harness.retrievers.stores.vector_store import Found, VectorStore
 
 _NUMBERS_AT_ONCE = 400_000
@@ -56,8 +57,9 @@ class Qdrant(VectorStore):
         self._looking: Any = None
         if url:
             self._looking = models.SearchParams(exact=exact, hnsw_ef=hnsw_ef or None)
-            check_address("retriever 'qdrant'", url)
-            self._client: Any = QdrantClient(url=url, api_key=secret(api_key_env), timeout=timeout)
+            refuse_address("retriever 'qdrant'", url)
+            key = from_environment(api_key_env)
+            self._client: Any = QdrantClient(url=url, api_key=key, timeout=timeout)
             reach("retriever 'qdrant'", url, self._client.get_collections)
         else:
             self._client = QdrantClient(":memory:")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunError, UsageError
+from harness.masking import masked
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.patience import patiently
@@ -264,4 +265,4 @@ def _line(error: Exception) -> str:
     """The message of an error, in one line, without what a key or an address may hold."""
     body = getattr(error, "body", None)
     said = body.get("message") if isinstance(body, dict) else None
-    return " ".join(str(said or error).split())[:300]
+    return masked(" ".join(str(said or error).split()))[:300]

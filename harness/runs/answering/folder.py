@@ -26,6 +26,7 @@ from harness.dataset.manifest import IDS_ONLY
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, file_aside
+from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
 from harness.seals import check_file, read_sealed
 
@@ -75,11 +76,12 @@ class AnswersFolder:
 
     @cached_property
     def record(self) -> dict[str, Any]:
-        """answers.json. Raises UsageError for a folder that holds no answers of this version."""
+        """answers.json, with secrets masked as in RunFolder.record. Raises UsageError for a folder
+        that holds no answers of this version."""
         if not (self.path / RECORD).is_file():
             what = "a folder without answers" if self.path.is_dir() else "not there"
             raise UsageError(f"{self.path}: {what}; `harness answer RUN` makes one")
-        record = read_sealed(self.path / RECORD, _AGAIN)
+        record: dict[str, Any] = record_masked(read_sealed(self.path / RECORD, _AGAIN))
         if record.get("answers_version") != ANSWERS_VERSION:
             raise UsageError(f"{self.path}: not answers of this version of the harness")
         return record

@@ -35,6 +35,7 @@ from harness.dataset.catalogue import find
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import Rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
@@ -78,9 +79,10 @@ class RunFolder:
 
     @property
     def record(self) -> dict[str, Any]:
-        """run.json. Raises UsageError when the folder is not a run's."""
+        """run.json, with secrets masked that an earlier version, or somebody else, wrote into it.
+        Raises UsageError when the folder is not a run's."""
         require_run(self.path)
-        record = read_sealed(self.path / "run.json", _RUN_AGAIN)
+        record: dict[str, Any] = record_masked(read_sealed(self.path / "run.json", _RUN_AGAIN))
         if record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{self.path}: not a run folder of this version of the harness")
         return record
