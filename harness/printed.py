@@ -1,4 +1,4 @@
-"""What goes to a terminal: text of strangers cannot move its cursor, and holds no secret of ours."""
+"""What goes to a terminal: text of strangers cannot move its cursor, nor tell our secrets."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ from harness.errors import RunError
 
 _BLOCK = 1 << 18
 _SILENCE = 30.0  # seconds without a byte before a connection counts as cut
+_LEAST = 1 << 16  # bytes a minute, with fewer of which it does too: no line is so slow
+_MINUTE = 60.0
 _FAILURES = 5  # in a row, none of which brought anything new
 _LONGEST_WAIT = 300.0  # seconds; the hub counts requests in windows of five minutes
 _PASSING = {408, 429, 500, 502, 503, 504}
@@ -81,7 +83,7 @@ def transfer(source: Source, part: Path, *, resume: bool, size: int, quiet: bool
             except _BrokenError as error:
                 reached = reached or error.reached
                 have = file.seek(0, os.SEEK_END)
-                failures = 1 if have > most else failures + 1
+                failures = 1 if have >= most + _LEAST else failures + 1
                 most = max(most, have)
                 _wait(source, error, failures, bar, reached=reached)
         file.flush()
@@ -186,9 +188,15 @@ def _extent(response: HTTPResponse) -> tuple[int, int]:
 
 def _blocks(response: HTTPResponse) -> Iterator[bytes]:
     """The body; a failure of the network, and of nothing else, is a _BrokenError."""
+    since, came = time.monotonic(), 0
     try:
-        while block := response.read(_BLOCK):
+        while block := response.read1(_BLOCK):  # what is there, as a slow line never fills a block
             yield block
+            came += len(block)
+            if came >= _LEAST:
+                since, came = time.monotonic(), 0
+            elif time.monotonic() - since > _MINUTE:
+                raise _BrokenError(f"fewer than {_LEAST:,} bytes came in {_MINUTE:.0f} s")
     except (OSError, HTTPException) as error:
         raise _BrokenError(f"the connection broke ({error or type(error).__name__})") from None
 
@@ -209,11 +217,19 @@ def _asked_wait(headers: Message) -> float | None:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects; a token goes on to the same origin only."""
+    """Follows redirects over HTTP, from https to https alone; a token goes on to the same origin
+    only."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
     ) -> Request | None:
+        there = urlsplit(newurl).scheme
+        if there not in ("http", "https") or (req.type == "https" and there == "http"):
+            raise RunError(
+                f"{req.full_url}: sends on to {newurl}, which is not asked: {req.type} goes on to "
+                f"{'https alone' if req.type == 'https' else 'http and https alone'}; get the file "
+                f"elsewhere, and give a local copy with --source PATH"
+            )
         new = super().redirect_request(req, fp, code, msg, headers, newurl)
         token = req.unredirected_hdrs.get("Authorization")
         if new is not None and token and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:

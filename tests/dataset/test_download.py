@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
+from urllib.request import Request
 
 import pytest
 from loopback import Failure, Loopback
 
 from harness.dataset.adapter import RemoteFile
 from harness.dataset.download import fetch
+from harness.dataset.transfer import _Redirects
 from harness.errors import RunError
 
 CONTENT = bytes(range(256)) * 8192  # 2 MB
@@ -171,6 +176,41 @@ def test_a_server_that_does_not_recover_is_given_up(server: Loopback, tmp_path: 
     server.fail("/all.json", *[Failure(503, {"Retry-After": "0"})] * 9)
     with pytest.raises(RunError, match=r"HTTP 503 .*, 6 times in a row; .*--source PATH"):
         fetch(pinned(url), tmp_path)
+
+
+def test_a_server_that_drips_is_given_up(
+    server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.put("/all.json", CONTENT)
+    server.bytes_a_second = 2000
+    monkeypatch.setattr("harness.dataset.transfer._MINUTE", 0.1)
+    hurried = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
+    monkeypatch.setattr("harness.dataset.transfer.time", hurried)
+    with pytest.raises(RunError, match=r"fewer than 65,536 bytes came .* times in a row"):
+        fetch(pinned(server.url + "/all.json"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("http", "ftp://127.0.0.1/x"),
+        ("http", "file:///etc/passwd"),
+        ("https", "http://127.0.0.1/x"),
+    ],
+)
+def test_a_redirect_to_another_scheme_is_not_followed(
+    first: str, then: str, server: Loopback, tmp_path: Path
+) -> None:
+    if first == "https":  # without a certificate at hand: as it is asked when a reply says so
+        with pytest.raises(RunError, match="https alone"):
+            _Redirects().redirect_request(
+                Request("https://here/x"), io.BytesIO(), 302, "", Message(), then
+            )
+        return
+    server.fail("/all.json", Failure(302, {"Location": then}))
+    with pytest.raises(RunError, match=r"not asked|not allowed|302"):
+        fetch(pinned(server.url + "/all.json"), tmp_path)
+    assert names(tmp_path) == [".all.json.part"]
 
 
 def test_a_missing_file_is_one_line_with_its_address(server: Loopback, tmp_path: Path) -> None:
