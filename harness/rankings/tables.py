@@ -98,6 +98,10 @@ class Columns:
         column = self.table["grade"]
         if pa.types.is_signed_integer(column.type) and not column.null_count:
             return np.asarray(to_numpy(column.cast(pa.int64())))
+        type_ = column.type
+        kind = type_.value_type if pa.types.is_dictionary(type_) else type_
+        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):  # that Python may not hold
+            raise self._other("grade", type_, pa.int64())
         found = []
         for row, value in enumerate(column.to_pylist()):
             try:

@@ -320,6 +320,32 @@ def test_a_killed_list_goes_on_with_resume(place: Path, harness: Callable[..., A
     assert (history(place), (place / "searches").read_text()) == (lines, searches)
 
 
+@pytest.mark.slow
+def test_a_list_killed_in_its_first_run_is_not_taken_for_the_last_one(
+    place: Path, harness: Callable[..., Any]
+) -> None:
+    mine, fast = (
+        '[[retrievers]]\nretriever = "slow.py:Slow"\n',
+        '[[retrievers]]\nretriever = "bm25"\n',
+    )
+    slow_first = SLOW_LIST.replace(mine, "").replace(fast, mine + fast)
+    (place / "slow.toml").write_text(slow_first)
+    assert harness(*SLOW_NIGHT).status == 0
+    before = history(place)
+    (place / "wait").touch()
+    process = begin(place)
+    wait_until_it_hangs(place, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    (place / "wait").unlink()
+    assert history(place) == before
+    assert harness(*SLOW_NIGHT, "--resume").status == 0
+    lines = history(place)
+    assert lines[: len(before)] == before
+    assert len(lines) == 2 * len(before)
+    assert len({line["night"] for line in lines}) == 2
+
+
 def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
     (place / "wait").touch()
     process = begin(place)

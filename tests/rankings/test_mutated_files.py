@@ -58,7 +58,7 @@ def test_lines_of_run_files_that_ran_together_are_refused(tmp_path: Path) -> Non
     ("name", "content"),
     [
         ("a.trec", b"q1 Q0 d1 1 2.5 t\n"),
-        ("a.trec.gz", gzip.compress(b"\xef\xbb\xbfq1 Q0 d1 1 2.5 t\n")),
+        ("a.trec.gz", gzip.compress(b"\xef\xbb\xbfq1 Q0 d1 1 2.5 t\n", mtime=0)),
         ("a.jsonl", b'{"query": "q1", "document": "d1"}\n'),
         ("a.json", b'{"q1": ["d1"]}'),
         ("a.csv", b"query,document\nq1,d1\n"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
-from harness.files import disk_errors
+from harness.files import disk_errors, read_json, write_json
 from harness.scoring.scores import all_cells, main_metrics
 from harness.testing.nightly.change import (
     change,
@@ -23,6 +23,9 @@ from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.summary import summary, write_summary
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import REMEDY, History, Line, Series, open_history, series_of
+
+BEGUN = "begun.json"
+"""When the list was begun that is going on, or went on last; written before its first run."""
 
 
 class Night:
@@ -38,8 +41,9 @@ class Night:
         self.series = list(series)
         self.said = said
         self._history = history
-        resumed = history.lines[-1]["night"] if resume and history.lines else None
-        self.began: str = resumed or _now("milliseconds")
+        self.began: str = (resume and _begun(plan.folder, history)) or _now("milliseconds")
+        with disk_errors(plan.folder, REMEDY):
+            write_json(plan.folder / BEGUN, {"night": self.began})
         self.lines: dict[Series, Line] = {
             series_of(line): line for line in history.lines if line["night"] == self.began
         }
@@ -117,6 +121,23 @@ def open_night(plan: Plan, series: Sequence[Series], *, resume: bool = False) ->
     """
     with open_history(plan.folder) as (history, said):
         yield Night(plan, series, history, resume=resume, said=said)
+
+
+def _begun(folder: Path, history: History) -> str | None:
+    """When the last list was begun, which may have no line yet: killed in its first run."""
+    path = folder / BEGUN
+    if not path.is_file():
+        return history.lines[-1]["night"] if history.lines else None
+    found = read_json(path)
+    try:
+        began: str = found["night"]
+        datetime.fromisoformat(began)
+    except (TypeError, KeyError, ValueError):
+        raise UsageError(
+            f"{path}: does not say when the last list was begun; remove it, and start the list "
+            "without --resume"
+        ) from None
+    return began
 
 
 def _now(precision: str) -> str:
