@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +213,7 @@ def beside(name: str) -> Path | None:
     """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
     file = Path(f"{name}.py")
     known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
-    if known or not file.is_file() or entry_points(group=ENTRY_POINTS, name=name):
+    if known or not file.is_file() or brought(name):
         return None
     return file
 
@@ -234,7 +234,7 @@ def find(name: str) -> Callable[..., Any]:
     """
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
+    for entry in brought(name):
         try:
             loaded: Callable[..., Any] = entry.load()
         except FAILURES as error:
@@ -258,6 +258,11 @@ def find(name: str) -> Callable[..., Any]:
         raise UsageError(f"retriever {name!r}: name the class or function in it too, {name}:NAME")
     here = f"; there is no {name}.py in this folder either" if name.isidentifier() else ""
     raise UsageError(f"unknown retriever {name!r}{near(name, names())}{here}")
+
+
+def brought(name: str) -> list[EntryPoint]:
+    """The entry points by which installed packages bring a retriever of this name."""
+    return [] if name in BUILT_IN else [*entry_points(group=ENTRY_POINTS, name=name)]
 
 
 def names() -> list[str]:

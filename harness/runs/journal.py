@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -115,13 +115,33 @@ def resumed(partial: Path, identity: dict[str, Any], quiet: bool) -> list[Outcom
     plan = partial / "plan.json"
     if not plan.is_file():
         if not quiet:
-            print(
-                "note: there is no interrupted run with these settings; it starts", file=sys.stderr
-            )
+            other = _of_other_code(partial, identity)
+            said = "there is no interrupted run with these settings; it starts"
+            print(f"note: {other or said}", file=sys.stderr)
         return fresh(partial, identity)
     if read_json(plan) != identity:
         raise UsageError(f"{partial}: belongs to a run with other settings; remove it")
     return finished(partial / JOURNAL)
+
+
+def _of_other_code(partial: Path, identity: dict[str, Any]) -> str:
+    """What is said where a run of the same settings was stopped whose code was another; else ""."""
+
+    def without_code(plan: Any) -> Any:
+        about = {name: one for name, one in plan["retriever"].items() if name != "files"}
+        return {**plan, "retriever": about}
+
+    for path in sorted(partial.parent.glob(".*.partial/plan.json")):
+        with suppress(UsageError, KeyError, TypeError, AttributeError):
+            plan = read_json(path)
+            if without_code(plan) == without_code(identity):
+                before, now = (one["retriever"].get("files", {}) for one in (plan, identity))
+                other = sorted(n for n in {*before, *now} if before.get(n) != now.get(n))
+                return (
+                    f"{path.parent} was stopped, and is of other code: {', '.join(other)}; this "
+                    "run starts anew"
+                )
+    return ""
 
 
 def begin_at_failures(folder: Path, partial: Path, identity: dict[str, Any]) -> None:

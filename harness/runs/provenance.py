@@ -7,18 +7,25 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import harness
 from harness.dataset.reader import Dataset
-from harness.files import digest
 from harness.masking import masked_in
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import PLUGIN_MODULE, leaves
-from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, factory_of, files_of
+from harness.retrievers.registry import (
+    FunctionRetriever,
+    RetrieverSpec,
+    brought,
+    factory_of,
+    files_of,
+)
+from harness.runs.sources import digests, file_of, module_files
 
 if TYPE_CHECKING:
     from harness.runs.plan import Settings
@@ -69,6 +76,7 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
             "name": getattr(retriever, "name", None) or type(retriever).__qualname__,
             "params": masked_in(dict(getattr(retriever, "params", {}))),
             "version": _version(retriever, type(retriever)),
+            **({"files": code} if (code := code_of(type(retriever))) else {}),
         }
     factory = factory_of(retriever.name)
     record: dict[str, Any] = {
@@ -98,23 +106,12 @@ def known_by(about: Mapping[str, Any], built: Retriever) -> dict[str, Any]:
 
 
 def code_of(kind: type) -> dict[str, str]:
-    """The sha256 of the class's own file and of what is imported from the folder of that file.
+    """The sha256 of the class's own file and of what it imports of one's own (see sources.py).
 
-    Nothing for what is installed, which has a version. What is imported later, or from elsewhere,
-    is not in it.
+    Nothing for what is installed, which has a version.
     """
-    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-    if file is None or _installed(Path(file)):
-        return {}
-    folder = Path(file).absolute().parent
-    loaded = [getattr(module, "__file__", None) for module in [*sys.modules.values()]]
-    own = {Path(path).absolute() for path in [file, *loaded] if path and path.endswith(".py")}
-    mine = sorted(path for path in own if path.is_relative_to(folder) and not _installed(path))
-    return {path.relative_to(folder).as_posix(): digest(path) for path in mine}
-
-
-def _installed(path: Path) -> bool:
-    return "site-packages" in path.parts or path.is_relative_to(Path(__file__).parents[1])
+    file = file_of(kind)
+    return {} if file is None else digests([file])
 
 
 def named_files(spec: RetrieverSpec) -> list[str]:
@@ -128,18 +125,17 @@ def _digests(spec: RetrieverSpec) -> dict[str, Any]:
 
 
 def file_digests(spec: RetrieverSpec) -> dict[str, str]:
-    """The sha256 of every Python file that a spec names."""
-    paths = dict.fromkeys(Path(file).expanduser().absolute() for file in named_files(spec))
-    return {_told_apart(path, paths): digest(path) for path in paths}
+    """The sha256 of every Python file that a spec names, and of those that they import."""
+    return digests(_own_files(spec))
 
 
-def _told_apart(path: Path, among: Collection[Path]) -> str:
-    """A file's name, with as many folders before it as tell it from others of that name."""
-    for n in range(1, len(path.parts) + 1):
-        end = path.parts[-n:]
-        if sum(other.parts[-n:] == end for other in among) == 1:
-            break
-    return Path(*end).as_posix()
+def _own_files(spec: RetrieverSpec) -> list[Path]:
+    """Files that a spec names by their paths, and those of `package.module:Class`, which may stand
+    behind a name that a package brought."""
+    given = [*leaves([spec.name, spec.params])]
+    given += [entry.value for one in given for entry in brought(one)]
+    modules = (module_files(one.partition(":")[0]) for one in given if ":" in one)
+    return [*map(Path, named_files(spec)), *chain.from_iterable(modules)]
 
 
 def repeat_command(
@@ -205,13 +201,11 @@ def _files(given: Any) -> Iterator[str]:
 
 
 def _function_record(function: Callable[..., Any]) -> dict[str, Any]:
-    file = inspect.getsourcefile(function)
-    there = file is not None and Path(file).is_file()
     return {
         "name": function.__qualname__,
         "params": {},
         "version": _version(function, function),
-        **({"files": {Path(file).name: digest(Path(file))}} if file and there else {}),
+        **({"files": digests([file])} if (file := file_of(function)) else {}),
     }
 
 

@@ -1,0 +1,156 @@
+"""The files of one's own that code under test is in: who changes one of them has another system.
+
+They are found by reading, not by running: the code may be for a sandbox, and what it imports only
+when it is asked belongs to it too. So an import by a name that is put together is not seen, nor is
+a file of data.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+import sysconfig
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+
+from harness.files import digest
+
+_INSTALLED = {"site-packages", "dist-packages"}
+_OURS = Path(__file__).parents[1]
+_PYTHON = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+
+Import = tuple[int, str]
+"""How many dots stand before a name that is imported, and the name: (0, "os.path")."""
+
+
+def is_own(path: Path) -> bool:
+    """Whether a file is somebody's own: neither Python's, nor installed, nor the harness's."""
+    apart = {_OURS, *_PYTHON}
+    return not (_INSTALLED & set(path.parts) or apart & set(path.parents))
+
+
+def sources(files: Iterable[Path]) -> list[Path]:
+    """These Python files, and those of one's own that they import, at any depth."""
+    left = [path.expanduser().absolute() for path in files]
+    found = dict.fromkeys(left)
+    # Where Python will look too, once these files are imported.
+    places = [str(Path.cwd()), *dict.fromkeys(str(path.parent) for path in left)]
+    while left:
+        importer = left.pop()
+        stat = importer.stat()
+        for level, name in _imports(importer, (stat.st_mtime_ns, stat.st_size)):
+            for path in _files(level, name, importer, places):
+                if path not in found and is_own(path):
+                    found[path] = None
+                    left.append(path)
+    return [*found]
+
+
+def digests(files: Iterable[Path]) -> dict[str, str]:
+    """The sha256 of these files and of what they import, each by as much of its path, from the end,
+    as tells it from the others."""
+    found = sources(files)
+    ends = Counter(path.parts[-n:] for path in found for n in range(1, len(path.parts) + 1))
+    named = {}
+    for path in found:
+        n = next(n for n in range(1, len(path.parts) + 1) if ends[path.parts[-n:]] == 1)
+        named[Path(*path.parts[-n:]).as_posix()] = digest(path)
+    return dict(sorted(named.items()))
+
+
+def file_of(kind: object) -> Path | None:
+    """The file of one's own in which a class or a function is written; None where there is none."""
+    module = sys.modules.get(getattr(kind, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    return Path(file) if file and is_own(Path(file).absolute()) and Path(file).is_file() else None
+
+
+def module_files(name: str) -> list[Path]:
+    """The files of one's own of a module, and of the packages that it is in; it is not imported."""
+    plain = all(part.isidentifier() for part in name.split("."))
+    here = Path.cwd()
+    return [path for path in _files(0, name, here, [str(here)]) if is_own(path)] if plain else []
+
+
+@lru_cache(1024)
+def _imports(path: Path, _stamp: tuple[int, int]) -> frozenset[Import]:
+    """What a file imports, anywhere in it; nothing of what is not Python as this one reads it."""
+    if path.suffix != ".py":
+        return frozenset()
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return frozenset()
+    return frozenset(found for node in ast.walk(tree) for found in _imported(node))
+
+
+def _imported(node: ast.AST) -> Iterator[Import]:
+    if isinstance(node, ast.Import):
+        yield from ((0, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        base = [node.module] if node.module else []
+        yield from ((node.level, ".".join([*base, alias.name])) for alias in node.names)
+    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        name = node.args[0].value
+        if called in ("import_module", "__import__") and isinstance(name, str):
+            yield len(name) - len(name.lstrip(".")), name.lstrip(".")
+
+
+def _files(level: int, name: str, importer: Path, roots: Sequence[str]) -> Iterator[Path]:
+    """The files that an import reads: of every package on the way, and of the module."""
+    parts = [part for part in name.split(".") if part not in ("", "*")]
+    if level:
+        if level > len(importer.parents):
+            return
+        places = [importer.parents[level - 1]]
+        yield from _file(places[0] / "__init__.py")
+    elif not parts:
+        return
+    else:
+        spec = _spec(parts.pop(0), roots)
+        if spec is None:
+            return
+        yield from _file(Path(spec.origin or ""))
+        places = [Path(place) for place in spec.submodule_search_locations or ()]
+        if places and not any(map(is_own, places)):
+            return
+    for part in parts:
+        inside = _inside(places, part)
+        if inside is None:
+            return
+        yield from _file(inside)
+        places = [inside.parent] if inside.name == "__init__.py" else []
+
+
+def _inside(places: Sequence[Path], part: str) -> Path | None:
+    """The file of a part of a package; of one without an `__init__.py` where that would be."""
+    for place in places:
+        module, package = place / f"{part}.py", place / part
+        if package.is_dir() and not module.is_file():
+            return package / "__init__.py"
+        if (package / "__init__.py").is_file():
+            return package / "__init__.py"
+        if module.is_file():
+            return module
+    return None
+
+
+def _file(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path.absolute()
+
+
+def _spec(name: str, roots: Sequence[str]) -> ModuleSpec | None:
+    """Where Python finds a module, or will once it looks through these folders too."""
+    if name in sys.builtin_module_names or name == "__main__":
+        return None
+    try:
+        found = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):  # ValueError: a module that was made by hand
+        found = None
+    return found or PathFinder.find_spec(name, roots)

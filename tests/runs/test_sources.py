@@ -1,0 +1,129 @@
+"""Code that is edited between a kill and a resume is another system, wherever it stands."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.provenance import file_digests
+from harness.runs.sources import digests, module_files, sources
+from harness.seals import read_sealed
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with code that imports in every way."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "mine.py": "import json, sources_near\nfrom sources_far.deep import thing\n",
+        "sources_near.py": "def late():\n    import sources_late\n    import numpy\n",
+        "sources_late.py": "import importlib\nimportlib.import_module('sources_named')\n",
+        "sources_named.py": "import sources_near  # in a circle\n",
+        "sources_far/__init__.py": "",
+        "sources_far/deep/__init__.py": "from . import thing\nfrom ..other import *\n",
+        "sources_far/deep/thing.py": "class T: pass\n",
+        "sources_far/other.py": "import sources_bare.inside\n",
+        "sources_far/unused.py": "",
+        "sources_bare/inside.py": "this is no Python",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+ALL = {
+    "mine.py",
+    "sources_near.py",
+    "sources_late.py",
+    "sources_named.py",
+    "sources_far/__init__.py",
+    "sources_far/deep/__init__.py",
+    "sources_far/deep/thing.py",
+    "sources_far/other.py",
+    "sources_bare/inside.py",
+}
+
+
+def test_what_is_imported_anywhere_is_found_and_what_is_installed_is_not(place: Path) -> None:
+    found = {path.relative_to(place).as_posix() for path in sources([place / "mine.py"])}
+    assert found == ALL
+    assert [path.name for path in module_files("sources_far.deep.thing")] == [
+        "__init__.py",
+        "__init__.py",
+        "thing.py",
+    ]
+    assert module_files("http") == module_files("harness.runs") == module_files("numpy") == []
+
+
+def test_each_is_called_by_what_tells_it_from_the_others(place: Path) -> None:
+    named = digests([place / "mine.py"])
+    assert len(named) == len(ALL)
+    assert {"mine.py", "thing.py", "deep/__init__.py", "sources_far/__init__.py"} <= set(named)
+
+
+@pytest.mark.parametrize("name", ["sources_late.py", "sources_far/other.py"])
+@pytest.mark.parametrize("by", ["mine.py:T", "mine:T"])
+def test_an_edit_of_a_helper_makes_another_system(by: str, name: str, place: Path) -> None:
+    before = file_digests(RetrieverSpec(by))
+    assert len(before) == len(ALL)
+    (place / name).write_text((place / name).read_text() + "\n# edited\n")
+    changed = {
+        one for one, value in file_digests(RetrieverSpec(by)).items() if before[one] != value
+    }
+    assert changed == {Path(name).name}
+
+
+SLOW = """
+import time
+from pathlib import Path
+from sources_helper import ranked
+
+class Slow:
+    def index(self, corpus):
+        self.n = len(corpus)
+    def search(self, queries, k):
+        with open("asked", "a") as log:
+            log.write("x" * len(queries))
+        if Path("wait").exists() and Path("asked").stat().st_size > 40:
+            Path("waiting").touch()
+            time.sleep(60)
+        return [ranked(self.n, k) for _ in queries]
+"""
+HELPER = "def ranked(n, k):\n    return list(range(min(n, k)))\n"
+
+
+@pytest.mark.parametrize("edited", [True, False])
+def test_a_killed_run_is_not_gone_on_with_by_other_code(
+    edited: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "slow.py").write_text(SLOW)
+    (tmp_path / "sources_helper.py").write_text(HELPER)
+    (tmp_path / "wait").touch()
+    words = ("run", "--dataset", "sample", "--retriever", "slow.py:Slow", "--resume")
+    command = [sys.executable, "-m", "harness", *words]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not (tmp_path / "waiting").exists():
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait(30)
+    (tmp_path / "wait").unlink()
+    if edited:
+        (tmp_path / "sources_helper.py").write_text(HELPER.replace("range(", "range(1, "))
+    told = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert told.returncode == 0, told.stderr
+    (folder,) = (tmp_path / "results").glob("[!.]*")
+    resumed = read_sealed(folder / "run.json")["resumed_queries"]
+    assert (resumed == 0) == edited
+    assert ("of other code: sources_helper.py" in told.stderr) == edited
