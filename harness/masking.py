@@ -200,11 +200,17 @@ def filled_in(value: Any, what: str) -> Any:
 def _known() -> list[str]:
     """Secrets of this process, the longest first: those that it took, and variables by their names.
 
-    A word that anybody guesses (`postgres`) is left: to mask it would change other text.
+    A word that anybody guesses (`postgres`) is left, and so is a place (PWD, or a file of
+    credentials): to mask it would change other text.
     """
     named = {value for name, value in os.environ.items() if secret_name(name)}
-    long = {value for value in named if len(value) >= _SHORTEST and not value.isalpha()}
+    long = {one for one in named if len(one) >= _SHORTEST and not (one.isalpha() or _is_place(one))}
     return sorted((one for one in long | _taken if len(one) >= 6), key=len, reverse=True)
+
+
+@lru_cache(64)
+def _is_place(value: str) -> bool:
+    return os.path.exists(value)
 
 
 # -- Masked in what others wrote -------------------------------------------------------------------

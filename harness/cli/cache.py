@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -13,6 +16,7 @@ from harness.errors import UsageError
 if TYPE_CHECKING:
     from harness.retrievers.embeddings import Kept
     from harness.retrievers.kept import KeptIndex
+    from harness.runs.answering.replies import Replies
 
 
 def add(verbs: Verbs) -> None:
@@ -29,7 +33,7 @@ def add(verbs: Verbs) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
         ("list", "the vectors of each model, the indexes, the replies, their sizes", call_list),
-        ("verify", "read every index whole, and hold it against its checksums", call_verify),
+        ("verify", "read all that is kept, and hold it against its checksums", call_verify),
         ("clear", "forget the vectors of a model, an index, or all of both; replies", call_clear),
     ):
         one = add_inner(commands, name, about)
@@ -53,27 +57,36 @@ def call_list(options: argparse.Namespace) -> int:
 
 def _replies() -> dict[str, int]:
     """How many replies of each model are kept."""
+    with _open_replies() as replies:
+        return {} if replies is None else replies.count()
+
+
+def _damaged_replies() -> int:
+    with _open_replies() as replies:
+        return 0 if replies is None else replies.damaged()
+
+
+@contextmanager
+def _open_replies() -> Iterator[Replies | None]:
+    """The replies that are kept; None where none ever were."""
     from harness.dataset.prepare import home
     from harness.runs.answering.replies import FILE, Replies
 
     if not (home() / FILE).is_file():
-        return {}
+        yield None
+        return
     replies = Replies(home())
     try:
-        return replies.count()
+        yield replies
     finally:
         replies.close()
 
 
 def _clear_replies(options: argparse.Namespace) -> int:
-    from harness.dataset.prepare import home
-    from harness.runs.answering.replies import Replies
-
     found = _replies()
-    if found:
-        replies = Replies(home())
-        replies.clear()
-        replies.close()
+    with _open_replies() as replies:
+        if replies is not None and found:
+            replies.clear()
     _print([], [], found, options, "there was nothing to clear")
     if found and not (options.json or options.quiet):
         print("\ncleared")
@@ -81,12 +94,19 @@ def _clear_replies(options: argparse.Namespace) -> int:
 
 
 def call_verify(options: argparse.Namespace) -> int:
-    """Status 1 where an index is damaged; the next run that wants it builds it anew."""
-    from harness.retrievers.kept import verify
+    """Status 1 where something is damaged. The next run that wants an index builds it anew, what
+    damaged vectors are in is told, and a damaged reply is asked again."""
+    from harness.retrievers import embeddings, kept
 
-    found = verify()
-    _print([], found, {}, options, "no index is kept")
-    return 1 if any(one.damaged for one in found) else 0
+    vectors, indexes = embeddings.verify(), kept.verify()
+    told = [one.damaged for one in vectors if one.damaged]
+    replies, lost = _replies(), _damaged_replies()
+    if lost:
+        told.append(f"{lost} replies of models are not as they were written; they are asked again")
+    _print(vectors, indexes, replies, options, "nothing is kept")
+    for one in told:
+        print(f"harness: {one}", file=sys.stderr)
+    return 1 if told or any(one.damaged for one in indexes) else 0
 
 
 def call_clear(options: argparse.Namespace) -> int:

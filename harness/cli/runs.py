@@ -20,7 +20,7 @@ def add(verbs: Verbs) -> None:
     """Register the command and its own commands."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "runs",
-        help="list runs, show one, name it, put it away, remove it",
+        help="list runs, show one, verify, name, put away and remove them",
         description=(
             "Without a command: the runs, newest first. A run is named by its folder, by what it "
             "is called (mine, mine@locomo), by its id, or by a beginning of one that is unique."
@@ -33,6 +33,7 @@ def add(verbs: Verbs) -> None:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for verb, about, call in (
         ("show", "what a run is, and what lies in its folder", call_show),
+        ("verify", "hold the files of runs against what was written", call_verify),
         ("name", "call a run something else", call_name),
         ("away", "put runs where no list and no board looks", call_away),
         ("back", "bring back what was put away", call_back),
@@ -43,7 +44,7 @@ def add(verbs: Verbs) -> None:
         if verb in ("show", "name"):
             one.add_argument("run", metavar="RUN")
         elif verb != "clear":
-            one.add_argument("runs", nargs="+", metavar="RUN")
+            one.add_argument("runs", nargs="*" if verb == "verify" else "+", metavar="RUN")
         if verb == "name":
             one.add_argument("name", metavar="NAME")
         if verb in ("remove", "clear"):
@@ -163,6 +164,27 @@ def call_show(options: argparse.Namespace) -> int:
         if text:
             print(f"{title:12} {text}")
     return 0
+
+
+def call_verify(options: argparse.Namespace) -> int:
+    """Status 1 where a file of these runs, or of all, is not as it was written."""
+    from harness.runs.folder.listing import damage, list_runs
+
+    folders = [run_folder(options, run) for run in options.runs]
+    if not options.runs:
+        runs = list_runs(Path(options.results))
+        folders = [run.folder for run in runs if run.state in ("done", "broken")]
+    found = [{"folder": str(folder), "damage": damage(folder)} for folder in folders]
+    if options.json:
+        print_json("runs-verify", {"runs": found})
+    elif not options.quiet:
+        for one in found:
+            print(f"{one['folder']}: {'damaged' if one['damage'] else 'whole'}")
+        if not found:
+            print(f"no run in {options.results}")
+    for said in dict.fromkeys(said for one in found for said in one["damage"]):
+        print(f"harness: {said}", file=sys.stderr)
+    return 1 if any(one["damage"] for one in found) else 0
 
 
 def call_name(options: argparse.Namespace) -> int:

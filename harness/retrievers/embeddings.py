@@ -13,7 +13,7 @@ import shutil
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,8 @@ _MAPPED = 1 << 28
 
 @dataclass(frozen=True)
 class Kept:
-    """What is kept of one model; `dimension` and `vectors` are 0 where its files are damaged."""
+    """What is kept of one model; `dimension` and `vectors` are 0 where its files are damaged.
+    `damaged` says what `verify` found, None where all is whole or nobody looked."""
 
     model: str
     revision: str
@@ -47,6 +48,7 @@ class Kept:
     vectors: int
     bytes: int
     path: Path
+    damaged: str | None = None
 
 
 class Store:
@@ -125,8 +127,14 @@ class Store:
     def add(self, keys: Keys, vectors: Vectors) -> None:
         """Keep vectors whose keys are not there. Only inside of `alone`.
 
-        Raises UsageError for a full disk, and for numbers that the dtype cannot hold.
+        Raises UsageError for a full disk, for what is no finite number, and for numbers that the
+        dtype cannot hold.
         """
+        if not np.isfinite(vectors).all():
+            raise UsageError(
+                f"{self._about['model']} gave a vector with NaN or infinity in it, by which "
+                "nothing can be ranked; it is not kept"
+            )
         if np.abs(vectors).max(initial=0) > np.finfo(self._dtype).max:
             raise UsageError(
                 f"vectors of {self._about['model']} have numbers that {self._dtype.name} cannot "
@@ -227,6 +235,28 @@ def kept() -> list[Kept]:
     found = [_kept(path) for path in sorted(folder().glob("*")) if path.is_dir()]
     found += [_kept_before(path) for path in sorted(folder().glob("*.sqlite"))]
     return [one for one in found if one.vectors or not one.dimension]
+
+
+def verify() -> list[Kept]:
+    """What is kept, every vector of it held against its checksum."""
+    return [replace(one, damaged=_wrong(one.path)) for one in kept()]
+
+
+def _wrong(path: Path) -> str | None:
+    """The first thing that is wrong with what is kept of a model; None where it is whole."""
+    if path.suffix == ".sqlite":  # of an older version, which has no checksums
+        return None
+    try:
+        about = _about(path)
+        for file, _ in _files(path):
+            block = Block(file, about["dimension"], np.dtype(about["dtype"]).newbyteorder("<"))
+            block.grown()
+            block.check()
+    except FileNotFoundError:  # cleared in this moment
+        return None
+    except UsageError as error:
+        return str(error)
+    return None
 
 
 def clear(model: str = "") -> list[Kept]:

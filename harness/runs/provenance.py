@@ -134,8 +134,9 @@ def _own_files(spec: RetrieverSpec) -> list[Path]:
     behind a name that a package brought."""
     given = [*leaves([spec.name, spec.params])]
     given += [entry.value for one in given for entry in brought(one)]
-    modules = (module_files(one.partition(":")[0]) for one in given if ":" in one)
-    return [*map(Path, named_files(spec)), *chain.from_iterable(modules)]
+    modules = (one.partition(":")[0] for one in given if ":" in one)
+    own = (module_files(name) for name in modules if not name.endswith(".py"))
+    return [*map(Path, named_files(spec)), *chain.from_iterable(own)]
 
 
 def repeat_command(

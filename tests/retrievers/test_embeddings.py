@@ -9,6 +9,7 @@ import resource
 import signal
 import sqlite3
 import time
+import zlib
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.retrievers import blocks
 from harness.retrievers.clock import Clock, running
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.embeddings import Store, digests, kept
+from harness.runs.answering.replies import Replies, Reply
 
 spawn = multiprocessing.get_context("spawn")
 pytestmark = pytest.mark.usefixtures("home")
@@ -157,6 +159,46 @@ def test_a_flipped_byte_is_noticed_and_said_and_its_block_alone_is_embedded_agai
     found = Embedder(Counting(log))(TEXTS)
     assert found.tolist() == [vector(text) for text in TEXTS]
     assert len(embedded(log)) == len(TEXTS) + 16
+
+
+def test_cache_verify_names_the_damaged_block_and_the_replies(
+    tmp_path: Path, harness: Callable[..., Any], home: Path
+) -> None:
+    Embedder(Counting(tmp_path / "log"))(TEXTS)
+    replies = Replies(home)
+    for name in "ab":
+        replies.put(name, Reply(f"said {name}"), "model")
+    assert harness("cache", "verify").status == 0
+    (block,) = kept()[0].path.glob("*.npy")
+    data = bytearray(block.read_bytes())
+    data[-3] ^= 4
+    block.write_bytes(data)
+    with sqlite3.connect(home / "replies.sqlite") as db:
+        db.execute("update replies set reply = replace(reply, 'said b', 'said c') where key = 'b'")
+    assert (replies.get("a"), replies.get("b")) == (Reply("said a"), None)
+    replies.close()
+    told = harness("cache", "verify")
+    assert told.status == 1
+    assert f"{block}: damaged (rows 0 to " in told.err
+    assert "1 replies of models are not as they were written" in told.err
+
+
+def test_vectors_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
+    store = Store("another/model", "abc")
+    for wrong in (np.nan, np.inf):
+        with store.alone(), pytest.raises(UsageError, match="NaN or infinity"):
+            store.add(digests(["k"]), np.array([[1.0, wrong]], np.float32))
+    with store.alone():
+        store.add(digests(["k"]), np.array([[1.0, 2.0]], np.float32))
+    (block,) = store.path.glob("*.npy")
+    spoilt = np.array([[1.0, np.nan]], np.float32)
+    keys = np.frombuffer(block.with_suffix(".keys").read_bytes(), blocks._RECORD).copy()
+    keys["check"] = zlib.crc32(spoilt.data.cast("B"))
+    block.with_suffix(".keys").write_bytes(keys.tobytes())
+    block.write_bytes(block.read_bytes()[:-8] + spoilt.tobytes())
+    again = Store("another/model", "abc")
+    with pytest.raises(UsageError, match="no numbers in rows 0 to 0"):
+        again.read(again.find(digests(["k"])), np.zeros((1, 2), np.float32))
 
 
 @pytest.mark.parametrize("ending", ["npy", "keys", "json"])

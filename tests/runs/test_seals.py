@@ -90,6 +90,24 @@ def test_rankings_of_another_time_are_not_scored_and_scores_of_others_not_read(
         read_scores(pair[1], RunFolder(pair[1]).record)
 
 
+def test_runs_verify_names_every_damaged_file(
+    pair: tuple[Path, Path], harness: Callable[..., Any], tmp_path: Path
+) -> None:
+    told = harness("runs", "verify", "--results", tmp_path)
+    assert (told.status, told.out.count(": whole")) == (0, 2), told
+    for name in ("queries.parquet", "scores.parquet"):
+        data = bytearray((pair[0] / name).read_bytes())
+        data[len(data) // 2] ^= 1
+        (pair[0] / name).write_bytes(data)
+    (pair[1] / "rankings.parquet").unlink()
+    told = harness("runs", "verify", pair[0], pair[1], "--json")
+    assert told.status == 1
+    found = [one["damage"] for one in orjson.loads(told.out)["runs"]]
+    assert [len(one) for one in found] == [2, 1]
+    for name in ("queries.parquet", "scores.parquet", "rankings.parquet"):
+        assert f"{name}: is" in told.err
+
+
 def test_a_lost_file_of_questions_is_not_taken_as_all_of_them_asked(
     pair: tuple[Path, Path], sample: Dataset
 ) -> None:

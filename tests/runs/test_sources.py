@@ -22,7 +22,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with code that imports in every way."""
     monkeypatch.chdir(tmp_path)
     files = {
-        "mine.py": "import json, sources_near\nfrom sources_far.deep import thing\n",
+        "sources_mine.py": "import json, sources_near\nfrom sources_far.deep import thing\n",
         "sources_near.py": "def late():\n    import sources_late\n    import numpy\n",
         "sources_late.py": "import importlib\nimportlib.import_module('sources_named')\n",
         "sources_named.py": "import sources_near  # in a circle\n",
@@ -40,7 +40,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 ALL = {
-    "mine.py",
+    "sources_mine.py",
     "sources_near.py",
     "sources_late.py",
     "sources_named.py",
@@ -53,7 +53,7 @@ ALL = {
 
 
 def test_what_is_imported_anywhere_is_found_and_what_is_installed_is_not(place: Path) -> None:
-    found = {path.relative_to(place).as_posix() for path in sources([place / "mine.py"])}
+    found = {path.relative_to(place).as_posix() for path in sources([place / "sources_mine.py"])}
     assert found == ALL
     assert [path.name for path in module_files("sources_far.deep.thing")] == [
         "__init__.py",
@@ -64,13 +64,15 @@ def test_what_is_imported_anywhere_is_found_and_what_is_installed_is_not(place: 
 
 
 def test_each_is_called_by_what_tells_it_from_the_others(place: Path) -> None:
-    named = digests([place / "mine.py"])
+    named = digests([place / "sources_mine.py"])
     assert len(named) == len(ALL)
-    assert {"mine.py", "thing.py", "deep/__init__.py", "sources_far/__init__.py"} <= set(named)
+    assert {"sources_mine.py", "thing.py", "deep/__init__.py", "sources_far/__init__.py"} <= set(
+        named
+    )
 
 
 @pytest.mark.parametrize("name", ["sources_late.py", "sources_far/other.py"])
-@pytest.mark.parametrize("by", ["mine.py:T", "mine:T"])
+@pytest.mark.parametrize("by", ["sources_mine.py:T", "sources_mine:T"])
 def test_an_edit_of_a_helper_makes_another_system(by: str, name: str, place: Path) -> None:
     before = file_digests(RetrieverSpec(by))
     assert len(before) == len(ALL)

@@ -75,22 +75,19 @@ class Replies:
             raise self._damaged(error) from None
 
     def get(self, key: str) -> Reply | None:
-        """The reply of an earlier call. Raises UsageError for a file that is damaged."""
-        import orjson
-
+        """The reply of an earlier call, None where there is none that is whole. Raises UsageError
+        for a file that is damaged."""
         try:
             with self._lock:
                 found = self._db.execute("select reply from replies where key = ?", (key,))
                 row = found.fetchone()
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from None
-        return None if row is None else Reply(**orjson.loads(row[0]))
+        return None if row is None else _unpacked(key, row[0])
 
     def put(self, key: str, reply: Reply, model: str) -> None:
         """Keep a reply; it is on the disk when this returns."""
-        import orjson
-
-        row = (key, model, time.time(), orjson.dumps(asdict(reply)))
+        row = (key, model, time.time(), _packed(key, reply))
         with self._lock:
             self._db.execute("insert or replace into replies values (?, ?, ?, ?)", row)
 
@@ -99,6 +96,18 @@ class Replies:
         with self._lock:
             found = self._db.execute("select model, count(*) from replies group by 1 order by 1")
             return dict(found.fetchall())
+
+    def damaged(self) -> int:
+        """How many replies are not as they were written; they are asked again."""
+        try:
+            with self._lock:
+                rows = self._db.execute("select key, reply from replies").fetchall()
+                (said,) = self._db.execute("pragma quick_check(1)").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+        if said != "ok":
+            raise self._damaged(said)
+        return sum(_unpacked(key, data) is None for key, data in rows)
 
     def clear(self, model: str = "") -> int:
         """Forget the replies of a model, or all; how many there were."""
@@ -112,7 +121,32 @@ class Replies:
         """Close the file."""
         self._db.close()
 
-    def _damaged(self, error: Exception) -> UsageError:
+    def _damaged(self, error: object) -> UsageError:
         return UsageError(
             f"{self.path}: cannot be read ({error}); remove it, and what it holds is asked again"
         )
+
+
+def _packed(key: str, reply: Reply) -> bytes:
+    """A reply, and below it the sha256 of it and its key."""
+    import orjson
+
+    said = orjson.dumps(asdict(reply))
+    return said + b"\n" + _digest(key, said)
+
+
+def _unpacked(key: str, data: bytes) -> Reply | None:
+    """The reply; None where it is not as it was written. An older version wrote no sha256."""
+    import orjson
+
+    said, end, digest = data.rpartition(b"\n")
+    if end and digest != _digest(key, said):
+        return None
+    try:
+        return Reply(**orjson.loads(said if end else data))
+    except (orjson.JSONDecodeError, TypeError):
+        return None
+
+
+def _digest(key: str, said: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\n" + said).hexdigest().encode()

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
 from harness.files import read_json
-from harness.runs.folder.run_folder import RUN_VERSION, called, read_scores
+from harness.runs.folder.run_folder import (
+    RUN_AGAIN,
+    RUN_VERSION,
+    RunFolder,
+    called,
+    read_scores,
+    scores_by_query,
+)
 from harness.scoring.scores import all_cells, main_block, main_metrics
-from harness.seals import read_sealed
+from harness.seals import SEAL, check_file, read_sealed
 
 PUT_AWAY = "put-away"
 """The folder below the results in which runs lie that were put away; no list looks into it."""
@@ -267,3 +276,27 @@ def _unfinished(partial: Path, journal: Journal) -> ListedRun:
         len(answers),
         sum(answers),
     )
+
+
+def damage(folder: Path) -> list[str]:
+    """What is wrong with a run's sealed files, a line each; empty where all are as they were
+    written: rankings, queries, hits, answers, scores, and what belongs to them."""
+    told = []
+
+    def held(check: Callable[[], Any]) -> Any:
+        try:
+            return check()
+        except UsageError as error:
+            told.append(str(error))
+
+    if (record := held(lambda: RunFolder(folder).record)) is None:
+        return told
+    if SEAL not in record:
+        told.append(f"{folder / 'run.json'}: has no seal, so nothing can be held against it")
+    for name in record.get(SEAL, {}).get("files", {}):
+        held(partial(check_file, folder / name, record, RUN_AGAIN))
+    if (folder / "scores.json").is_file():
+        scores = held(lambda: read_scores(folder, record)) or {}
+        for name in scores.get(SEAL, {}).get("files", {}):
+            held(partial(scores_by_query, folder, scores, name))
+    return told

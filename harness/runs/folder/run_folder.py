@@ -68,7 +68,8 @@ BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS
 BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "left_out.json")
 """What scores.json is sealed with."""
 
-_RUN_AGAIN = "get the folder again from where it is whole, or run it again"
+RUN_AGAIN = "get the folder again from where it is whole, or run it again"
+"""What to do about a damaged one."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class RunFolder:
         """run.json, with secrets masked that an earlier version, or somebody else, wrote into it.
         Raises UsageError when the folder is not a run's."""
         require_run(self.path)
-        record: dict[str, Any] = record_masked(read_sealed(self.path / "run.json", _RUN_AGAIN))
+        record: dict[str, Any] = record_masked(read_sealed(self.path / "run.json", RUN_AGAIN))
         if record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{self.path}: not a run folder of this version of the harness")
         return record
@@ -91,24 +92,24 @@ class RunFolder:
     def rankings(self) -> Path:
         """The rankings, all that scoring needs. Raises UsageError where they are not those that the
         run was written with."""
-        return check_file(self.path / "rankings.parquet", self.record, _RUN_AGAIN)
+        return check_file(self.path / "rankings.parquet", self.record, RUN_AGAIN)
 
     @property
     def hits(self) -> Path:
         """Texts that the system returned, with the documents they stand for; often not there.
         Raises UsageError as `rankings`."""
-        return check_file(self.path / "hits.parquet", self.record, _RUN_AGAIN)
+        return check_file(self.path / "hits.parquet", self.record, RUN_AGAIN)
 
     @property
     def queries(self) -> pa.Table | None:
         """queries.parquet; runs from elsewhere have none. Raises UsageError as `rankings`."""
-        path = check_file(self.path / "queries.parquet", self.record, _RUN_AGAIN)
+        path = check_file(self.path / "queries.parquet", self.record, RUN_AGAIN)
         return read_parquet(path) if path.is_file() else None
 
     @property
     def said(self) -> Path:
         """What the system answered itself; often not there. Raises UsageError as `rankings`."""
-        return check_file(self.path / OWN_ANSWERS, self.record, _RUN_AGAIN)
+        return check_file(self.path / OWN_ANSWERS, self.record, RUN_AGAIN)
 
 
 def write_record(folder: Path, record: Mapping[str, Any]) -> None:
