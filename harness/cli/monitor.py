@@ -178,7 +178,7 @@ def _live(options: argparse.Namespace, follower: Any) -> int:
 def _notes(follower: Any, quote: bool = True) -> list[str]:
     """What is odd about the log; `quote`: with words of its lines."""
     tally = follower.tally
-    notes = list(follower.notes)
+    notes = [*follower.monitor.troubles, *follower.notes]
     if tally.unreadable:
         first = tally.first if quote else tally.first_place
         notes.append(f"{tally.unreadable} lines cannot be read, first {first}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import math
+import sys
 import time as clock
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +21,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import UsageError
 from harness.files import disk_errors, write_bytes
 from harness.live.logs.recall import Feedback, Recall
 from harness.live.monitor.alerts import Alert, Alerts
@@ -44,7 +46,8 @@ class Monitor(Held):
     and `close` (or the end of a `with` block), and at the program's end, and read at the start, so
     that a restart goes on; a program that is killed loses ten seconds of recalls at most. No text
     of a query is in it. `journal`: a file with one JSON line an alarm. `on_alert` is called with
-    each. `bucket`: minute, hour or day.
+    each. `bucket`: minute, hour or day. What fails of these while recalls come costs none of them:
+    it is said on stderr, stands in `troubles`, and is tried again.
 
     Raises UsageError for settings that are wrong, and for a state that was kept by others.
     """
@@ -75,7 +78,7 @@ class Monitor(Held):
             read_state(self._state, self)
         self._hold = self.position is not None  # who follows a log may have been in the midst of it
         alerts.open()  # now that nothing is left to be refused
-        self._unsaved = False
+        self._unsaved, self._not_saved = False, ""
         if self._state is not None:
             # A reference that does not keep the monitor alive for the whole program.
             atexit.register(_save_at_exit, weakref.ref(self))
@@ -179,14 +182,23 @@ class Monitor(Held):
             if self._pending and now - self._flushed > _WAIT:
                 self._flush()
             due = self._state is not None and now - self._saved > _EVERY
+        self.watch.alerts.deliver()
         if due:
-            self.save()
+            self.save_or_say()
 
     def snapshot(self) -> dict[str, Any]:
         """All numbers of this moment, as JSON values; what is not measurable is None."""
         with self._lock:
             self._settle()
-            return snapshot(self)
+            found = snapshot(self)
+        self.watch.alerts.deliver()
+        return {**found, "troubles": self.troubles}
+
+    @property
+    def troubles(self) -> list[str]:
+        """What does not work at this moment, beside the counting: to write alarms into the journal,
+        to tell them, to write the state. It is tried again."""
+        return [one for one in (self.watch.alerts.trouble, self._not_saved) if one]
 
     def untold(self) -> list[str]:
         """Thresholds that nothing is said of yet, a line each: too few recalls have the number."""
@@ -204,12 +216,24 @@ class Monitor(Held):
             self._saved = clock.monotonic()
         with disk_errors(self._state.parent, "name another file with --state"):
             write_bytes(self._state, packed)
-        self._unsaved = False
+        self._unsaved, self._not_saved = False, ""
+
+    def save_or_say(self) -> None:
+        """The same now and then, while recalls come: where it fails, that is said on stderr, and
+        tried again the next time."""
+        try:
+            self.save()
+        except (UsageError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            said = f"the state is not written to {self._state}: {why}"
+            if said != self._not_saved:
+                print(f"warning: {said}", file=sys.stderr, flush=True)
+            self._not_saved = said
 
     def save_rest(self) -> None:
         """Write the state if anything came since it was written."""
         if self._unsaved:
-            self.save()
+            self.save_or_say()
 
     def settle(self) -> None:
         """Score what waits, end days that are over, hold the window against the thresholds.
@@ -219,11 +243,13 @@ class Monitor(Held):
         with self._lock:
             self._hold = False
             self._settle()
+        self.watch.alerts.deliver()
 
     def close(self) -> None:
-        """Score what waits, look for alarms, and write the state."""
+        """Score what waits, look for alarms, tell them, and write the state."""
         with self._lock:
             self._settle()
+        self.watch.alerts.deliver(at_once=True)
         self.save()
 
     def _settle(self) -> None:

@@ -36,7 +36,8 @@ _SAVE = 5.0  # between two states that are written
 def table(snapshot: dict[str, Any], *, alarms: bool = True) -> str:
     """All of a snapshot in lines of text; without `alarms` their number alone, which were told."""
     window, totals, metrics = snapshot["window"], snapshot["totals"], snapshot["metrics"]
-    parts = [
+    parts = [f"WARNING {one}" for one in snapshot.get("troubles", ())]
+    parts += [
         f"{totals['recalls']:,} recalls so far; below, the last {window['n']:,}"
         + _span(window["from"], window["to"])
     ]
@@ -286,7 +287,7 @@ def follow(
                 _print(follower.monitor.snapshot(), quiet=quiet, json=json)
             if now - saved >= _SAVE:
                 saved = now
-                follower.monitor.save()
+                follower.monitor.save_or_say()
             stop.wait(_POLL)
     finally:
         follower.monitor.close()

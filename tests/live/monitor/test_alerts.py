@@ -93,6 +93,57 @@ def test_after_a_crash_no_alarm_is_told_twice(tmp_path: Path) -> None:
     ]
 
 
+def test_what_records_and_what_tells_fail_apart_and_cost_no_recall(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Any] = []
+    pager = {"down": True}
+
+    def page(alert: Any) -> None:
+        if pager["down"]:
+            raise ConnectionError("the pager is away")
+        told.append(alert)
+
+    monkeypatch.setattr("harness.live.monitor.monitor._EVERY", 0.0)
+    files = {"state": tmp_path / "kept" / "state", "journal": tmp_path / "kept" / "alerts.jsonl"}
+    rules = Rules((threshold("recall@10 < 0.5"),), ())
+    one = Monitor(window=200, labels=QRELS, rules=rules, on_alert=page, **files)
+    for path in files.values():  # nobody can write there any more
+        path.unlink(missing_ok=True)
+        path.mkdir()
+    bad(one, 3_000)
+    found = one.snapshot()
+    assert found["totals"]["recalls"] == 3_000
+    assert len(found["alerts"]) == 1
+    said = " ".join(found["troubles"])
+    assert "alerts.jsonl: alarms cannot be written" in said
+    assert "the pager is away" in said
+    assert "the state is not written" in said
+    assert capsys.readouterr().err.count("warning: ") <= 3  # said, and not at every recall
+    pager["down"] = False
+    for path in files.values():
+        path.rmdir()
+    one.close()
+    (alert,) = told
+    assert [json.loads(line) for line in files["journal"].read_text().splitlines()] == [alert]
+    assert one.troubles == []
+
+
+def test_an_alarm_that_was_not_told_before_the_end_is_told_after_it(tmp_path: Path) -> None:
+    def away(alert: Any) -> None:
+        raise ConnectionError("away")
+
+    files = {"state": tmp_path / "state", "journal": tmp_path / "alerts.jsonl"}
+    rules = Rules((threshold("recall@10 < 0.5"),), ())
+    with Monitor(window=200, labels=QRELS, rules=rules, on_alert=away, **files) as one:
+        bad(one, 150)
+    told: list[Any] = []
+    with monitor("recall@10 < 0.5", told=told, **files) as again:
+        bad(again, 10)
+    assert [alert["state"] for alert in told] == ["raised"]
+    assert len(files["journal"].read_text().splitlines()) == 1
+
+
 def test_a_change_against_a_run_of_the_same_labels(
     sample: Dataset, with_evidence: int, tmp_path: Path
 ) -> None:
