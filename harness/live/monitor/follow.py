@@ -6,40 +6,50 @@ is emptied (copytruncate) is recognised by its first bytes, and read on from whe
 position is kept in the monitor's state together with the numbers: after a crash both are of the
 same moment.
 
-What cannot be had: lines that were written after the last look into a file that was then removed,
-or emptied without a copy. That is said when it may have happened.
+A file that may still be written, or of which something is left to be read, is held open from the
+moment at which it is seen, and the folder is looked through while a long one is read too. So what a
+rotation that keeps few files removes, while this lags behind, is read to its end all the same.
+(Not on Windows, where nobody could rename what is open.)
+
+What cannot be had: what was written after the last look into a file that was then emptied without a
+copy, or removed while nobody followed, and files that came and went between two looks. That is said
+when it may have happened: the file that was the last one is gone, or begins otherwise.
 """
 
 from __future__ import annotations
 
-import hashlib
+import os
+import time
+import weakref
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 from harness.live.logs.mapping import Mapping
-from harness.live.logs.read import BOM, PACKED, Parser, Tally, blocks, by_age, is_log, split
+from harness.live.logs.read import BOM, Parser, Tally, by_age, is_log, split
+from harness.live.monitor.log_file import (
+    Key,
+    LogFile,
+    as_key,
+    begun,
+    blocks_from,
+    is_packed,
+    key_of,
+)
 from harness.live.monitor.monitor import Monitor
 
-HEAD = 512
-"""First bytes by which a file is known again."""
-
-_BLOCK = 1 << 20
 _LONGEST_LINE = 1 << 24
+_LOOK = 0.2  # seconds between two looks through the folder, while a file is read
+_MOST_HELD = 256  # files
+_LISTINGS = 3  # of a folder in which files are renamed meanwhile, to have seen all of them
+_HOLDS = os.name != "nt"
+_QUIET = 600.0  # seconds without a change, after which nobody writes into a file any more
 
-
-@dataclass
-class _File:
-    """How far a file was read. `head` is a digest of its first `head_bytes`."""
-
-    name: str
-    offset: int = 0
-    line: int = 1
-    head_bytes: int = 0
-    head: str = ""
-    seen: int = -1  # its size on disk at the last look
+_Lost = tuple[LogFile, str]
+"""A file that is gone, or begins otherwise, and what is to be said if it is found nowhere else."""
 
 
 class Follower:
@@ -56,14 +66,21 @@ class Follower:
             raise UsageError(f"{self.path}: no such log file or folder")
         self.parser = Parser(mapping or Mapping())
         self.notes: list[str] = []
-        self._known: dict[tuple[int, int], _File] = {}
-        self._ignored: set[tuple[int, int]] = set()
+        self._known: dict[Key, LogFile] = {}
+        self._ignored: dict[Key, LogFile] = {}
         self._copies: set[str] = set()
+        self._held: dict[Key, tuple[Path, int]] = {}  # name when it was opened, descriptor
+        weakref.finalize(self, _close, self._held)
+        self._last: Key | None = None  # the newest file at the last look
+        self._gaps: set[Key] = set()  # such that were gone at the next
+        self._reading: Key | None = None
+        self._looked = 0.0
         position = monitor.position
         if position is not None:
             self._resume(position)
         elif not self.path.is_dir():
-            self._ignored = {_id(one) for one in self._siblings() if one != self.path}
+            others = (one for one in self._siblings() if one != self.path)
+            self._ignored = {key_of(one): begun(one) for one in others}
 
     @property
     def tally(self) -> Tally:
@@ -73,10 +90,22 @@ class Follower:
     def read(self) -> int:
         """Read everything that there is by now; returns how many recalls that were."""
         before = self.tally.recalls
-        for path, file in self._files():
-            self._read(path, file)
+        try:
+            there = self._look()
+        except OSError as error:
+            self._note(f"{self.path}: cannot be looked through ({error.strerror}); tried again")
+            return 0
+        lost = [one for key in [*self._held] if key not in there for one in self._ended(key)]
+        for key, path, file in self._files(there, lost):
+            self._read(key, path, file)
         self.monitor.settle()  # only now, as files of one time are read one after the other
         return self.tally.recalls - before
+
+    def _note(self, said: str) -> None:
+        if said not in self.notes:
+            self.notes.append(said)
+
+    # -- Which files there are ---------------------------------------------------------------------
 
     def _siblings(self) -> list[Path]:
         """Files by age that may hold lines of this log, the file itself last."""
@@ -87,7 +116,7 @@ class Follower:
         found = []
         for one in folder.iterdir():
             try:
-                mine = one.name.startswith(name) or (known and _id(one) in known)
+                mine = one.name.startswith(name) or (known and key_of(one) in known)
             except OSError:
                 continue  # gone since it was listed
             if mine and one != self.path and one.is_file():
@@ -95,79 +124,182 @@ class Follower:
         here = [self.path] if self.path.is_file() else []
         return [*sorted(found, key=by_age), *here]
 
-    def _files(self) -> list[tuple[Path, _File]]:
+    def _look(self) -> dict[Key, Path]:
+        """The files that are there, in the order of their age; what may be lost is held open."""
+        self._looked = time.monotonic()
+        there: dict[Key, Path] = {}
+        for _ in range(_LISTINGS):
+            for path in self._siblings():
+                with suppress(FileNotFoundError):  # renamed since it was listed
+                    there[self._hold(path)] = path
+            if all(
+                key in there or not self._may_be_there(key)
+                for key in [*self._known, *self._ignored]
+            ):
+                break
+        there = dict(sorted(there.items(), key=lambda one: (one[1] == self.path, by_age(one[1]))))
+        if self._last is not None and self._last not in there:
+            self._gaps.add(self._last)
+        self._last = next(reversed(there), None)
+        return there
+
+    def _may_be_there(self, key: Key) -> bool:
+        """Whether a file that was not listed has only been renamed in that moment."""
+        return key not in self._held or os.fstat(self._held[key][1]).st_nlink > 0
+
+    def _hold(self, path: Path) -> Key:
+        """Open a file that may be removed before it is read to its end, or let go of one that is
+        done; gives which it is."""
+        stat = path.stat()
+        key = as_key(stat)
+        known = self._known.get(key)
+        done = known is not None and known.offset == stat.st_size
+        if done and time.time() - stat.st_mtime > _QUIET:
+            self._let_go(key)
+            return key
+        wanted = _HOLDS and key not in {*self._held, *self._ignored} and not is_packed(path)
+        if wanted and len(self._held) < _MOST_HELD:
+            with suppress(PermissionError):  # which is said when it is read
+                descriptor = os.open(path, os.O_RDONLY)
+                key = as_key(os.fstat(descriptor))
+                if key in self._held:  # renamed in this moment
+                    os.close(descriptor)
+                else:
+                    self._held[key] = path, descriptor
+        return key
+
+    def _let_go(self, key: Key) -> None:
+        if key in self._held and key != self._reading:
+            os.close(self._held.pop(key)[1])
+
+    def _ended(self, key: Key) -> list[_Lost]:
+        """Read a file that was removed, and is held open, to its end; it may come back packed."""
+        path, _ = self._held[key]
+        file = self._known.get(key) or self._new(key, path, [])
+        if file is not None:
+            self._known[key] = file
+            self._read(key, path, file)
+            del self._known[key]
+        self._let_go(key)
+        gap = key in self._gaps
+        self._gaps.discard(key)
+        said = (
+            f"{path.name}: was the last file at one look and gone at the next; files that came and "
+            "went between, if there were any, were not read"
+        )
+        return [] if file is None else [(file, said if gap else "")]
+
+    def _files(self, there: dict[Key, Path], lost: list[_Lost]) -> list[tuple[Key, Path, LogFile]]:
         """Every file that is to be read on, with how far it was read."""
-        there: dict[tuple[int, int], Path] = {}
-        for path in self._siblings():
-            try:
-                there[_id(path)] = path
-            except FileNotFoundError:
-                continue  # renamed since it was listed; the next look finds it
-        lost: list[_File] = []
         for key, file in [*self._known.items()]:
             here = there.get(key)
-            if here is None or not _same(here, file):
-                lost.append(self._known.pop(key))
-        found: list[tuple[Path, _File]] = []
+            if here is None or self._is_at(key, here, file) is False:
+                del self._known[key]
+                self._let_go(key)
+                lines = (
+                    f"{file.name}: removed or begun again after byte {file.offset:,}; lines behind "
+                    "that, and files that came and went since, if there were any, were not read"
+                )
+                done = here is None and file.whole and key not in self._gaps
+                lost.append((file, "" if done else lines))
+                self._gaps.discard(key)
+        for key, file in [*self._ignored.items()]:
+            # Another file may have its inode by now.
+            if key not in there or self._is_at(key, there[key], file) is False:
+                del self._ignored[key]
+        found: list[tuple[Key, Path, LogFile]] = []
         for key, path in there.items():
             if key in self._ignored:
                 continue
             known = self._known.get(key)
             if known is None:
-                known = self._new(path, lost)
+                known = self._new(key, path, lost)
                 if known is None:
                     continue
                 self._known[key] = known
             known.name = path.name
-            found.append((path, known))
-        for file in lost:
-            self.notes.append(
-                f"{file.name}: removed or begun again after byte {file.offset:,}; lines behind "
-                "that, if there were any, were not read"
-            )
+            found.append((key, path, known))
+        for _, said in lost:
+            if said:
+                self._note(said)
         return found
 
-    def _new(self, path: Path, lost: list[_File]) -> _File | None:
+    def _is_at(self, key: Key, path: Path, file: LogFile) -> bool | None:
+        """Whether what is there begins as `file` does, and is as long as was read of it; None where
+        it was renamed in this moment."""
+        try:
+            with self._descriptor(key, path) as descriptor:
+                return file.is_at(path, descriptor)
+        except OSError:
+            return None
+
+    def _new(self, key: Key, path: Path, lost: list[_Lost]) -> LogFile | None:
         """Where to begin in a file that is not known: another's place, if it is that one."""
-        for file in lost:
-            if file.head_bytes and _same(path, file):
-                lost.remove(file)
-                return _File(path.name, file.offset, file.line, file.head_bytes, file.head)
+        for one in lost:
+            file, _ = one
+            if file.head_bytes and self._is_at(key, path, file):
+                lost.remove(one)
+                return LogFile(path.name, file.offset, file.line, file.head_bytes, file.head)
         for other in self._known.values():
             copy = other.head_bytes and path.name.startswith(other.name)
-            if copy and path.name != other.name and _same(path, other):
+            if copy and path.name != other.name and self._is_at(key, path, other):
                 if path.name not in self._copies:
                     self._copies.add(path.name)
-                    self.notes.append(
+                    self._note(
                         f"{path.name}: begins as {other.name} does, is taken for a copy of it "
                         "and not read"
                     )
                 return None
-        return _File(path.name)
+        return LogFile(path.name)
 
-    def _read(self, path: Path, file: _File) -> None:
+    # -- What is in them ---------------------------------------------------------------------------
+
+    def _read(self, key: Key, path: Path, file: LogFile) -> None:
         rest = b""
+        self._reading = key
         try:
-            size = path.stat().st_size
-            if size == file.seen:
-                return
-            for block in _blocks_from(path, file.offset):
-                data = rest + block
-                taken = self._take(path, file, data)
-                rest = data[taken:]
-            file.seen = size
+            with self._descriptor(key, path) as descriptor:
+                size = (path.stat() if descriptor is None else os.fstat(descriptor)).st_size
+                if size == file.seen:
+                    return
+                for block in blocks_from(path, file.offset, descriptor):
+                    data = rest + block
+                    taken = self._take(path, file, data, descriptor)
+                    rest = data[taken:]
+                    if time.monotonic() - self._looked > _LOOK:
+                        with suppress(OSError):
+                            self._look()
+                file.seen = size
         except FileNotFoundError:
             return  # renamed just now; the next look finds it
         except (OSError, UsageError) as error:
-            said = f"{path.name}: cannot be read ({error}); tried again at every look"
-            if said not in self.notes:
-                self.notes.append(said)
+            self._note(f"{path.name}: cannot be read ({error}); tried again at every look")
+        finally:
+            self._reading = None
 
-    def _take(self, path: Path, file: _File, data: bytes) -> int:
+    @contextmanager
+    def _descriptor(self, key: Key, path: Path) -> Iterator[int | None]:
+        """Of a file, whatever its name is by now; None of one that is read by its name. Raises
+        FileNotFoundError where another has the name."""
+        if key in self._held:
+            yield self._held[key][1]
+            return
+        if key_of(path) != key:
+            raise FileNotFoundError(path)
+        if is_packed(path) or not _HOLDS:
+            yield None
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            if as_key(os.fstat(descriptor)) != key:
+                raise FileNotFoundError(path)
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _take(self, path: Path, file: LogFile, data: bytes, descriptor: int | None) -> int:
         """Take in the whole lines of `data`, which begins at the file's offset; how many bytes."""
-        if file.head_bytes < HEAD:
-            head = _head(path, HEAD)
-            file.head_bytes, file.head = len(head), hashlib.sha256(head).hexdigest()
+        file.know(path, descriptor)
         mark = len(BOM) if file.offset == 0 and data.startswith(BOM) else 0
         found, taken, lines = split(data[mark:])
         taken += mark if taken else 0
@@ -186,11 +318,13 @@ class Follower:
             self.monitor.record_many(recalls, self._position(), hold=True)
         return taken
 
+    # -- Where it is -------------------------------------------------------------------------------
+
     def _position(self) -> dict[str, Any]:
         return {
             "path": str(self.path.resolve()),
             "files": [[*key, asdict(file)] for key, file in self._known.items()],
-            "ignored": sorted(self._ignored),
+            "ignored": [[*key, asdict(file)] for key, file in sorted(self._ignored.items())],
             "tally": self.tally.as_json(),
         }
 
@@ -201,47 +335,12 @@ class Follower:
                 "with --state"
             )
         for device, inode, file in position["files"]:
-            self._known[device, inode] = _File(**{**file, "seen": -1})
-        self._ignored = {(device, inode) for device, inode in position["ignored"]}
+            self._known[device, inode] = LogFile(**{**file, "seen": -1})
+        for device, inode, *about in position["ignored"]:  # an older version kept no more of them
+            self._ignored[device, inode] = LogFile(**about[0]) if about else LogFile("")
         self.parser.tally = Tally(**position["tally"])
 
 
-def _id(path: Path) -> tuple[int, int]:
-    stat = path.stat()
-    return stat.st_dev, stat.st_ino
-
-
-def _packed(path: Path) -> bool:
-    return path.suffix in PACKED
-
-
-def _same(path: Path, file: _File) -> bool:
-    """Whether a file begins with the bytes that another did, and is as long as was read of it."""
-    try:
-        if not _packed(path) and path.stat().st_size < file.offset:
-            return False
-        head = _head(path, file.head_bytes)
-    except (OSError, UsageError):
-        return False
-    return hashlib.sha256(head).hexdigest() == file.head if file.head_bytes else True
-
-
-def _head(path: Path, n: int) -> bytes:
-    if _packed(path):
-        return next(blocks(path), b"")[:n]
-    with open(path, "rb") as file:
-        return file.read(n)
-
-
-def _blocks_from(path: Path, offset: int) -> Iterator[bytes]:
-    """The bytes behind `offset`, of a packed file those of what is packed."""
-    if _packed(path):
-        for block in blocks(path):
-            if offset < len(block):
-                yield block[offset:]
-            offset = max(0, offset - len(block))
-        return
-    with open(path, "rb") as file:
-        file.seek(offset)
-        while block := file.read(_BLOCK):
-            yield block
+def _close(held: dict[Key, tuple[Path, int]]) -> None:
+    for _, descriptor in held.values():
+        os.close(descriptor)

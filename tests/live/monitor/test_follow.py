@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import os
 import shutil
 import signal
@@ -11,7 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
@@ -129,6 +133,91 @@ def test_a_file_that_is_emptied_without_a_copy_is_said(log: Path) -> None:
     write(log, 12, 14)
     one.read()
     assert numbers(one) == list(range(14))
+
+
+def rotate(log: Path, kept: int) -> None:
+    """As logging's handlers do it: the oldest is removed, the others get the next number."""
+    for number in range(kept, 0, -1):
+        older = log.with_name(f"app.log.{number}")
+        newer = log.with_name(f"app.log.{number - 1}") if number > 1 else log
+        older.unlink(missing_ok=True)
+        if newer.exists():
+            newer.rename(older)
+
+
+def test_what_a_rotation_removes_while_a_long_file_is_read_is_read_all_the_same(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.live.monitor.follow._LOOK", 0.0)
+    monkeypatch.setattr("harness.live.monitor.log_file._BLOCK", 4096)
+    write(log, 0, 1_000)
+    one = follower(log)
+    done = 1_000
+    take = one._take
+
+    def slowly(*given: Any) -> int:
+        nonlocal done
+        if done < 2_000:  # while the first file is read, the log is rotated again and again
+            rotate(log, 1)
+            write(log, done, done + 100)
+            done += 100
+        return take(*given)
+
+    monkeypatch.setattr(one, "_take", slowly)
+    while one.read():
+        pass
+    assert sorted(numbers(one)) == list(range(2_000))
+    assert numbers(one)[:1_000] == list(range(1_000))
+
+
+def test_a_fast_rotation_loses_nothing_or_says_so(log: Path) -> None:
+    def writes() -> None:
+        handler = RotatingFileHandler(log, maxBytes=30_000, backupCount=2)
+        for i in range(n):
+            handler.emit(logging.makeLogRecord({"msg": line(i).rstrip()}))
+        handler.close()
+
+    log.touch()
+    n, one = 60_000, follower(log)
+    writer = Thread(target=writes)
+    writer.start()
+    while writer.is_alive():
+        one.read()
+    writer.join()
+    one.read()
+    found = numbers(one)
+    assert len(found) == len({*found})
+    assert len(found) == n or "files that came and went" in " ".join(one.notes)
+
+
+def test_the_last_file_that_is_gone_at_the_next_look_is_said(log: Path) -> None:
+    write(log, 0, 10)
+    one = follower(log)
+    one.read()
+    write(log, 10, 20)
+    rotate(log, 1)
+    for first in (20, 30, 40):
+        write(log, first, first + 10)
+        rotate(log, 1)
+    write(log, 50, 60)
+    one.read()
+    assert numbers(one) == [*range(20), *range(40, 60)]
+    (note,) = one.notes
+    assert "was the last file at one look and gone at the next" in note
+
+
+def test_an_inode_that_is_used_again_is_another_file(log: Path) -> None:
+    write(log.with_name("app.log.1"), 900, 910)  # older than the first start
+    write(log, 0, 10)
+    one = follower(log)
+    one.read()
+    old = log.with_name("app.log.1")
+    old.write_text("")  # the same inode, as after it was removed and a new file took it
+    write(old, 10, 20)
+    log.unlink()
+    old.rename(log)
+    one.read()
+    assert numbers(one) == list(range(20))
 
 
 def test_a_folder_of_logs(tmp_path: Path) -> None:
