@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +77,7 @@ def call(options: argparse.Namespace) -> int:
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
-    board = write_board(results, out, claims_of(options.claims))
+    board, broken = write_board(results, out, claims_of(options.claims))
     without = say_unscored(options, results)
     if options.json:
         summed = read_json(out)
@@ -86,7 +87,14 @@ def call(options: argparse.Namespace) -> int:
         entries = counted(sum(len(one["entries"]) for one in board["boards"]), "runs")
         boards, page = counted(len(board["boards"]), "boards"), out.with_suffix(".html").name
         print(f"\n{entries} on {boards} in {out} and, as a page, {page}")
-    return 0
+    return say_broken(broken)
+
+
+def say_broken(broken: Mapping[str, str]) -> int:
+    """Say which runs are on no board, as they cannot be read; gives the status, 1 where any is."""
+    for why in broken.values():
+        print(f"harness: left out: {why}", file=sys.stderr)
+    return 1 if broken else 0
 
 
 def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:

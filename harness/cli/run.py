@@ -243,7 +243,7 @@ def _list(options: argparse.Namespace) -> int:
 
 def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None) -> int:
     """All runs of a list, what changed since the last time, and their board."""
-    from harness.cli.leaderboard import claims_of
+    from harness.cli.leaderboard import claims_of, say_broken
     from harness.cli.suite import run_all, status, table
     from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
@@ -266,8 +266,9 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
         done = run_all(runs, run_one)
     else:
         done, found = _night(plan, runs, options)
+    left_out = 0
     for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
-        write_board(out, out / "leaderboard.json", claims)
+        left_out |= say_broken(write_board(out, out / "leaderboard.json", claims)[1])
         if not options.quiet:
             print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
@@ -282,7 +283,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
             print(f"\n{render(found, 'terminal')}")
     elif found is not None and found["drops"]:
         print(f"harness: {headline(found)}", file=sys.stderr)
-    return status(done) or (dropped(found) if found else 0)
+    return status(done) or (dropped(found) if found else 0) or left_out
 
 
 def _night(

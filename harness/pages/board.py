@@ -37,25 +37,29 @@ Claims = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
 """What authors say of systems on a board, in the form of `claim` in leaderboard.schema.json."""
 
 
-def write_board(results: Path, out: Path, claims: Claims | None = None) -> dict[str, Any]:
+def write_board(
+    results: Path, out: Path, claims: Claims | None = None
+) -> tuple[dict[str, Any], dict[str, str]]:
     """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
 
-    `out` sums them up, and all the rest is in a folder beside it. The page links to the reports
-    that lie in the folders of the runs by now. Raises UsageError as `build` does, and where `out`
-    cannot be written.
+    Gives the boards, and why runs that are on none cannot be read, by their names: the page says so
+    too. `out` sums the boards up, and all the rest is in a folder beside it. The page links to the
+    reports that lie in the folders of the runs by now. Raises UsageError as `build` does, and where
+    `out` cannot be written.
     """
-    built = build(results)
+    built, broken = build(results)
     if claims is not None:
         for board in built["boards"]:
             board["claims"] = list(claims(board))
     compared = {board_id(board): pairs(results, board) for board in built["boards"]}
     found = sorted(results.glob(f"[!.]*/{_REPORT}"))
     reports = {file.parent.name: os.path.relpath(file, out.parent) for file in found}
-    made = board_page(built, pairs=compared, reports=reports, results=os.path.relpath(results))
+    where = os.path.relpath(results)
+    made = board_page(built, pairs=compared, broken=broken, reports=reports, results=where)
     with disk_errors(out.parent, "name another file with --out"):
         write_boards(out, built, compared)
         write_bytes(out.with_suffix(".html"), made)
-    return built
+    return built, broken
 
 
 def board_page(

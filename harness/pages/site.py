@@ -64,7 +64,9 @@ def publish(
         raise UsageError(f"{docs}: has no index.html; name the folder of a site that is built")
     if docs is not None and out.is_relative_to(docs.resolve()):
         raise UsageError(f"{out}: is in {docs}, which is to be copied into it; name another folder")
-    built = build(results)
+    built, broken = build(results)
+    for why in broken.values():  # what is published lacks nothing unsaid
+        raise UsageError(why)
     if claims is not None:
         for board in built["boards"]:
             board["claims"] = list(claims(board))

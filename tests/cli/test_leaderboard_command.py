@@ -229,18 +229,26 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
         ("run.json", b"[]", "a JSON object was expected"),
     ],
 )
-def test_a_broken_folder_is_named_and_the_old_board_stays(
+def test_a_broken_folder_is_named_and_the_others_are_on_the_board(
     harness: Callable[..., Any], results: Path, name: str, content: bytes, said: str
 ) -> None:
     assert harness("leaderboard", "--quiet").status == 0
-    before = (results / "leaderboard.json").read_bytes()
     folder = next(results.glob("*random*"))
     (folder / name).write_bytes(content)
     told = harness("leaderboard")
-    assert told.status == 2
-    assert folder.name in told.err
+    assert told.status == 1
+    assert f"left out: results/{folder.name}/" in told.err
     assert said in told.err
     assert told.err.count("\n") == 1
+    assert folder.name in (results / "leaderboard.html").read_text("utf-8")
+    board = orjson.loads((results / "leaderboard.json").read_bytes())
+    others = [one["system"] for one in board["boards"][0]["entries"]]
+    assert "random" not in others
+    assert others
+    for run in results.glob("*/run.json"):
+        run.write_bytes(b"{")
+    before = (results / "leaderboard.json").read_bytes()
+    assert harness("leaderboard").status == 2
     assert (results / "leaderboard.json").read_bytes() == before
 
 

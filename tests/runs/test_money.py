@@ -133,7 +133,7 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
     from harness.verdicts.board.leaderboard import build
     from harness.verdicts.board.table import table
 
-    shown = table(build(tmp_path))
+    shown = table(build(tmp_path)[0])
     assert "USD ingestion" in shown
     assert f"{documents * 0.002:.4g}" in shown
 

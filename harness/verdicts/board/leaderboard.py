@@ -17,20 +17,21 @@ from harness.verdicts.board.ranks import add_ranks
 from harness.verdicts.board.summary import SCHEMA_VERSION
 
 
-def build(results: Path) -> dict[str, Any]:
-    """Boards of the run folders below `results` that have been scored, an entry a run.
+def build(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Boards of the run folders below `results` that have been scored, an entry a run; and why
+    others cannot be read, by their names.
 
     Boards are sorted by what compares, entries by system and run. Raises UsageError when the folder
-    is missing, holds no run, or holds a broken one.
+    is missing, holds no run, or none that can be read.
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     built, broken = gather(results)
-    for why in broken.values():
-        raise UsageError(why)
     if not built["boards"]:
+        for why in broken.values():
+            raise UsageError(why)
         raise UsageError(f"{results}: holds no scored run; `harness run` makes one")
-    return built
+    return built, broken
 
 
 def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:

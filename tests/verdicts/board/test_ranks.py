@@ -147,7 +147,7 @@ def test_who_is_measured_on_fewer_questions_has_no_rank(
     dataset = open_dataset("sample")
     for retriever in (BM25(), Picks("fails"), Picks("mumbles")):
         score_run(run(dataset, retriever, out=tmp_path), dataset)
-    (made,) = build(tmp_path)["boards"]
+    (made,) = build(tmp_path)[0]["boards"]
     found = {}
     for entry in made["entries"]:
         cell = entry["protocols"][0]["slices"]["all"]["recall@10"]
@@ -182,7 +182,7 @@ def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
     dataset = open_dataset("labelled", source=tmp_path)
     for retriever in ("bm25", "recency"):
         score_run(run(dataset, RetrieverSpec(retriever), out=tmp_path / "runs"), dataset)
-    (made,) = build(tmp_path / "runs")["boards"]
+    (made,) = build(tmp_path / "runs")[0]["boards"]
     head, *_ = (line for line in table({"boards": [made]}).splitlines() if "rank" in line)
     shown = "n ndcg@5 mrr@5 recall@5 map@5 95% of ndcg@5 not measured documents came"
     assert " ".join(head.split("parameters")[1].split()) == shown
