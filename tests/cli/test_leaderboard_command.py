@@ -240,7 +240,7 @@ def test_a_broken_folder_is_named_and_the_others_are_on_the_board(
     (folder / name).write_bytes(content)
     told = harness("leaderboard")
     assert told.status == 1
-    assert f"left out: results/{folder.name}/" in told.err
+    assert f"left out: results/{folder.name}" in told.err
     assert said in told.err
     assert told.err.count("\n") == 1
     page = (results / "leaderboard.html").read_text("utf-8")
