@@ -100,6 +100,10 @@ def install(extra: str) -> str:
     )
 
 
+class MisplacedError(RunError):
+    """Answers that may be those to other questions, as is known only now: they are not kept."""
+
+
 def near(name: str, known: list[str]) -> str:
     """`; did you mean a, b?` for names close to `name`, else `; known: ...` with all of them."""
     import difflib

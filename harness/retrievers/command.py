@@ -14,12 +14,12 @@ from contextlib import suppress
 from threading import Timer
 from typing import IO, Any
 
-from harness.errors import RunError, UsageError
+from harness.errors import MisplacedError, RunError, UsageError
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.environments import environment, revision
-from harness.retrievers.lines import Lines
+from harness.retrievers.lines import Lines, NoReplyError
 
 _TOLD = 2000
 """Bytes of the command's stderr that an error shows."""
@@ -116,14 +116,25 @@ class Command:
         return {**self._usage.counts, **({"lines_passed_over": passed} if passed else {})}
 
     def close(self) -> None:
-        """Close its stdin, and end it where that is not enough."""
+        """Close its stdin, and end it where that is not enough. Raises MisplacedError where a
+        reply came after the last one that was asked for."""
         if self._process is not None:
             if self._process.stdin is not None:
                 with suppress(BrokenPipeError):
                     self._process.stdin.close()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(2)
-            self._end()
+            try:
+                if self._end.alive:
+                    self._lines.refuse_unasked()
+            except NoReplyError as error:
+                raise MisplacedError(
+                    f"retriever 'command': {error}, after its last reply: that may be the answer "
+                    "to the last question, and what was taken for it another's; print what is no "
+                    "reply on stderr, and repeat each message's number in its reply"
+                ) from None
+            finally:
+                self._end()
 
     def _start(self) -> None:
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with self

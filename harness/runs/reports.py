@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
+from harness.errors import MisplacedError
 from harness.masking import masked, masked_in
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
@@ -49,9 +50,12 @@ def trace() -> str:
 
 
 def closed(retriever: Retriever) -> None:
-    """Close it; all its answers are there by then, so that a failure to is said and no more."""
+    """Close it; all its answers are there by then, so that a failure to is said and no more.
+    Raises MisplacedError where they may be those to other questions."""
     try:
         close(retriever)
+    except MisplacedError:
+        raise
     except FAILURES as error:
         print(f"note: the retriever's close() failed: {raised_at(error)}", file=sys.stderr)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import RunError, UsageError
+from harness.errors import MisplacedError, RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
@@ -199,7 +199,11 @@ def run(
             ) from None
         finally:
             if named:
-                closed(built)
+                try:
+                    closed(built)
+                except MisplacedError:
+                    (partial / JOURNAL).unlink(missing_ok=True)  # --resume must not take them
+                    raise
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so
                     give_way(built)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,34 @@ def test_nothing_is_left_running(script: str) -> None:
 def test_a_program_that_is_not_there_is_said_at_once() -> None:
     with pytest.raises(UsageError, match="there is no program 'no-such-thing --fast'"):
         RetrieverSpec("command", {"run": "no-such-thing --fast"}).build()
+
+
+LATE = """
+import json, sys, time
+for line in sys.stdin:
+    message = json.loads(line)
+    if message["type"] != "search":
+        print("{}", flush=True)
+        continue
+    reply = {"results": [{"hits": []} for _ in message["queries"]]}
+    print(json.dumps(reply), flush=True)  # as to look at it: it is taken for the answer
+    time.sleep(0.05)
+    print(json.dumps(reply), flush=True)
+"""
+
+
+@pytest.mark.parametrize("way", ["--resume", "--again"])
+def test_a_reply_that_comes_after_the_last_one_leaves_no_run(
+    way: str, tmp_path: Path, harness: Callable[..., Any], home: Path
+) -> None:
+    (tmp_path / "documents.jsonl").write_text('{"id": "d", "text": "eleven clamps"}\n')
+    query = '{"id": "q", "text": "how many clamps?", "relevant": ["d"]}\n'
+    (tmp_path / "queries.jsonl").write_text(query)
+    script = tmp_path / "late.py"
+    script.write_text(LATE)
+    words = ("run", "--dataset", "labelled", "--source", tmp_path, "--retriever", "command")
+    param = f"run={sys.executable} {script}"
+    for more in ((), (way,)):
+        told = harness(*words, "--param", param, *more)
+        assert (told.status, "after its last reply" in told.err) == (1, True), told
+        assert not list((tmp_path / "results").glob("[!.]*"))
