@@ -8,10 +8,12 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from harness.cli import parser
 from harness.errors import HarnessError, NotAtHandError, UsageError, require_names
+from harness.leftovers import sweep
 from harness.printed import printed
 
 
@@ -33,6 +35,8 @@ def _command(arguments: Sequence[str] | None) -> int:
     options = parser(given[0]).parse_args(given)
     try:
         require_names(*given)
+        for place in filter(None, (getattr(options, name, "") for name in ("results", "out"))):
+            sweep(Path(place) if os.path.isdir(place) else Path(place).parent)
         with _silent(options), _no_silent_end():
             status = int(options.call(options))
         sys.stdout.flush()

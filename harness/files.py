@@ -7,13 +7,13 @@ import hashlib
 import math
 import os
 import shutil
-import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.leftovers import mark, sweep
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
@@ -38,7 +38,8 @@ def file_aside(target: Path) -> Iterator[Path]:
     On any exception it is removed, and `target` stays as it was.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}")
+    sweep(target.parent)
+    aside = target.with_name(f".{target.name}.{mark()}")
     try:
         yield aside
         fsync_path(aside)
@@ -124,7 +125,8 @@ def folder_aside(
     removed and `target` stays as it was.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.new")
+    sweep(target.parent)
+    aside = target.with_name(f".{target.name}.{mark()}.new")
     aside.mkdir()
     try:
         yield aside
@@ -140,10 +142,11 @@ def folder_aside(
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Remove what killed processes left there of `folder_aside`: of all its folders, or of `name`.
+    """Remove what other processes left there of `folder_aside`: of all its folders, or of `name`.
 
-    The caller holds the lock under which they are made.
+    The caller holds the lock under which they are made, so that no process is at any of them.
     """
+    sweep(folder, again=True)
     of = f".{name}.*" if name else ".*"
     for path in (*folder.glob(f"{of}.new"), *folder.glob(f"{of}.old")):
         shutil.rmtree(path, ignore_errors=True)
@@ -162,7 +165,7 @@ def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
 
 def replace_folder(new: Path, target: Path, *, keep: Path | None = None) -> None:
     """Rename the folder `new` to `target`; what stood there is moved to `keep`, or removed."""
-    old = keep or target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.old")
+    old = keep or target.with_name(f".{target.name}.{mark()}.old")
     if target.exists():
         old.parent.mkdir(parents=True, exist_ok=True)
         os.rename(target, old)

@@ -61,7 +61,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def call_list(options: argparse.Namespace) -> int:
     """Every run, newest first."""
     from harness.runs.folder.listing import list_runs
+    from harness.runs.folder.tidy import drop_empty
 
+    drop_empty(Path(options.results))
     runs = list_runs(Path(options.results), put_away=options.put_away)
     if options.json:
         print_json("runs", {"runs": [_as_dict(run) for run in runs]})

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 from harness.dataset.download import downloads_folder
 from harness.errors import UsageError
 from harness.files import digest
+from harness.leftovers import mark
 from harness.rankings.tables import Frame, as_table
 
 ROLES = ("documents", "queries", "judgements", "changes")
@@ -49,7 +49,7 @@ def keep(frames: Mapping[str, Frame], folder: Path) -> Path:
     for name in ROLES[:2]:
         if name not in frames:
             raise UsageError(f"source: the table {name!r} is missing; it has {', '.join(frames)}")
-    aside = folder / f".{uuid.uuid4().hex[:8]}.new"
+    aside = folder / f".frames.{mark()}.new"
     aside.mkdir(parents=True)
     try:
         whole = hashlib.sha256()

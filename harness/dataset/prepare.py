@@ -20,6 +20,7 @@ from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import NotAtHandError, UsageError, near, require_names
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
+from harness.leftovers import sweep_below
 from harness.rankings.tables import Frame
 
 _REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
@@ -63,6 +64,7 @@ def open_dataset(
 
         with disk_errors(home(), "set HARNESS_HOME"), kept(source, full, home()) as folder:
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
+    sweep_below(home())
     with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
         path = Path(source).expanduser().absolute() if source is not None else None
         require_names(path)

@@ -151,7 +151,7 @@ class Command:
             raise RunError(
                 f"retriever 'command': {shlex.join(self._command)!r} cannot be started: {error}"
             ) from error
-        self._end = weakref.finalize(self, _kill, self._process)
+        self._end = weakref.finalize(self, _kill, self._process, _watch(self._process))
         assert self._process.stdout is not None  # a pipe, as asked for
         self._lines.begin(self._process.stdout, self._stderr)
 
@@ -208,7 +208,23 @@ class Command:
         return f"; last on stderr: {lines[-1].strip()}\nall of it:\n{whole}"
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _watch(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """A process that kills another and all that it started, when this one is gone, however it went:
+    it reads from a pipe that ends then."""
+    return subprocess.Popen(
+        ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$0"', str(process.pid)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+def _kill(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> None:
+    watch.kill()  # before that number can be another's
+    watch.wait()
+    if watch.stdin is not None:
+        watch.stdin.close()
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import sys
-import uuid
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +26,7 @@ from harness.dataset.prepare import home
 from harness.dataset.shared import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, read_json, remove_leftovers, write_json
+from harness.leftovers import mark, temporary_folder
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
 
@@ -79,7 +79,7 @@ def index_of(
     """
     fingerprint = corpus.fingerprint()
     if fingerprint is None:
-        temporary = TemporaryDirectory(prefix="harness-index-")
+        temporary = temporary_folder("index")
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
         return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
@@ -271,7 +271,7 @@ def _remove(path: Path) -> None:
     from filelock import FileLock, Timeout
 
     # Renamed first: nobody opens what is half removed. Who has it open reads on.
-    gone = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.old")
+    gone = path.with_name(f".{path.name}.{mark()}.gone")
     with (
         suppress(Timeout, FileNotFoundError),  # who is just opening it needs it; gone is gone
         FileLock(path.with_name(f".{path.name}.lock"), timeout=1),

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from harness.errors import HarnessError, RunError, UsageError
 from harness.runs.outcome import Outcome, Unit
-from harness.runs.reports import stay
+from harness.runs.reports import end_with_parent, stay
 from harness.runs.worker import Worker
 
 _AHEAD = 2
@@ -151,6 +151,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    end_with_parent()
     own = os.getpid()
     while True:
         try:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any, cast
@@ -23,6 +25,20 @@ def stay(own: int) -> None:
     """End this process if it is not `own`: code under test forked, and the child goes on too."""
     if os.getpid() != own:
         os._exit(1)
+
+
+def end_with_parent() -> None:
+    """From now on this process ends when the one that started it is gone, however it went: who
+    works for a process that was killed would work on for hours."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def well_formed(text: str) -> str:

@@ -30,6 +30,7 @@ from harness.runs.folder.run_folder import (
     folder_name,
     note_in,
 )
+from harness.runs.folder.tidy import drop_empty
 from harness.runs.isolated import Isolation
 from harness.runs.journal import (
     Journal,
@@ -150,6 +151,7 @@ def run(
         _warn_of_empty(folder, settings)
         return folder
     started = perf_counter()
+    drop_empty(out)
     with disk_errors(out, "name another folder with --out"), alone(partial):
         if not resume and not again:
             refuse_to_lose(partial)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from harness.errors import near
+from harness.leftovers import temporary_folder
 from harness.masking import from_environment, refuse_address
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
@@ -60,7 +60,7 @@ class Lance(VectorStore):
         self._nprobes, self._refine_factor = nprobes, refine_factor
         refuse_address("retriever 'lancedb'", uri)
         if not uri:
-            self._folder = TemporaryDirectory(prefix="harness-lancedb-")
+            self._folder = temporary_folder("lancedb")
         options: dict[str, Any] = {}
         if uri.startswith("db://"):
             options = {"api_key": from_environment(api_key_env), "region": region}

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.leftovers import mark
 from harness.runs.folder.listing import PUT_AWAY, is_running
-from harness.runs.folder.run_folder import OURS, note_in, require_run, run_name
+from harness.runs.folder.run_folder import JOURNAL, OURS, note_in, require_run, run_name
+
+_JUST_BEGUN = 60.0  # seconds in which a run that has nothing yet may not hold its folder either
 
 
 def rename(folder: Path, name: str) -> None:
@@ -46,7 +50,7 @@ def not_ours(folder: Path) -> list[str]:
 def remove(folder: Path) -> None:
     """Remove a run folder and everything in it. Raises UsageError for what is no run."""
     require_run(folder)
-    aside = folder.with_name(f".{folder.name}.removed.old")
+    aside = folder.with_name(f".{folder.name}.{mark()}.gone")
     os.replace(folder, aside)  # gone at once, or not at all
     shutil.rmtree(aside)
 
@@ -54,8 +58,8 @@ def remove(folder: Path) -> None:
 def leftovers(results: Path) -> Iterator[Path]:
     """What processes that are gone left below `results`: unfinished runs and half-made folders.
 
-    A half-made folder (`.NAME.new`, `.old`) counts where it is a day old: one that is younger may
-    be in the making.
+    A half-made folder (`.NAME.new`, `.old`) that does not say whose it is counts where it is a day
+    old: one that is younger may be in the making. The others are removed by any command.
     """
     import time
 
@@ -66,6 +70,19 @@ def leftovers(results: Path) -> Iterator[Path]:
         for path in sorted(results.glob(pattern)):
             if time.time() - path.stat().st_mtime > 86_400:
                 yield path
+
+
+def drop_empty(results: Path) -> None:
+    """Remove what is left of runs that were killed before anything was answered; nobody at them."""
+    import time
+
+    for partial in results.glob(".*.partial"):
+        journal = partial / JOURNAL
+        with suppress(OSError):
+            begun = journal.is_file() and journal.stat().st_size
+            old = time.time() - partial.stat().st_mtime > _JUST_BEGUN
+            if old and not begun and not is_running(partial):
+                shutil.rmtree(partial)
 
 
 def clear(folder: Path) -> None:
