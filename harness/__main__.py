@@ -29,11 +29,12 @@ def _command(arguments: Sequence[str] | None) -> int:
 
         complete(parser())
     given = sys.argv[1:] if arguments is None else arguments
-    if not given:
-        parser().print_help()
-        return 0
-    options = parser(given[0]).parse_args(given)
+    options = argparse.Namespace()
     try:
+        options = _parsed(given)
+        if "call" not in options:
+            sys.stdout.flush()
+            return 0
         require_names(*given)
         for place in filter(None, (getattr(options, name, "") for name in ("results", "out"))):
             sweep(Path(place) if os.path.isdir(place) else Path(place).parent)
@@ -58,6 +59,19 @@ def _command(arguments: Sequence[str] | None) -> int:
         if error.errno not in OF_THE_DISK:
             raise
         return _not_written(error)
+
+
+def _parsed(given: Sequence[str]) -> argparse.Namespace:
+    """The options; where help was asked for it is printed, and there are none."""
+    if not given:
+        parser().print_help()
+        return argparse.Namespace()
+    try:
+        return parser(given[0]).parse_args(given)
+    except SystemExit as end:
+        if end.code:
+            raise
+        return argparse.Namespace()
 
 
 @contextlib.contextmanager

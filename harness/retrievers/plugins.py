@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,7 @@ def register_retriever(name: str) -> Callable[[Any], Any]:
     return register
 
 
-FAILURES = (Exception, SystemExit)
+FAILURES = (Exception, SystemExit, GeneratorExit)
 """What somebody else's code may raise without ending the run; Ctrl-C still does."""
 
 
@@ -52,7 +54,8 @@ def load_file(path: Path) -> Any:
             sys.path.append(str(path.parent))
         _loading.append(path)
         try:
-            spec.loader.exec_module(module)
+            with same_folder():
+                spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
             if isinstance(error, SyntaxError):
@@ -86,10 +89,23 @@ def public_names(module: Any) -> list[str]:
     return [name for name in own if not name.startswith("_")]
 
 
+@contextmanager
+def same_folder() -> Iterator[None]:
+    """Somebody else's code in here may go to another folder; we stay where we are."""
+    before = os.getcwd()
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 def raised_at(error: BaseException) -> str:
     """An error of somebody else's code in one line, with the place where it was raised; a secret in
     it is masked."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
-    message = masked(" ".join(str(error).split()))
+    try:
+        message = masked(" ".join(str(error).split()))
+    except Exception:
+        message = "(what it says cannot be read)"
     return f"{type(error).__name__}: {message} (raised at {last.filename}, line {last.lineno})"

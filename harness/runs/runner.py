@@ -19,7 +19,7 @@ from harness.files import disk_errors, write_json
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import FAILURES
+from harness.retrievers.plugins import FAILURES, same_folder
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
@@ -103,7 +103,8 @@ def run(
     builds: RetrieverSpec | Isolation | Retriever = tested
     if settings.isolate:
         builds = in_sandbox(tested, dataset, out, settings.seed)
-    built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
+    with same_folder():
+        built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
     batch_size = batch_size_of(settings, built)
     check_fit(settings, built)
@@ -163,7 +164,10 @@ def run(
         rest = _left(planned, _answered(done))
         haystacks = {unit.haystack for unit in planned}
         try:
-            with crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew:
+            with (
+                same_folder(),
+                crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew,
+            ):
                 worker = Worker(
                     crew.place,
                     crew.retriever,
@@ -202,7 +206,8 @@ def run(
         finally:
             if named:
                 try:
-                    closed(built)
+                    with same_folder():
+                        closed(built)
                 except MisplacedError:
                     (partial / JOURNAL).unlink(missing_ok=True)  # --resume must not take them
                     raise

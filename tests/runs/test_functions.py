@@ -39,7 +39,7 @@ def test_a_plain_function_answers_with_the_dataset_s_own_ids(
     about = _record(folder)["retriever"]
     assert about["ids"] == "dataset"
     assert about["name"].endswith("retrieve")
-    assert list(about["files"]) == ["test_functions.py"]
+    assert list(about["files"]) == ["corpora.py", "test_functions.py"]  # and what it imports
 
 
 def test_a_plain_function_may_answer_with_numbers_that_are_ids(home: Path, tmp_path: Path) -> None:

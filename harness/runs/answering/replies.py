@@ -135,10 +135,12 @@ def _packed(key: str, reply: Reply) -> bytes:
     return said + b"\n" + _digest(key, said)
 
 
-def _unpacked(key: str, data: bytes) -> Reply | None:
+def _unpacked(key: str, data: object) -> Reply | None:
     """The reply; None where it is not as it was written. An older version wrote no sha256."""
     import orjson
 
+    if not isinstance(data, bytes):
+        return None
     said, end, digest = data.rpartition(b"\n")
     if end and digest != _digest(key, said):
         return None
