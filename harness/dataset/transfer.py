@@ -28,6 +28,8 @@ _MINUTE = 60.0
 _FAILURES = 5  # in a row, none of which brought anything new
 _LONGEST_WAIT = 300.0  # seconds; the hub counts requests in windows of five minutes
 _PASSING = {408, 429, 500, 502, 503, 504}
+_COUNT = re.compile("[0-9]{1,19}")  # of bytes or seconds; what is longer is none
+_EXTENT = re.compile(r"bytes (?:([0-9]{1,19})-[0-9]+|\*)/([0-9]{1,19}|\*)")
 _LOCAL_COPY = "or give a local copy with --source PATH"
 
 
@@ -165,6 +167,11 @@ def _open(source: Source, have: int) -> HTTPResponse:
             raise _BrokenError(_status(error), wait=_asked_wait(error.headers)) from None
         advice = source.advice.get(error.code, f"try again later, {_LOCAL_COPY}")
         raise RunError(f"{source.url}: {_status(error)}: {advice}") from None
+    except ValueError as error:  # of an address that it sends on to
+        raise RunError(
+            f"{source.url}: the server's answer cannot be read ({error}); try again later, "
+            f"{_LOCAL_COPY}"
+        ) from None
     except URLError as error:
         raise _BrokenError(f"cannot be reached ({error.reason})", reached=False) from None
     except (OSError, HTTPException) as error:
@@ -178,9 +185,10 @@ def _status(error: HTTPError) -> str:
 def _extent(response: HTTPResponse) -> tuple[int, int]:
     """First byte sent, and size of the whole file (0: the server does not say)."""
     if response.status == 200:
-        return 0, int(response.headers.get("Content-Length") or 0)
+        length = (response.headers.get("Content-Length") or "").strip()
+        return 0, int(length) if _COUNT.fullmatch(length) else 0
     stated = response.headers.get("Content-Range") or ""
-    match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(\d+|\*)", stated.strip())
+    match = _EXTENT.fullmatch(stated.strip())
     if match is None:
         return -1, 0
     return int(match[1] or 0), int(match[2]) if match[2] != "*" else 0
@@ -204,15 +212,15 @@ def _blocks(response: HTTPResponse) -> Iterator[bytes]:
 def _asked_wait(headers: Message) -> float | None:
     """Seconds to wait by Retry-After (seconds or a date), else by the RateLimit draft header."""
     value = (headers.get("Retry-After") or "").strip()
-    if value.isdigit():
+    if _COUNT.fullmatch(value):
         return float(value)
     if value:
         try:
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             return None
         return max(0.0, seconds)
-    reset = re.search(r";\s*t=(\d+)", headers.get("RateLimit") or "")
+    reset = re.search(r";\s*t=([0-9]{1,18})(?![0-9])", headers.get("RateLimit") or "")
     return float(reset[1]) if reset else None
 
 

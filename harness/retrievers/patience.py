@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from time import monotonic, sleep
 from typing import Any, TypeVar
@@ -88,9 +89,10 @@ def retry_after(headers: Any) -> float | None:
         return seconds
     try:
         moment = parsedate_to_datetime(str(said))
-    except ValueError:
+        wait = (moment - datetime.now(moment.tzinfo)).total_seconds()
+    except (TypeError, ValueError, OverflowError):
         return None
-    return max(0.0, (moment - datetime.now(moment.tzinfo or UTC)).total_seconds())
+    return max(0.0, wait)
 
 
 def _number(said: Any) -> float | None:
@@ -98,7 +100,7 @@ def _number(said: Any) -> float | None:
         value = float(said)
     except (TypeError, ValueError):
         return None
-    return max(0.0, value) if value == value else None
+    return max(0.0, value) if math.isfinite(value) else None
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

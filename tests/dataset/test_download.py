@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
@@ -228,6 +229,30 @@ def test_too_many_requests_waits_as_long_as_the_server_asks(
     start = time.monotonic()
     fetch(file, tmp_path)
     assert 1 <= time.monotonic() - start < 3
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Content-Length": "many"},
+        {"Content-Length": "9" * 400},
+        {"Content-Range": "bytes x-y/z"},
+        {"Retry-After": "\u00b2"},
+        {"Retry-After": "Mon, 99 Jan 99999 99:99:99 GMT"},
+        {"RateLimit": "t=" + "9" * 400},
+        {"Location": "http://[::1"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("status", [200, 206, 302, 416, 429, 503])
+def test_headers_that_say_nothing_are_an_error_in_one_line(
+    headers: dict[str, str], status: int, server: Loopback, tmp_path: Path
+) -> None:
+    url = server.put("/all.json", CONTENT)
+    encoded = {name: value.encode().decode("latin-1") for name, value in headers.items()}
+    server.fail("/all.json", Failure(status, encoded))
+    with suppress(RunError):
+        assert fetch(pinned(url), tmp_path).read_bytes() == CONTENT
 
 
 def test_too_many_requests_for_an_hour_is_said_at_once(server: Loopback, tmp_path: Path) -> None:
