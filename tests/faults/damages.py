@@ -27,8 +27,11 @@ COMMANDS: tuple[tuple[object, ...], ...] = (
 )
 
 
+_READ_BY = 3  # commands
+
+
 def damages(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
-    """`n` damaged run folders, each read by every command."""
+    """`n` damaged run folders, each read by some of the commands."""
     found, wrong = Counter[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         made = Path(name, "made")
@@ -46,7 +49,8 @@ def damages(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
             where, drawn = place / "results" / run.name, seed * 10**6 + number
             what = "whole" if number < 0 else damage(where, drawn)
             found["tried"] += number >= 0
-            for command in COMMANDS:
+            draw = random.Random(drawn)
+            for command in COMMANDS if number < 0 else draw.sample(COMMANDS, _READ_BY):
                 words = tuple(str(word).format(**names) for word in command)
                 done = ended(words, place)
                 about = f"{number} {what}: {' '.join(words)}"
@@ -91,11 +95,12 @@ def caches(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
             path.write_bytes(how(draw, path.read_bytes()))
             found["tried"] += 1
             about = f"{files[number % len(files)]} {how.__name__}"
-            for words in (run, ("cache", "verify"), ("cache",), ("datasets", "verify", "sample")):
+            looks = (("cache", "verify"), ("cache",), ("datasets", "verify", "sample"))
+            for words in (run, draw.choice(looks)):
                 done = ended(words, place)
                 if done.traceback:
                     found["tracebacks"] += 1
-                    wrong.append(f"{about}: {words[0]} {words[1]}: {done.status} {done.err[-500:]}")
+                    wrong.append(f"{about}: {words}: {done.status} {done.err[-500:]}")
             ranked = [one.read_bytes() for one in place.glob("results/[!.]*/rankings.parquet")]
             if ranked and ranked != [wanted]:
                 found["silent"] += 1
