@@ -44,6 +44,13 @@ def temporary_folder(what: str) -> tempfile.TemporaryDirectory[str]:
     )
 
 
+def discard(folder: Path) -> None:
+    """Remove a folder: gone at once by its name, and whatever happens in time from the disk."""
+    gone = folder.with_name(f".{folder.name.removeprefix('.')}.{mark()}.gone")
+    os.replace(folder, gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
 def sweep(folder: Path, *, again: bool = False) -> None:
     """Remove what processes that are gone left half-made in a folder; once a process, or `again`.
 

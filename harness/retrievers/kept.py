@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import sys
 import zlib
 from collections.abc import Callable, Mapping
@@ -26,7 +25,7 @@ from harness.dataset.prepare import home
 from harness.dataset.shared import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, read_json, remove_leftovers, write_json
-from harness.leftovers import mark, temporary_folder
+from harness.leftovers import discard, temporary_folder
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
 
@@ -271,10 +270,8 @@ def _remove(path: Path) -> None:
     from filelock import FileLock, Timeout
 
     # Renamed first: nobody opens what is half removed. Who has it open reads on.
-    gone = path.with_name(f".{path.name}.{mark()}.gone")
     with (
         suppress(Timeout, FileNotFoundError),  # who is just opening it needs it; gone is gone
         FileLock(path.with_name(f".{path.name}.lock"), timeout=1),
     ):
-        os.rename(path, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        discard(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import MisplacedError, RunError, UsageError
 from harness.files import disk_errors, write_json
+from harness.leftovers import discard
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
@@ -247,7 +247,7 @@ def run(
             keep=keep and not is_of_failures(partial),
             journal=partial / JOURNAL,
         )
-        shutil.rmtree(partial)
+        discard(partial)
     _warn_of_empty(folder, settings)
     return folder
 

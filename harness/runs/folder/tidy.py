@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.leftovers import mark
+from harness.leftovers import discard
 from harness.runs.folder.listing import PUT_AWAY, is_running
 from harness.runs.folder.run_folder import JOURNAL, OURS, note_in, require_run, run_name
 
@@ -50,9 +50,7 @@ def not_ours(folder: Path) -> list[str]:
 def remove(folder: Path) -> None:
     """Remove a run folder and everything in it. Raises UsageError for what is no run."""
     require_run(folder)
-    aside = folder.with_name(f".{folder.name}.{mark()}.gone")
-    os.replace(folder, aside)  # gone at once, or not at all
-    shutil.rmtree(aside)
+    discard(folder)
 
 
 def leftovers(results: Path) -> Iterator[Path]:
@@ -73,16 +71,18 @@ def leftovers(results: Path) -> Iterator[Path]:
 
 
 def drop_empty(results: Path) -> None:
-    """Remove what is left of runs that were killed before anything was answered; nobody at them."""
+    """Remove what is left of runs that were killed before anything was answered, or when all was
+    written; nobody is at them."""
     import time
 
     for partial in results.glob(".*.partial"):
         journal = partial / JOURNAL
         with suppress(OSError):
             begun = journal.is_file() and journal.stat().st_size
+            goes_on = begun and (partial / "plan.json").is_file()
             old = time.time() - partial.stat().st_mtime > _JUST_BEGUN
-            if old and not begun and not is_running(partial):
-                shutil.rmtree(partial)
+            if old and not goes_on and not is_running(partial):
+                discard(partial)
 
 
 def clear(folder: Path) -> None:
