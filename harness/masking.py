@@ -38,26 +38,29 @@ _KIND_OF_TOKEN = {
 """What stands before `token` where it is a piece of text or a number of them: pad_token."""
 
 _FORMS = (
-    r"\bsk-(?=[\w-]*\d)[\w-]{16,}",
+    r"\bsk-(?=[\w-]{0,60}?\d)[\w-]{16,}",
     r"\bgh[opsur]_[A-Za-z0-9]{16,}",
     r"\bgithub_pat_\w{20,}",
     r"\bglpat-[\w-]{16,}",
-    r"\bhf_(?=[A-Za-z]*[A-Z0-9])[A-Za-z0-9]{16,}",
+    r"\bhf_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}",
     r"\bxox[a-z]-[\w-]{10,}",
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"\bAIza[\w-]{30,}",
     r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.*?-----END [A-Z ]*PRIVATE KEY-----)?",
-    r"(?i:\b(?:bearer|basic))\s+(?=[^\s'\"]*[\d=])[\w.~+/=-]{12,}",
-    r"(?<=://)[^\s/@'\"<>]+(?=@)",  # user and password of an address
+    r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:.{0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
+    r"(?i:\b(?:bearer|basic))\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}",
+    r"(?<=://)[^\s/@'\"<>]{1,500}(?=@)",  # user and password of an address
 )
 _VALUE = re.compile("|".join(_FORMS), re.DOTALL)
+_PART = r"[A-Za-z0-9]+[_-]+"
+"""Before a name's last word. Text of strangers is looked through: no two ways may lead to a match,
+and no start may look far ahead, or a long line would take for ever."""
 _SAID = re.compile(
     rf"""(?P<before>
-        [?&\#;](?:[\w.-]*[_.-])?(?:{_NAME}|key|sig|signature)=
-      | --?(?:[\w]+[_-])*{_NAME}(?:=|\s+)['"]?
-      | (?<![\w-])(?:\w+[_-])*{_NAME}=['"]?
-      | ['"](?:[\w]+[_-])*{_NAME}['"]\s*:\s*['"]
+        [?&\#;](?:[\w.-]{{0,60}}[_.-])?(?:{_NAME}|key|sig|signature)=
+      | (?<![\w-])--?(?:{_PART})*{_NAME}(?:=|\s+)['"]?
+      | (?<![\w-])(?:{_PART})*{_NAME}=['"]?
+      | ['"](?:{_PART})*{_NAME}['"]\s*:\s*['"]
       | (?<![\w-])(?:authorization|x-api-key|api-key|password)\s*:\s*(?:(?:bearer|basic)\s+)?
     )(?P<value>[^\s'"&;,)\]}}>]{{3,}})""",
     re.IGNORECASE | re.VERBOSE,

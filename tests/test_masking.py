@@ -99,3 +99,24 @@ def test_control_characters_are_written_out() -> None:
     foreign = "a\x1b[2Jb\rc\x85\u202ed\ud800\ne"
     assert visible(foreign) == "a\\u001b[2Jb\\u000dc\\u0085\\u202ed\\ud800\ne"
     assert one_line("a\nb\tc") == "a\\nb\\tc"
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "--a_",
+        " a_",
+        "'a_",
+        "?a-",
+        "://a",
+        "bearer ",
+        "-----BEGIN PRIVATE KEY-----",
+        "sk-",
+        "&",
+        "eyJ.",
+    ],
+)
+def test_a_long_text_of_strangers_is_looked_through_in_time(part: str) -> None:
+    """Which a pattern with two ways to the same match would not end with."""
+    for text in (part * 5_000, part[0] + part[1:] * 5_000, f"{part * 5_000}!"):
+        assert len(masked(text)) <= len(text)
