@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import shlex
 import sys
@@ -56,7 +57,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     except OSError as error:
         from harness.files import OF_THE_DISK
 
-        if error.errno not in OF_THE_DISK:
+        if error.errno not in {*OF_THE_DISK, errno.EBADF}:  # what is printed to was closed
             raise
         return _not_written(error)
 

@@ -46,7 +46,10 @@ class Printed:
         self.stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text; gives its length, as streams do."""
+        """Write a text; gives its length, as streams do. Where code under test has closed the
+        stream, nobody is left to read it."""
+        if self.stream.closed:
+            return len(text)
         ours = _OURS.match(text) if self.stream.isatty() else None
         begin = "" if ours is None else ours[0]
         rest = without_known(text[len(begin) :])
@@ -62,6 +65,11 @@ class Printed:
             known = rest.encode(error.encoding, "backslashreplace").decode(error.encoding)
             self.stream.write(begin + known)
         return len(text)
+
+    def flush(self) -> None:
+        """What is written goes out."""
+        if not self.stream.closed:
+            self.stream.flush()
 
     def writelines(self, lines: Any) -> None:
         """Write several texts."""

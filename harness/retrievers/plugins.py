@@ -54,7 +54,7 @@ def load_file(path: Path) -> Any:
             sys.path.append(str(path.parent))
         _loading.append(path)
         try:
-            with same_folder():
+            with undisturbed():
                 spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
@@ -90,13 +90,17 @@ def public_names(module: Any) -> list[str]:
 
 
 @contextmanager
-def same_folder() -> Iterator[None]:
-    """Somebody else's code in here may go to another folder; we stay where we are."""
-    before = os.getcwd()
+def undisturbed() -> Iterator[None]:
+    """Somebody else's code in here may go to another folder, take away what is printed to, or fork:
+    we stay where we are, and one."""
+    before, own = (os.getcwd(), sys.stdout, sys.stderr), os.getpid()
     try:
         yield
     finally:
-        os.chdir(before)
+        if os.getpid() != own:
+            os._exit(1)
+        os.chdir(before[0])
+        _, sys.stdout, sys.stderr = before
 
 
 def raised_at(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from harness.leftovers import discard
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import FAILURES, same_folder
+from harness.retrievers.plugins import FAILURES, undisturbed
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
@@ -103,7 +103,7 @@ def run(
     builds: RetrieverSpec | Isolation | Retriever = tested
     if settings.isolate:
         builds = in_sandbox(tested, dataset, out, settings.seed)
-    with same_folder():
+    with undisturbed():
         built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
     batch_size = batch_size_of(settings, built)
@@ -165,7 +165,7 @@ def run(
         haystacks = {unit.haystack for unit in planned}
         try:
             with (
-                same_folder(),
+                undisturbed(),
                 crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew,
             ):
                 worker = Worker(
@@ -206,7 +206,7 @@ def run(
         finally:
             if named:
                 try:
-                    with same_folder():
+                    with undisturbed():
                         closed(built)
                 except MisplacedError:
                     (partial / JOURNAL).unlink(missing_ok=True)  # --resume must not take them
