@@ -4,7 +4,7 @@ Whatever is made aside, to take its place whole, bears in its name which process
 `.NAME.MACHINE-PID-XXXXXXXX` (a file), with `.new` behind it, `.old` or `.gone` (a folder that is
 made, was put aside, or is being removed). Where that
 process is gone, the next one that writes there, and every command in its folders, removes it; of
-another machine's, or before a restart, where it is a day old.
+another machine's, or before a restart, where nothing in it has changed for a day.
 """
 
 from __future__ import annotations
@@ -70,6 +70,8 @@ def sweep(folder: Path, *, again: bool = False) -> None:
 
 def sweep_below(folder: Path) -> None:
     """The same in a folder, those in it and those in them, as the cache has them."""
+    if folder.absolute() in _swept:
+        return
     sweep(folder)
     for pattern in ("[!.]*", "[!.]*/[!.]*"):
         for path in folder.glob(pattern):
@@ -90,7 +92,10 @@ def _remove(path: Path, found: re.Match[str]) -> None:
 def _is_left(found: re.Match[str], entry: os.DirEntry[str]) -> bool:
     if found["machine"] == _machine():
         return not _lives(int(found["pid"]))
-    return time.time() - entry.stat(follow_symlinks=False).st_mtime > _DAY
+    path = Path(entry.path)
+    inside = path.rglob("*") if entry.is_dir(follow_symlinks=False) else ()
+    before = time.time() - _DAY
+    return all(one.lstat().st_mtime < before for one in (path, *inside))
 
 
 def _lives(pid: int) -> bool:
