@@ -103,6 +103,9 @@ def install(extra: str) -> str:
 class MisplacedError(RunError):
     """Answers that may be those to other questions, as is known only now: they are not kept."""
 
+    left_with = 75
+    """The status with which a process ends that works for another, and has found so."""
+
 
 def near(name: str, known: list[str]) -> str:
     """`; did you mean a, b?` for names close to `name`, else `; known: ...` with all of them."""

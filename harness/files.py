@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError, near
-from harness.leftovers import mark, sweep
+from harness.leftovers import discard, mark, put_back, sweep
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
@@ -148,7 +148,10 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
     """
     sweep(folder, again=True)
     of = f".{name}.*" if name else ".*"
-    for path in (*folder.glob(f"{of}.new"), *folder.glob(f"{of}.old")):
+    for path in folder.glob(f"{of}.old"):
+        if not put_back(path):
+            discard(path)
+    for path in (*folder.glob(f"{of}.new"), *folder.glob(f"{of}.gone")):
         shutil.rmtree(path, ignore_errors=True)
 
 
@@ -171,8 +174,8 @@ def replace_folder(new: Path, target: Path, *, keep: Path | None = None) -> None
         os.rename(target, old)
     os.rename(new, target)
     fsync_path(target.parent)
-    if keep is None:
-        shutil.rmtree(old, ignore_errors=True)
+    if keep is None and old.exists():
+        discard(old)
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:

@@ -46,7 +46,7 @@ def temporary_folder(what: str) -> tempfile.TemporaryDirectory[str]:
 
 def discard(folder: Path) -> None:
     """Remove a folder: gone at once by its name, and whatever happens in time from the disk."""
-    gone = folder.with_name(f".{folder.name.removeprefix('.')}.{mark()}.gone")
+    gone = folder.with_name(f".gone.{mark()}.gone")
     os.replace(folder, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
@@ -79,12 +79,21 @@ def sweep_below(folder: Path) -> None:
                 sweep(path)
 
 
+def put_back(old: Path) -> bool:
+    """Put a folder back that had been put aside, where its place is empty; whether it was."""
+    found = _NAME.fullmatch(old.name)
+    if found is None or not found["name"] or (target := old.with_name(found["name"])).exists():
+        return False
+    os.rename(old, target)
+    return True
+
+
 def _remove(path: Path, found: re.Match[str]) -> None:
     with suppress(OSError):
-        if found["kind"] == ".old" and not (target := path.with_name(found["name"])).exists():
-            os.rename(path, target)
-        elif path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+        if found["kind"] == ".old" and put_back(path):
+            return
+        if path.is_dir() and not path.is_symlink():
+            discard(path)
         else:
             path.unlink()
 
@@ -95,6 +104,8 @@ def _is_left(found: re.Match[str], entry: os.DirEntry[str]) -> bool:
     path = Path(entry.path)
     inside = path.rglob("*") if entry.is_dir(follow_symlinks=False) else ()
     before = time.time() - _DAY
+    if found["kind"] == ".old" and path.lstat().st_ctime >= before:  # when it got that name
+        return False
     return all(one.lstat().st_mtime < before for one in (path, *inside))
 
 

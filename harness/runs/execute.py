@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from harness.errors import HarnessError, RunError, UsageError
+from harness.errors import HarnessError, MisplacedError, RunError, UsageError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.reports import end_with_parent, stay
 from harness.runs.worker import Worker
 
+_MISPLACED = (
+    "a reply came after the last one that was asked for: it may be the answer to a worker's last "
+    "question, and what was taken for it another's; print what is no reply on stderr, and repeat "
+    "each message's number in its reply"
+)
 _AHEAD = 2
 """Units that a process has been handed: one to work at, one to go on with at once."""
 
@@ -111,6 +117,8 @@ class Processes:
             for channel, process in crew.items():
                 channel.close()
                 process.join()
+                if process.exitcode == MisplacedError.left_with:
+                    raise MisplacedError(_MISPLACED)
         finally:
             for process in crew.values():
                 process.terminate()
@@ -157,7 +165,10 @@ def _serve(worker: Worker, channel: Connection) -> None:
         try:
             unit = channel.recv()
         except (EOFError, ConnectionError):  # all done, or the parent died
-            worker.close()
+            try:
+                worker.close()
+            except MisplacedError:
+                sys.exit(MisplacedError.left_with)
             return
         try:
             try:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from operator import index
 from typing import IO, Any
 
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, MisplacedError, UsageError
 from harness.retrievers import calls
 from harness.retrievers.answers import as_result
 from harness.retrievers.baselines import is_oracle
@@ -45,7 +46,11 @@ def main() -> None:
         stay(own)
         answers.write(data.encode() + b"\n")
         answers.flush()
-    bench.close()
+    try:
+        bench.close()
+    except MisplacedError as error:
+        print(f"harness: {error}", file=sys.stderr)
+        sys.exit(MisplacedError.left_with)
 
 
 class _Bench:

@@ -19,7 +19,7 @@ from typing import Any
 import orjson
 
 from harness.dataset.reader import Dataset
-from harness.errors import UsageError
+from harness.errors import MisplacedError, UsageError
 from harness.files import fsync_path, read_json, write_json
 from harness.runs.folder.run_folder import JOURNAL
 from harness.runs.outcome import Answer, Outcome
@@ -89,6 +89,17 @@ def alone(partial: Path) -> Iterator[None]:
         raise UsageError(
             f"{partial}: another process is at this very run; wait for it, or name another --out"
         ) from None
+
+
+@contextmanager
+def journal_less(partial: Path) -> Iterator[None]:
+    """Where it is found in here that answers may be those to other questions, none is kept for
+    --resume."""
+    try:
+        yield
+    except MisplacedError:
+        (partial / JOURNAL).unlink(missing_ok=True)
+        raise
 
 
 def refuse_to_lose(partial: Path) -> None:

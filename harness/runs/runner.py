@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import MisplacedError, RunError, UsageError
+from harness.errors import RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.leftovers import discard
 from harness.retrievers.baselines import is_oracle
@@ -39,6 +39,7 @@ from harness.runs.journal import (
     begun,
     fresh,
     is_of_failures,
+    journal_less,
     last_answers,
     refuse_to_lose,
     resumed,
@@ -166,6 +167,7 @@ def run(
         try:
             with (
                 undisturbed(),
+                journal_less(partial),
                 crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew,
             ):
                 worker = Worker(
@@ -205,12 +207,8 @@ def run(
             ) from None
         finally:
             if named:
-                try:
-                    with undisturbed():
-                        closed(built)
-                except MisplacedError:
-                    (partial / JOURNAL).unlink(missing_ok=True)  # --resume must not take them
-                    raise
+                with undisturbed(), journal_less(partial):
+                    closed(built)
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so
                     give_way(built)

@@ -228,7 +228,11 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
         ("scores.json", b"[]", "a JSON object was expected"),
         ("run.json", b"", "run.json: not valid JSON"),
         ("run.json", b'{"run_version": 99}', "not a run folder of this version"),
-        ("run.json", b'{"run_version": 1}', "is not of this version of the harness"),
+        (
+            "run.json",
+            b'{"run_version": 1}',
+            "dataset.name is missing, or not as the harness writes it",
+        ),
         ("run.json", b"[]", "a JSON object was expected"),
     ],
 )

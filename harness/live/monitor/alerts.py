@@ -77,7 +77,10 @@ class Alerts:
                     f"{self._journal}: the journal cannot be written ({error.strerror}); name "
                     "another file"
                 ) from None
-        self._done = _read(self._journal) - {*self._waiting}
+        there = _read(self._journal)
+        for key in there & {*self._waiting}:  # it was written after the state was
+            self._waiting[key].written = True
+        self._done = there - {*self._waiting}
 
     def event(self, alert: Alert) -> None:
         """Take in that an alarm was raised or cleared; it waits to be delivered."""

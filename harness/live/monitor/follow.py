@@ -31,11 +31,13 @@ from harness.errors import UsageError
 from harness.live.logs.mapping import Mapping
 from harness.live.logs.read import BOM, Parser, Tally, by_age, is_log, split
 from harness.live.monitor.log_file import (
+    HEAD,
     Key,
     LogFile,
     as_key,
     begun,
     blocks_from,
+    head_of,
     is_packed,
     key_of,
 )
@@ -233,6 +235,22 @@ class Follower:
         except OSError:
             return None
 
+    def _in_the_making(self, key: Key, path: Path, of: Key, file: LogFile) -> bool:
+        """Whether what is there may become a copy of `file`, and is not whole yet: it is shorter
+        than what was read, and as far as it goes it is the same."""
+        try:
+            with self._descriptor(key, path) as descriptor:
+                size = (path.stat() if descriptor is None else os.fstat(descriptor)).st_size
+                head = head_of(path, HEAD, descriptor)
+        except (OSError, UsageError):  # a packed one that breaks off
+            return True
+        if is_packed(path):
+            return not head
+        if size >= file.offset:
+            return False
+        begins = head_of(path, HEAD, self._held[of][1]) if of in self._held else b""
+        return begins[: len(head)] == head
+
     def _new(self, key: Key, path: Path, lost: list[_Lost]) -> LogFile | None:
         """Where to begin in a file that is not known: another's place, if it is that one."""
         for one in lost:
@@ -240,8 +258,10 @@ class Follower:
             if file.head_bytes and self._is_at(key, path, file):
                 lost.remove(one)
                 return LogFile(path.name, file.offset, file.line, file.head_bytes, file.head)
-        for other in self._known.values():
+        for of, other in self._known.items():
             copy = other.head_bytes and path.name.startswith(other.name)
+            if copy and path.name != other.name and self._in_the_making(key, path, of, other):
+                return None  # the next look knows what it is
             if copy and path.name != other.name and self._is_at(key, path, other):
                 if path.name not in self._copies:
                     self._copies.add(path.name)
@@ -262,6 +282,7 @@ class Follower:
                 size = (path.stat() if descriptor is None else os.fstat(descriptor)).st_size
                 if size == file.seen:
                     return
+                file.whole = False
                 for block in blocks_from(path, file.offset, descriptor):
                     data = rest + block
                     taken = self._take(path, file, data, descriptor)
@@ -269,7 +290,7 @@ class Follower:
                     if time.monotonic() - self._looked > _LOOK:
                         with suppress(OSError):
                             self._look()
-                file.seen = size
+                file.seen, file.whole = size, not rest.strip()
         except FileNotFoundError:
             return  # renamed just now; the next look finds it
         except (OSError, UsageError) as error:

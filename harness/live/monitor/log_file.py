@@ -31,11 +31,7 @@ class LogFile:
     head_bytes: int = 0
     head: str = ""
     seen: int = -1  # its size on disk at the last look
-
-    @property
-    def whole(self) -> bool:
-        """Whether it was read to its end at the last look."""
-        return self.seen == self.offset
+    whole: bool = False  # it was read to its end then
 
     def is_at(self, path: Path, descriptor: int | None = None) -> bool:
         """Whether a file begins with the bytes of this one, and is as long as was read of it."""

@@ -78,7 +78,7 @@ class Monitor(Held):
             read_state(self._state, self)
         self._hold = self.position is not None  # who follows a log may have been in the midst of it
         alerts.open()  # now that nothing is left to be refused
-        self._unsaved, self._not_saved = False, ""
+        self._unsaved, self._not_saved, self._saving = False, "", RLock()
         if self._state is not None:
             # A reference that does not keep the monitor alive for the whole program.
             atexit.register(_save_at_exit, weakref.ref(self))
@@ -210,13 +210,19 @@ class Monitor(Held):
         """Write the state, whole or not at all. Without a state's file: does nothing."""
         if self._state is None:
             return
-        with self._lock:
-            self._flush()
-            packed = write_state(self)
-            self._saved = clock.monotonic()
-        with disk_errors(self._state.parent, "name another file with --state"):
-            write_bytes(self._state, packed)
-        self._unsaved, self._not_saved = False, ""
+        with self._saving:  # of two states the later one is written last
+            with self._lock:
+                self._flush()
+                packed = write_state(self)
+                self._saved = clock.monotonic()
+                self._unsaved = False
+            try:
+                with disk_errors(self._state.parent, "name another file with --state"):
+                    write_bytes(self._state, packed)
+            except BaseException:
+                self._unsaved = True
+                raise
+            self._not_saved = ""
 
     def save_or_say(self) -> None:
         """The same now and then, while recalls come: where it fails, that is said on stderr, and

@@ -71,6 +71,15 @@ BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "left_out.json")
 RUN_AGAIN = "get the folder again from where it is whole, or run it again"
 """What to do about a damaged one."""
 
+_NEEDED = {
+    **{("dataset", name): str for name in ("name", "granularity", "text", "split", "fingerprint")},
+    ("retriever", "name"): str,
+    ("settings", "k"): int,
+    ("queries", "asked"): int,
+    ("queries", "failed"): int,
+}
+"""What stands in every record of a run, whoever wrote it."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -86,6 +95,13 @@ class RunFolder:
         record: dict[str, Any] = record_masked(read_sealed(self.path / "run.json", RUN_AGAIN))
         if record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{self.path}: not a run folder of this version of the harness")
+        for (part, name), kind in _NEEDED.items():
+            inside = record.get(part)
+            if not isinstance(inside, dict) or not isinstance(inside.get(name), kind):
+                raise UsageError(
+                    f"{self.path / 'run.json'}: {part}.{name} is missing, or not as the harness "
+                    f"writes it; {RUN_AGAIN}"
+                )
         return record
 
     @property

@@ -75,14 +75,18 @@ def drop_empty(results: Path) -> None:
     written; nobody is at them."""
     import time
 
+    from filelock import FileLock, Timeout
+
     for partial in results.glob(".*.partial"):
         journal = partial / JOURNAL
         with suppress(OSError):
             begun = journal.is_file() and journal.stat().st_size
             goes_on = begun and (partial / "plan.json").is_file()
             old = time.time() - partial.stat().st_mtime > _JUST_BEGUN
-            if old and not goes_on and not is_running(partial):
-                discard(partial)
+            if old and not goes_on:
+                (partial / "lock").touch()
+                with suppress(Timeout), FileLock(partial / "lock", timeout=0):
+                    discard(partial)
 
 
 def clear(folder: Path) -> None:

@@ -78,7 +78,8 @@ class Folder:
     @property
     def depth(self) -> int:
         """How many documents a ranking could hold. Raises UsageError where nobody says."""
-        k = self.record.get("k") or (self.record.get("settings") or {}).get("k")
+        settings = self.record.get("settings")
+        k = self.record.get("k") or (settings.get("k") if isinstance(settings, dict) else None)
         if not isinstance(k, int):
             raise UsageError(f"{self.path / 'run.json'}: does not say k, the depth of its rankings")
         return k

@@ -119,6 +119,39 @@ def test_a_file_that_is_copied_and_emptied(log: Path) -> None:
     assert numbers(one) == list(range(75))
 
 
+def test_a_copy_that_is_seen_half_made_is_not_read_twice(log: Path) -> None:
+    write(log, 0, 1_000)
+    one = follower(log)
+    one.read()
+    copy = log.with_name("app.log.1")
+    for part in (2, 1):
+        copy.write_bytes(log.read_bytes()[: log.stat().st_size // part])
+        one.read()
+    os.truncate(log, 0)
+    write(log, 1_000, 1_010)
+    one.read()
+    assert numbers(one) == list(range(1_010))
+
+
+def test_a_packed_copy_that_is_seen_empty_is_not_read_twice_and_may_go(log: Path) -> None:
+    write(log, 0, 1_000)
+    one = follower(log)
+    one.read()
+    log.rename(log.with_name("app.log.1"))
+    write(log, 1_000, 1_010)
+    one.read()
+    packed = log.with_name("app.log.1.gz")
+    packed.touch()
+    one.read()
+    packed.write_bytes(gzip.compress(log.with_name("app.log.1").read_bytes()))
+    log.with_name("app.log.1").unlink()
+    one.read()
+    assert numbers(one) == list(range(1_010))
+    packed.unlink()
+    one.read()
+    assert one.notes == []
+
+
 def test_a_file_that_is_emptied_without_a_copy_is_said(log: Path) -> None:
     write(log, 0, 10)
     one = follower(log)
