@@ -7,6 +7,7 @@ error, a reply, what a process says on stderr) it is masked.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -19,9 +20,12 @@ from harness.errors import UsageError
 MASK = "***"
 """What stands in the place of a secret."""
 
+_PLACES = {"PWD", "OLDPWD"}
 _REFERENCE = re.compile(r"env:([A-Za-z_]\w*)")
 _SHORTEST = 8
 """Characters from which on the value of a variable is masked wherever it stands."""
+_IDS = {"id", "ids", "sources", "number", "instance"}
+"""Fields of a reply that name something."""
 
 # -- What looks like a secret ----------------------------------------------------------------------
 
@@ -33,7 +37,8 @@ _SECRET_NAME = re.compile(rf"(?:.*[^A-Za-z])?(?:{_NAME})", re.IGNORECASE)
 _KIND_OF_TOKEN = {
     *("bos", "cls", "doc", "document", "end", "eod", "eos", "first", "image", "last", "mask"),
     *("max", "min", "new", "next", "num", "pad", "padding", "per", "prefix", "query", "sep"),
-    *("special", "start", "stop", "suffix", "unk"),
+    *("special", "split", "start", "stop", "suffix", "unk", "separator", "true", "false"),
+    *("yes", "no", "answer"),
 }
 """What stands before `token` where it is a piece of text or a number of them: pad_token."""
 
@@ -48,8 +53,10 @@ _FORMS = (
     r"\bAIza[\w-]{30,}",
     r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
     r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:.{0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
-    r"(?i:\b(?:bearer|basic))\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}",
-    r"(?<=://)[^\s/@'\"<>]{1,500}(?=@)",  # user and password of an address
+    r"\b(?:gsk|r8)_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}",
+    r"(?i:\bbearer)\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}",
+    r"(?i:\bbasic)\s+[A-Za-z0-9+/]{16,}={0,2}(?![\w-])",
+    r"(?<=://)[^\s/'\"<>]{1,500}(?=@)",  # user and password of an address
 )
 _VALUE = re.compile("|".join(_FORMS), re.DOTALL)
 _PART = r"[A-Za-z0-9]+[_-]+"
@@ -60,7 +67,9 @@ _SAID = re.compile(
         [?&\#;](?:[\w.-]{{0,60}}[_.-])?(?:{_NAME}|key|sig|signature)=
       | (?<![\w-])--?(?:{_PART})*{_NAME}(?:=|\s+)['"]?
       | (?<![\w-])(?:{_PART})*{_NAME}=['"]?
-      | ['"](?:{_PART})*{_NAME}['"]\s*:\s*['"]
+      | ['"](?:{_PART})*{_NAME}['"]\s*:\s*['"](?:(?:bearer|basic|token)\s+)?
+      | (?<![\w-])(?:{_PART})*{_NAME}\s*[:=]\s*['"]?(?:(?:bearer|basic|token)\s+)?
+        (?=[^\s'"]{{0,60}}?\d)
       | (?<![\w-])(?:authorization|x-api-key|api-key|password)\s*:\s*(?:(?:bearer|basic)\s+)?
     )(?P<value>[^\s'"&;,)\]}}>]{{3,}})""",
     re.IGNORECASE | re.VERBOSE,
@@ -106,7 +115,10 @@ def _is_secret(name: str, value: Any) -> bool:
     """Whether a value is one by its name; a number called token counts some, and is none."""
     if isinstance(value, bool) or value is None or value == "" or not secret_name(name):
         return False
-    return isinstance(value, str) or not name.lower().endswith("token")
+    if not name.lower().endswith(("token", "credentials")):
+        return True
+    # A number so called counts some; a short word is a piece of text, or the name of a way.
+    return isinstance(value, str) and len(value) >= _SHORTEST and not value.isalpha()
 
 
 # -- Refused where it would be recorded ------------------------------------------------------------
@@ -200,15 +212,27 @@ def filled_in(value: Any, what: str) -> Any:
     return secret
 
 
+def values_of_others(params: Mapping[str, Any]) -> dict[str, str]:
+    """Of the variables that stand in for parameters which are no secrets by their names, the first
+    digits of the sha256 of what they hold: with another model, say, it is another system."""
+    return {
+        found[1]: hashlib.sha256(os.environ.get(found[1], "").encode()).hexdigest()[:12]
+        for _, name, value in _leaves(params)
+        if isinstance(value, str) and (found := _REFERENCE.fullmatch(value))
+        if not secret_name(name)
+    }
+
+
 def _known() -> list[str]:
     """Secrets of this process, the longest first: those that it took, and variables by their names.
 
-    A word that anybody guesses (`postgres`) is left, and so is a place (PWD, or a file of
-    credentials): to mask it would change other text.
+    A word or a number that anybody guesses (`postgres`) is left, and so is a place (PWD, or a file
+    of credentials): to mask it would change other text.
     """
-    named = {value for name, value in os.environ.items() if secret_name(name)}
-    long = {one for one in named if len(one) >= _SHORTEST and not (one.isalpha() or _is_place(one))}
-    return sorted((one for one in long | _taken if len(one) >= 6), key=len, reverse=True)
+    values = {one for name, one in os.environ.items() if secret_name(name) and name not in _PLACES}
+    found = {one for one in values | _taken if len(one) >= _SHORTEST}
+    plain = (one for one in found if not (one.isalpha() or one.isdigit() or _is_place(one)))
+    return sorted(plain, key=len, reverse=True)
 
 
 @lru_cache(64)
@@ -236,12 +260,14 @@ def without_known(text: str) -> str:
     return text
 
 
-def reply_without_known(data: bytes) -> bytes:
-    """A reply without the secrets that were sent for it: a service may say its key in anything."""
-    for secret in _taken:
-        if len(secret) >= _SHORTEST:
-            data = data.replace(secret.encode(), MASK.encode())
-    return data
+def reply_masked(value: Any, name: str = "") -> Any:
+    """A reply of a service, as JSON has it, without the secrets of this process, which it may
+    repeat in anything; ids stay, as they would not be found again."""
+    if isinstance(value, dict):
+        return {without_known(key): reply_masked(one, key) for key, one in value.items()}
+    if isinstance(value, list):
+        return [reply_masked(one, name) for one in value]
+    return without_known(value) if isinstance(value, str) and name not in _IDS else value
 
 
 def record_masked(record: Any) -> Any:

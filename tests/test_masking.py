@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.masking import filled_in, looks_secret, masked, refuse_in, secret_name
+from harness.masking import (
+    filled_in,
+    looks_secret,
+    masked,
+    refuse_in,
+    secret_name,
+    values_of_others,
+)
 from harness.printed import one_line, visible
 
 NAMES = [
@@ -79,12 +86,38 @@ def test_what_is_a_secret_and_what_only_resembles_one() -> None:
     assert [text for text in NONE if looks_secret(text) or masked(text) != text] == []
 
 
-@pytest.mark.parametrize("params", [{"api_key": "canary"}, {"a": {"token": "canary"}}])
+@pytest.mark.parametrize("params", [{"api_key": "canary"}, {"a": {"token": "canary-12"}}])
 def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="=env:") as refused:
         refuse_in("parameter", params)
     assert "canary" not in str(refused.value)
     refuse_in("parameter", {"api_key": "env:MY_KEY", "max_tokens": 100, "password": None})
+    refuse_in("parameter", {"split_token": "</s>", "token": "word", "credentials": "default"})
+
+
+def test_a_header_keeps_nothing_of_its_secret_in_any_way_of_writing_it() -> None:
+    secret = "qwertyuiop0asdfghjkl"
+    for text in (
+        f"{{'Authorization': 'Bearer {secret}'}}",
+        f'{{"Authorization": "Token {secret}"}}',
+        f"Authorization: Token {secret}",
+        f"api_key: {secret}",
+        f"hf_token = '{secret}'",
+        f"http://user:pa@{secret}@host/x",
+        f"gsk_{secret}",
+    ):
+        assert secret not in masked(text), text
+
+
+def test_another_value_of_a_variable_is_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    params = {"model": "env:MODEL", "api_key": "env:KEY"}
+    found = []
+    for model, key in (("a", "1"), ("a", "2"), ("b", "2")):
+        monkeypatch.setenv("MODEL", model)
+        monkeypatch.setenv("KEY", key)
+        found.append(values_of_others(params))
+    assert found[0] == found[1] != found[2]
+    assert [*found[0]] == ["MODEL"]
 
 
 def test_a_secret_that_was_taken_is_masked_in_any_text(monkeypatch: pytest.MonkeyPatch) -> None:

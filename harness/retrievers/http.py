@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
-from harness.masking import from_environment, refuse_address, reply_without_known
+from harness.masking import from_environment, refuse_address, reply_masked
 from harness.retrievers import clock, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
@@ -240,9 +240,9 @@ class Http:
                 f"{place}: the service was gone and came back since it took the haystack in, and "
                 "may have lost it"
             )
-        data = reply_without_known(reply.data)
+        data = reply.data
         try:
-            content = orjson.loads(data) if data else {}
+            content = reply_masked(orjson.loads(data)) if data else {}
         except orjson.JSONDecodeError:
             content = None
         if reply.status >= 300:

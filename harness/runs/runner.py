@@ -16,6 +16,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import disk_errors, write_json
 from harness.leftovers import discard
+from harness.masking import values_of_others
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
@@ -128,6 +129,8 @@ def run(
     }
     if settings.isolate:
         identity["isolate"] = True
+    if isinstance(tested, RetrieverSpec) and (others := values_of_others(tested.params)):
+        identity["environment"] = others
     if settings.matching is not None:
         identity["matching"] = asdict(settings.matching)
     folder = out / folder_name(dataset, about["name"], identity)

@@ -38,7 +38,7 @@ def sources(files: Iterable[Path]) -> list[Path]:
     left = [path.expanduser().absolute() for path in files]
     found = dict.fromkeys(left)
     # Where Python will look too, once these files are imported.
-    places = [str(Path.cwd()), *dict.fromkeys(str(path.parent) for path in left)]
+    places = [*dict.fromkeys(str(path.parent) for path in left), str(Path.cwd())]
     while left:
         importer = left.pop()
         stat = importer.stat()
