@@ -2,9 +2,9 @@
 
 Whatever is made aside, to take its place whole, bears in its name which process makes it:
 `.NAME.MACHINE-PID-XXXXXXXX` (a file), with `.new` behind it, `.old` or `.gone` (a folder that is
-made, was put aside, or is being removed). Where that
-process is gone, the next one that writes there, and every command in its folders, removes it; of
-another machine's, or before a restart, where nothing in it has changed for a day.
+made, was put aside, or is being removed). Where that process is gone, the next one that writes
+there, and every command in its folders, removes it; of another machine's, or before a restart,
+where nothing in it has changed for a day.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -255,19 +255,28 @@ def masked(text: str) -> str:
 
 def without_known(text: str) -> str:
     """A text without the secrets that this process was given; what only looks like one stays."""
-    for secret in _known():
+    return _without(_known(), text)
+
+
+def _without(secrets: Iterable[str], text: str) -> str:
+    for secret in secrets:
         text = text.replace(secret, MASK)
     return text
 
 
-def reply_masked(value: Any, name: str = "") -> Any:
+def reply_masked(value: Any) -> Any:
     """A reply of a service, as JSON has it, without the secrets of this process, which it may
     repeat in anything; ids stay, as they would not be found again."""
-    if isinstance(value, dict):
-        return {without_known(key): reply_masked(one, key) for key, one in value.items()}
-    if isinstance(value, list):
-        return [reply_masked(one, name) for one in value]
-    return without_known(value) if isinstance(value, str) and name not in _IDS else value
+    secrets = _known()  # once a reply, which may have thousands of texts; mostly there are none
+
+    def left(value: Any, name: str) -> Any:
+        if isinstance(value, dict):
+            return {_without(secrets, key): left(one, key) for key, one in value.items()}
+        if isinstance(value, list):
+            return [left(one, name) for one in value]
+        return _without(secrets, value) if isinstance(value, str) and name not in _IDS else value
+
+    return left(value, "") if secrets else value
 
 
 def record_masked(record: Any) -> Any:

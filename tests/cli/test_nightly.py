@@ -132,6 +132,16 @@ def begin(place: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, cwd=place, **pipes)  # type: ignore[call-overload,no-any-return]
 
 
+def kill_in_the_midst(place: Path) -> None:
+    """A night that is killed while its slow system is asked."""
+    (place / "wait").touch()
+    process = begin(place)
+    wait_until_it_hangs(place, process)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate(timeout=30)
+    (place / "wait").unlink()
+
+
 def night(harness: Callable[..., Any]) -> Any:
     """A night in this process, which sees the files of retrievers as they are then."""
     for name in [name for name in sys.modules if name.startswith(PLUGIN_MODULE)]:
@@ -271,12 +281,7 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
 ) -> None:
     assert harness(*SLOW_NIGHT).status == 0
     first = summary(place)
-    (place / "wait").touch()
-    process = begin(place)
-    wait_until_it_hangs(place, process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
-    (place / "wait").unlink()
+    kill_in_the_midst(place)
     assert [line["system"] for line in history(place)] == [
         "bm25",
         "slow.py:Slow",
@@ -299,12 +304,7 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
 @pytest.mark.slow
 def test_a_killed_list_goes_on_with_resume(place: Path, harness: Callable[..., Any]) -> None:
     assert harness(*SLOW_NIGHT).status == 0
-    (place / "wait").touch()
-    process = begin(place)
-    wait_until_it_hangs(place, process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
-    (place / "wait").unlink()
+    kill_in_the_midst(place)
     killed = history(place)[-1]
     assert harness(*SLOW_NIGHT, "--resume").status == 0
     lines = history(place)
@@ -332,12 +332,7 @@ def test_a_list_killed_in_its_first_run_is_not_taken_for_the_last_one(
     (place / "slow.toml").write_text(slow_first)
     assert harness(*SLOW_NIGHT).status == 0
     before = history(place)
-    (place / "wait").touch()
-    process = begin(place)
-    wait_until_it_hangs(place, process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
-    (place / "wait").unlink()
+    kill_in_the_midst(place)
     assert history(place) == before
     assert harness(*SLOW_NIGHT, "--resume").status == 0
     lines = history(place)

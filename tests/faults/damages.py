@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 from damaged import DAMAGES, damage
 from forked import ended
-from kills import RUN
+from kills import two_runs
 
 COMMANDS: tuple[tuple[object, ...], ...] = (
     ("compare", "{run}", "{other}", "--json"),
@@ -34,12 +34,7 @@ def damages(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
     """`n` damaged run folders, each read by some of the commands."""
     found, wrong = Counter[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
-        made = Path(name, "made")
-        made.mkdir()
-        (made / "gate.toml").write_text('[[at_least]]\nmetric = "recall@10"\nvalue = 0.1\n')
-        for words in (RUN, tuple("random" if word == "bm25" else word for word in RUN)):
-            done = ended(words, made)
-            assert done.status == 0, done.err
+        made = two_runs(Path(name, "made"))
         run, other = sorted(path.parent for path in made.glob("results/[!.]*/run.json"))
         names = {"run": run.name, "other": other.name}
         whole: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from forked import ended
-from kills import RUN, left_over
+from kills import RUN, left_over, two_runs
 
 WRITERS: tuple[tuple[object, ...], ...] = (
     RUN,
@@ -72,12 +72,7 @@ def full_disks(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
     every command that prints, to an output that is full."""
     draw, found, wrong = random.Random(seed), Counter[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
-        made = Path(name, "made")
-        made.mkdir()
-        (made / "gate.toml").write_text('[[at_least]]\nmetric = "recall@10"\nvalue = 0.1\n')
-        for words in (RUN, tuple("random" if word == "bm25" else word for word in RUN)):
-            done = ended(words, made)
-            assert done.status == 0, done.err
+        made = two_runs(Path(name, "made"))
         for number in range(n):
             words = WRITERS[number % len(WRITERS)]
             place = Path(name, "tried")

@@ -93,6 +93,16 @@ SCENARIOS = (
 )
 
 
+def two_runs(place: Path) -> Path:
+    """A new folder with two runs, and a gate for them; gives the folder."""
+    place.mkdir()
+    (place / "gate.toml").write_text('[[at_least]]\nmetric = "recall@10"\nvalue = 0.1\n')
+    for words in (RUN, tuple("random" if word == "bm25" else word for word in RUN)):
+        done = ended(words, place)
+        assert done.status == 0, done.err
+    return place
+
+
 def left_over(place: Path) -> list[str]:
     """What no process is at, and no command needs."""
     return [
