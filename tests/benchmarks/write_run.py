@@ -16,11 +16,14 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.dataset.prepare import open_dataset
 from harness.rankings.rankings import read_rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
+from harness.runs.runner import run
 from tests.benchmarks.measure import Cost, in_fresh_process, machine, markdown, median, timed
 from tests.benchmarks.score_run_file import make
+from tests.resealed import reseal
 
 WAYS = ("write trec", "write parquet", *(f"export {format}" for format in FLAT))
 
@@ -52,18 +55,19 @@ def main() -> None:
         print(json.dumps({"cost": vars(timed(work)[0]), "before": before}))
         return
     with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch)
+        made = run(open_dataset("sample"), "bm25", out=Path(scratch))
+        folder = made.rename(Path(scratch, "run"))
         make(folder, options.queries, options.depth)
-        (folder / "run.json").write_text('{"run_version": 1, "retriever": {"name": "bm25"}}')
         # In another process too: a process's peak begins with that of the one it was forked from.
-        in_fresh_process("tests.benchmarks.write_run", "--way", "write parquet", scratch)
+        in_fresh_process("tests.benchmarks.write_run", "--way", "write parquet", str(folder))
         (folder / "write.parquet").rename(folder / "rankings.parquet")
+        reseal(folder)
         costs: dict[str, list[Cost]] = {name: [] for name in WAYS}
         before: dict[str, float] = {}
         print(f"{options.queries:,} x {options.depth:,}; {machine()}", flush=True)
         for _ in range(options.repeat):
             for name in WAYS:
-                this = ("tests.benchmarks.write_run", "--way", name, scratch)
+                this = ("tests.benchmarks.write_run", "--way", name, str(folder))
                 found = in_fresh_process(*this)
                 assert found is not None
                 costs[name].append(Cost(**found["cost"]))

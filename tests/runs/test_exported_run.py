@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from corpora import labelled
+from resealed import reseal
 
 from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, read_rankings
@@ -119,19 +121,19 @@ print(next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")))
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_rows(tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_rows(home: Path, tmp_path: Path) -> None:
     """Peaks of fresh processes, in kB, over one and three row groups of a Parquet file."""
+    small = made(home, tmp_path, "d")
 
     def peaks(queries: int) -> list[int]:
-        folder = tmp_path / str(queries)
-        folder.mkdir()
+        folder = shutil.copytree(small, tmp_path / str(queries))
         query = np.repeat(np.arange(queries, dtype=np.int32), 1000)
         ids = pa.array(np.random.default_rng(1).integers(0, 8_000_000, len(query)))
         documents = pa.chunked_array([ids.cast(pa.string())])
         names = [f"q{i}" for i in range(queries)]
         score = np.linspace(40, 1, len(query))
         write_rankings(Rankings(names, query, documents, score), folder, "bm25")
-        (folder / "run.json").write_text('{"run_version": 1, "retriever": {"name": "bm25"}}')
+        reseal(folder)
         commands = ([sys.executable, "-c", _PEAK, str(folder), format] for format in FLAT)
         done = (subprocess.run(c, check=True, capture_output=True, text=True) for c in commands)
         return [int(one.stdout) for one in done]
