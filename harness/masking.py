@@ -24,8 +24,6 @@ _PLACES = {"PWD", "OLDPWD"}
 _REFERENCE = re.compile(r"env:([A-Za-z_]\w*)")
 _SHORTEST = 8
 """Characters from which on the value of a variable is masked wherever it stands."""
-_IDS = {"id", "ids", "sources", "number", "instance"}
-"""Fields of a reply that name something."""
 
 # -- What looks like a secret ----------------------------------------------------------------------
 
@@ -41,6 +39,10 @@ _KIND_OF_TOKEN = {
     *("yes", "no", "answer"),
 }
 """What stands before `token` where it is a piece of text or a number of them: pad_token."""
+_OPEN_NAME = re.compile(r"(?:.*[^A-Za-z])?(?:auth|jwt|cookie|sas|pat|dsn)|.+[^A-Za-z]key", re.I)
+_LIKE_A_KEY = re.compile(r"(?=[\w.~+/=-]{16,}\Z)[^\d\s]*(?:\d+[^\d\s]+){2}\d")
+"""Names of secrets and of much else (openai_key, sort_key): a value decides, which is long, without
+spaces, and has digits among its letters in three places."""
 
 _FORMS = (
     r"\bsk-(?=[\w-]{0,60}?\d)[\w-]{16,}",
@@ -113,6 +115,8 @@ def _is_named(first: str, name: str) -> bool:
 
 def _is_secret(name: str, value: Any) -> bool:
     """Whether a value is one by its name; a number called token counts some, and is none."""
+    if isinstance(value, str) and _LIKE_A_KEY.match(value) and _OPEN_NAME.fullmatch(name):
+        return True
     if isinstance(value, bool) or value is None or value == "" or not secret_name(name):
         return False
     if not name.lower().endswith(("token", "credentials")):
@@ -130,7 +134,8 @@ def refuse_in(where: str, values: Mapping[str, Any]) -> None:
     Results record them, so that a secret comes as `env:NAME`, by a variable of the environment.
     """
     for path, name, value in _leaves(values):
-        if isinstance(value, str) and _REFERENCE.fullmatch(value):
+        if isinstance(value, str) and (found := _REFERENCE.fullmatch(value)):
+            from_environment(found[1])  # masked here too, where another process is given it
             continue
         if _is_secret(name, value):
             variable = re.sub(r"\W", "_", name).upper()
@@ -229,7 +234,12 @@ def _known() -> list[str]:
     A word or a number that anybody guesses (`postgres`) is left, and so is a place (PWD, or a file
     of credentials): to mask it would change other text.
     """
-    values = {one for name, one in os.environ.items() if secret_name(name) and name not in _PLACES}
+    values = {
+        one
+        for name, one in os.environ.items()
+        if (secret_name(name) or (_OPEN_NAME.fullmatch(name) and _LIKE_A_KEY.match(one)))
+        and name not in _PLACES
+    }
     found = {one for one in values | _taken if len(one) >= _SHORTEST}
     plain = (one for one in found if not (one.isalpha() or one.isdigit() or _is_place(one)))
     return sorted(plain, key=len, reverse=True)
@@ -255,28 +265,16 @@ def masked(text: str) -> str:
 
 def without_known(text: str) -> str:
     """A text without the secrets that this process was given; what only looks like one stays."""
-    return _without(_known(), text)
+    (left,) = all_without_known([text])
+    return left
 
 
-def _without(secrets: Iterable[str], text: str) -> str:
-    for secret in secrets:
-        text = text.replace(secret, MASK)
-    return text
-
-
-def reply_masked(value: Any) -> Any:
-    """A reply of a service, as JSON has it, without the secrets of this process, which it may
-    repeat in anything; ids stay, as they would not be found again."""
-    secrets = _known()  # once a reply, which may have thousands of texts; mostly there are none
-
-    def left(value: Any, name: str) -> Any:
-        if isinstance(value, dict):
-            return {_without(secrets, key): left(one, key) for key, one in value.items()}
-        if isinstance(value, list):
-            return [left(one, name) for one in value]
-        return _without(secrets, value) if isinstance(value, str) and name not in _IDS else value
-
-    return left(value, "") if secrets else value
+def all_without_known(texts: Iterable[str]) -> list[str]:
+    """As `without_known`, for many texts: the secrets are looked up once."""
+    left = [*texts]
+    for secret in _known():
+        left = [text.replace(secret, MASK) for text in left]
+    return left
 
 
 def record_masked(record: Any) -> Any:
@@ -293,7 +291,7 @@ def masked_in(value: Any, name: str = "") -> Any:
     What is `env:NAME` stays.
     """
     if isinstance(value, Mapping):
-        return {key: masked_in(one, str(key)) for key, one in value.items()}
+        return {without_known(str(key)): masked_in(one, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [masked_in(one, name) for one in value]
     if isinstance(value, str) and _REFERENCE.fullmatch(value):

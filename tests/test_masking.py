@@ -52,6 +52,22 @@ OTHER_NAMES = [
     "bypass",
     "author",
 ]
+NAMED = [
+    ("openai_key", "0123abcd4567efab89"),
+    ("cohere-key", "x9Yz-12ab-77cd-90ef"),
+    ("auth", "a1b2c3d4e5f6a7b8c9"),
+    ("OPENAI_KEY", "f47ac10b-58cc-4372-a567"),
+    ("jwt", "a1.b2.c3.d4.e5.f6.a7"),
+]
+"""Secrets by their values, under names that much else has too."""
+NOT_NAMED = [
+    ("sort_key", "created_at_2024"),
+    ("id_key", "metadata.document.id"),
+    ("partition_key", "locomo10"),
+    ("auth", "basic"),
+    ("auth", "oauth2-client-credentials"),
+    ("revision", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
+]
 SECRETS = [
     "sk-proj-abcdefgh12345678",
     "Authorization: Bearer abcdef1234567890",
@@ -153,3 +169,14 @@ def test_a_long_text_of_strangers_is_looked_through_in_time(part: str) -> None:
     """Which a pattern with two ways to the same match would not end with."""
     for text in (part * 5_000, part[0] + part[1:] * 5_000, f"{part * 5_000}!"):
         assert len(masked(text)) <= len(text)
+
+
+@pytest.mark.parametrize(("name", "value"), NAMED)
+def test_what_is_like_a_key_under_such_a_name_is_refused(name: str, value: str) -> None:
+    with pytest.raises(UsageError, match=f"{name}=env:"):
+        refuse_in("parameter", {name: value})
+
+
+@pytest.mark.parametrize(("name", "value"), NOT_NAMED)
+def test_a_word_under_such_a_name_passes(name: str, value: str) -> None:
+    refuse_in("parameter", {name: value})

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
-from harness.masking import from_environment, refuse_address, reply_masked
+from harness.masking import from_environment, refuse_address
 from harness.retrievers import clock, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
@@ -242,7 +242,7 @@ class Http:
             )
         data = reply.data
         try:
-            content = reply_masked(orjson.loads(data)) if data else {}
+            content = orjson.loads(data) if data else {}
         except orjson.JSONDecodeError:
             content = None
         if reply.status >= 300:

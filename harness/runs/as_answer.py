@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.masking import all_without_known, without_known
 from harness.retrievers.answers import (
     NotAnAnswerError,
     as_result,
@@ -76,6 +77,10 @@ def _with_hits(
     answer.cut = max(0, len(hits) - k)
     own = bench.dataset.rows_with_query_id[query] if exclude_self else None
     answer.hits = [_hit(bench.view, hit, own_ids, own) for hit in hits[:k]]
+    # A service may repeat what it was sent, and runs hold the texts that it gives.
+    texts = all_without_known(hit["text"] for hit in answer.hits)
+    for one, text in zip(answer.hits, texts, strict=True):
+        one["text"] = text
     return answer
 
 
@@ -104,7 +109,7 @@ def _said(result: Result) -> str | None:
     """The system's own answer. Raises TypeError where it is no text."""
     if result.answer is not None and not isinstance(result.answer, str):
         raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")
-    return None if result.answer is None else well_formed(result.answer)
+    return None if result.answer is None else without_known(well_formed(result.answer))
 
 
 def _confidence(result: Result) -> float | None:

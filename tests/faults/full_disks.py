@@ -6,14 +6,18 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from forked import ended
-from kills import RUN, left_over, two_runs
+from kills import left_over, two_runs
+from scenarios import RUN
 
 WRITERS: tuple[tuple[object, ...], ...] = (
     RUN,
@@ -67,24 +71,71 @@ def limited(size: int) -> Callable[[], None]:
     return first
 
 
+@contextmanager
+def small_disk(place: Path, made: Path, room: int) -> Iterator[Callable[[], None]]:
+    """A copy of a folder on a file system of its own, with so many bytes of room; gives what makes
+    room."""
+    place.mkdir()
+    pages = (path.stat().st_size // 4096 + 1 for path in made.rglob("*"))
+    _mount(place, 4096 * sum(pages) + room)
+    try:
+        shutil.copytree(made, place, dirs_exist_ok=True)
+        yield lambda: subprocess.run(["mount", "-o", "remount,size=1g", place], check=True)
+    finally:
+        subprocess.run(["umount", place], check=True)
+        place.rmdir()
+
+
+def _mount(place: Path, size: int) -> None:
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+@cache
+def may_mount() -> bool:
+    """Whether this process may mount a file system."""
+    with tempfile.TemporaryDirectory() as name:
+        try:
+            _mount(Path(name), 4096)
+        except (OSError, subprocess.CalledProcessError):
+            return False
+        subprocess.run(["umount", name], check=True)
+    return True
+
+
+@contextmanager
+def whole_disk(place: Path, made: Path) -> Iterator[None]:
+    """A copy of a folder where there is room."""
+    shutil.copytree(made, place)
+    try:
+        yield
+    finally:
+        shutil.rmtree(place)
+
+
 def full_disks(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
-    """`n` times a command that writes, with files that may not grow beyond a size by chance; and
-    every command that prints, to an output that is full."""
+    """`n` times a command that writes, by turns on a small file system (where this process may
+    mount one) and with files that may not grow beyond a size, both by chance; and every command
+    that prints, to an output that is full."""
     draw, found, wrong = random.Random(seed), Counter[str](), list[str]()
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         made = two_runs(Path(name, "made"))
+        place = Path(name, "tried")
         for number in range(n):
             words = WRITERS[number % len(WRITERS)]
-            place = Path(name, "tried")
-            shutil.copytree(made, place)
             size = int(2 ** draw.uniform(5, 18))
-            _try(words, place, limited(size), "", f"{words} with {size}", found, wrong)
-            shutil.rmtree(place)
+            if number // len(WRITERS) % 2 == 0 and may_mount():
+                with small_disk(place, made, size) as make_room:
+                    about = f"{words} with room for {size}"
+                    _try(words, place, None, "", about, found, wrong, make_room)
+                found["small file systems"] += 1
+                continue
+            with whole_disk(place, made):
+                about = f"{words} with files of {size}"
+                _try(words, place, limited(size), "", about, found, wrong)
         for words in PRINTERS if n else ():
-            place = Path(name, "tried")
-            shutil.copytree(made, place)
-            _try(words, place, None, "/dev/full", f"{words} to /dev/full", found, wrong)
-            shutil.rmtree(place)
+            with whole_disk(place, made):
+                _try(words, place, None, "/dev/full", f"{words} to /dev/full", found, wrong)
     return found, wrong
 
 
@@ -96,6 +147,7 @@ def _try(
     about: str,
     found: Counter[str],
     wrong: list[str],
+    make_room: Callable[[], object] = lambda: None,
 ) -> None:
     done = ended(words, place, first, stdout)
     found["tried"] += 1
@@ -110,6 +162,7 @@ def _try(
     if words[:1] == ("export",) and done.status == 0:
         return
     goes_on = words[:1] == ("run",) and not {"--again", "--help"} & {*words}
+    make_room()
     again = ended((*words, "--resume") if goes_on else words, place)
     if again.status:
         found["not gone on"] += 1

@@ -4,93 +4,16 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import orjson
 from forked import counted, ended, timed
+from scenarios import RUN, Scenario, named, prepare, scenarios
 
 from harness.leftovers import _NAME
-
-LIST = """
-out = "runs"
-k = 10
-limit = 20
-[nightly]
-[[datasets]]
-dataset = "sample"
-[[retrievers]]
-retriever = "bm25"
-[[retrievers]]
-retriever = "random"
-"""
-RUN = ("run", "--dataset", "sample", "--retriever", "bm25", "--k", 10, "--limit", 40)
-NIGHT = ("run", "--config", "list.toml")
-
-
-_TEMPLATES = tempfile.TemporaryDirectory(prefix="faults-")
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """A command, what goes before it, the one that goes on where it was killed, and what is there
-    in the end, to be the same as if it had not been."""
-
-    name: str
-    words: tuple[object, ...]
-    again: tuple[object, ...]
-    result: Callable[[Path], Any]
-    before: tuple[tuple[object, ...], ...] = ()
-
-
-def _rankings(place: Path) -> Any:
-    return [path.read_bytes() for path in sorted(place.glob("results/[!.]*/rankings.parquet"))]
-
-
-def _numbers(place: Path) -> Any:
-    scores = sorted(place.glob("results/[!.]*/scores.json"))
-    found = [orjson.loads(path.read_bytes()) for path in scores]
-    return [[one["protocols"][0]["slices"], one["queries"]] for one in found], _rankings(place)
-
-
-def _night(place: Path) -> Any:
-    lines = [
-        orjson.loads(line) for line in (place / "runs/history.jsonl").read_bytes().splitlines()
-    ]
-    summary = orjson.loads((place / "runs/summary.json").read_bytes())
-    cells = [(line["dataset"], line["system"], line["state"], line["cells"]) for line in lines]
-    return sorted(cells, key=str), summary["complete"]
-
-
-def _board(place: Path) -> Any:
-    return (place / "results/leaderboard.json").read_bytes()
-
-
-SCENARIOS = (
-    Scenario("run", RUN, (*RUN, "--resume"), _numbers),
-    Scenario(
-        "list",
-        NIGHT,
-        (*NIGHT, "--resume"),
-        _night,
-    ),
-    Scenario(
-        "score",
-        ("score", "--results", "results", "bm25", "--metrics", "recall@3,ndcg@10"),
-        ("score", "--results", "results", "bm25", "--metrics", "recall@3,ndcg@10"),
-        _numbers,
-        (RUN,),
-    ),
-    Scenario("leaderboard", ("leaderboard",), ("leaderboard",), _board, (RUN,)),
-    Scenario("run again", (*RUN, "--again"), (*RUN, "--resume"), _numbers, (RUN,)),
-)
 
 
 def two_runs(place: Path) -> Path:
@@ -120,12 +43,12 @@ def kill(
         place = Path(name)
         prepare(scenario, place)
         first = counted(place, at) if isinstance(at, int) else timed(at)
-        killed = ended(scenario.words, place, first)
+        killed = ended(named(scenario.words, place), place, first)
         found["tried"] += 1
         found["killed"] += killed.status < 0
         found["orphans"] += killed.orphans
         looked = ended(("runs", "--json"), place)
-        went_on = ended(scenario.again, place)
+        went_on = ended(named(scenario.again, place), place)
         told = [one for one in (killed, looked, went_on) if one.status >= 0 and one.traceback]
         found["tracebacks"] += len(told)
         wrong += [f"{scenario.name} at {at}: {one.err[-300:]}" for one in told]
@@ -145,23 +68,6 @@ def kill(
             wrong.append(f"{scenario.name} at {at}: left {left}")
 
 
-def prepare(scenario: Scenario, place: Path) -> None:
-    """The folder in which a scenario is played."""
-    made = _made(scenario)
-    shutil.copytree(made, place, dirs_exist_ok=True)
-
-
-@cache
-def _made(scenario: Scenario) -> Path:
-    made = Path(_TEMPLATES.name, scenario.name)
-    (made / "results").mkdir(parents=True)
-    (made / "list.toml").write_text(LIST)
-    for words in scenario.before:
-        done = ended(words, made)
-        assert done.status == 0, done.err
-    return made
-
-
 def played(scenario: Scenario) -> tuple[Any, int, float]:
     """What a scenario gives, how often it touches a file, and how long it takes."""
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
@@ -169,7 +75,7 @@ def played(scenario: Scenario) -> tuple[Any, int, float]:
         prepare(scenario, place)
         told = place.with_suffix(".count")
         started = time.monotonic()
-        done = ended(scenario.words, place, counted(place, 0, told))
+        done = ended(named(scenario.words, place), place, counted(place, 0, told))
         took = time.monotonic() - started
         assert done.status == 0, done.err
         touches = int(told.read_text())
@@ -180,8 +86,8 @@ def played(scenario: Scenario) -> tuple[Any, int, float]:
 def kills(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
     """`n` kills: at every touch of a file, evenly chosen where there are more, and by the clock."""
     draw, found, wrong = random.Random(seed), Counter[str](), list[str]()
-    for number, scenario in enumerate(SCENARIOS):
-        mine = n // len(SCENARIOS) + (number < n % len(SCENARIOS))
+    for number, scenario in enumerate(scenarios()):
+        mine = n // len(scenarios()) + (number < n % len(scenarios()))
         whole, touches, took = played(scenario)
         by_count = min(touches, max(1, 2 * mine // 3))
         points: list[int | float] = sorted(draw.sample(range(1, touches + 1), by_count))

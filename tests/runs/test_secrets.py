@@ -23,7 +23,7 @@ from harness.seals import read_sealed
 CANARY = "canary-0123456789-secret"
 KEYED = """
 import os
-from harness import Result
+from harness import Hit, Result
 
 class Keyed:
     def __init__(self, api_key="", inside=None, fails=False):
@@ -34,7 +34,8 @@ class Keyed:
     def search(self, queries, k):
         if self.fails and len(queries[0].text) % 2:
             raise ValueError(f"not with {self.key}, Authorization: Bearer abcdef0123456789")
-        return [[document.id for document in self.documents[:k]] for _ in queries]
+        hits = [Hit(f"{d.text} {self.key}", [d.id]) for d in self.documents[:k]]
+        return [Result(hits=hits, answer=f"as {self.key} says") for _ in queries]
     def report(self):
         return {"endpoint": "http://user:passw0rd@host/", "token": self.key, "calls": 3}
 """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunError, UsageError
-from harness.masking import masked
+from harness.masking import masked, without_known
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.patience import patiently
@@ -249,7 +249,7 @@ def _reply(content: Any) -> Reply:
     text = choice["message"].get("content")
     usage = content.get("usage") or {}
     return Reply(
-        text if isinstance(text, str) else "",
+        without_known(text) if isinstance(text, str) else "",
         str(choice.get("finish_reason") or ""),
         str(content.get("model") or ""),
         _count(usage.get("prompt_tokens")),
