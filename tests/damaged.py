@@ -72,9 +72,14 @@ def damage(folder: Path, seed: int) -> str:
     draw = random.Random(seed)
     files = sorted(path for path in folder.iterdir() if path.is_file())
     path = draw.choice(files)
+    return f"{path.name}: {damaged_file(path, draw)}"
+
+
+def damaged_file(path: Path, draw: random.Random) -> str:
+    """Damage a file, or take it away; says what was done."""
     if draw.random() < 0.06:
         path.unlink()
-        return f"{path.name}: taken away"
+        return "taken away"
     how = draw.choice(DAMAGES if path.suffix == ".json" else DAMAGES[:-1])
     path.write_bytes(how(draw, path.read_bytes()))
-    return f"{path.name}: {how.__name__}"
+    return how.__name__

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+import sys
 import time
 import zlib
 from collections import defaultdict
@@ -84,8 +85,7 @@ class OpenAIEndpoint:
         class Bound(_Handler):
             of = endpoint
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Bound)
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), Bound)
         self._thread = Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
 
     def __enter__(self) -> OpenAIEndpoint:
@@ -159,6 +159,15 @@ class OpenAIEndpoint:
             "choices": [{"index": 0, "finish_reason": failure.finish, "message": message}],
         }
         return Call(CHAT, body, tokens(chat.text), tokens(text)), answer
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        # A client that is killed cuts its request off, and nobody waits for an answer.
+        if not isinstance(sys.exception(), OSError | json.JSONDecodeError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

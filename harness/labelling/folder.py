@@ -47,6 +47,7 @@ import orjson
 
 from harness.errors import UsageError
 from harness.files import fsync_path, read_json, write_bytes, write_json
+from harness.labelling import shapes
 from harness.labelling.records import (
     ANSWERS,
     DOCUMENTS,
@@ -88,15 +89,20 @@ class Project:
         settings = read_json(folder / "label.json")
         if not isinstance(settings, dict) or settings.get("version") != VERSION:
             raise UsageError(f"{folder / 'label.json'}: not of this version of the harness")
-        documents, queries = (read_lines(folder / f"{n}.jsonl") for n in ("documents", "queries"))
-        path = folder / "pool.jsonl"
-        try:
-            pool = [
-                Candidate(r["query"], r["document"], r.get("ranks") or {}, r.get("proposed"))
-                for r in read_lines(path)
-            ]
-        except KeyError as error:
-            raise UsageError(f"{path}: a candidate has no field {error}") from None
+        shapes.check_settings(folder / "label.json", settings)
+        documents, queries, candidates = (
+            _records(folder / f"{name}.jsonl", shape)
+            for name, shape in (
+                ("documents", shapes.TEXT),
+                ("queries", shapes.TEXT),
+                ("pool", shapes.CANDIDATE),
+            )
+        )
+        pool = [
+            Candidate(r["query"], r["document"], r.get("ranks") or {}, r.get("proposed"))
+            for r in candidates
+        ]
+        shapes.check_pool(folder, queries, documents, pool)
         return cls(folder, settings, documents, queries, pool)
 
     def write(self) -> None:
@@ -328,8 +334,9 @@ def annotator_name(name: str) -> str:
     return name
 
 
-def read_lines(path: Path) -> list[Record]:
-    """The records of a JSON Lines file. Raises UsageError, naming the line, for a broken one."""
+def _records(path: Path, shape: shapes.Shape) -> list[Record]:
+    """The records of a JSON Lines file. Raises UsageError, naming the line, for a broken one, and
+    for one of another shape."""
     found = []
     try:
         data = path.read_bytes()
@@ -344,6 +351,7 @@ def read_lines(path: Path) -> list[Record]:
             if not isinstance(record, dict):
                 raise UsageError(f"{path}, line {number}: a JSON object was expected")
             found.append(record)
+    shapes.check_records(path, shape, found)
     return found
 
 

@@ -23,6 +23,7 @@ from forms import forms, silently_other, try_form  # noqa: E402
 from full_disks import full_disks  # noqa: E402
 from hostile import hostile  # noqa: E402
 from kills import kills  # noqa: E402
+from other_folders import other_folders  # noqa: E402
 
 COLUMNS = ("tried", "told", "silent", "tracebacks", "orphans", "leftovers", "not gone on")
 _MEMORY = 4 << 30  # bytes that nothing of these sizes needs
@@ -46,6 +47,7 @@ KINDS: Mapping[str, tuple[int, Callable[[int, int], Found]]] = {
     "kills": (1000, kills),
     "files from elsewhere": (5000, files),
     "run folders": (2000, damages),
+    "answers, labels, lists, boards, monitors": (500, other_folders),
     "prepared datasets and caches": (1000, caches),
     "full disks and outputs": (300, full_disks),
     "systems and services": (360, hostile),

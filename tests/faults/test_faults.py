@@ -9,13 +9,17 @@ from damages import caches, damages
 from full_disks import full_disks
 from hostile import hostile
 from kills import kills
+from other_folders import other_folders
 
 pytestmark = pytest.mark.faults
 
 
 @pytest.mark.parametrize(
     ("tries", "n"),
-    [(kills, 40), (damages, 30), (caches, 30), (full_disks, 22), (hostile, 60)],
+    [
+        *((kills, 44), (damages, 30), (other_folders, 30), (caches, 30), (full_disks, 22)),
+        (hostile, 60),
+    ],
     ids=lambda one: getattr(one, "__name__", ""),
 )
 def test_faults_are_told_and_survived(

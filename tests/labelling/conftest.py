@@ -32,7 +32,12 @@ def project(tmp_path: Path) -> Project:
     """The set on the disk, with the top 2 of `a` and `b` in its pool and nothing judged."""
     made = Project(
         tmp_path / "labels",
-        {"k": 2, "seed": 0, "overlap": 1.0, "systems": [{"system": "a"}, {"system": "b"}]},
+        {
+            "k": 2,
+            "seed": 0,
+            "overlap": 1.0,
+            "systems": [{"system": s, "name": s, "params": {}} for s in "ab"],
+        },
         [{"id": id_, "text": text} for id_, text in TEXTS.items()],
         [{"id": id_, "text": text} for id_, text in QUERIES.items()],
         [

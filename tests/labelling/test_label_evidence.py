@@ -112,7 +112,12 @@ def talk(tmp_path: Path) -> Project:
     ]
     made = Project(
         tmp_path / "talk",
-        {"k": 1, "seed": 0, "overlap": 1.0, "systems": [{"system": "a"}]},
+        {
+            "k": 1,
+            "seed": 0,
+            "overlap": 1.0,
+            "systems": [{"system": "a", "name": "a", "params": {}}],
+        },
         turns,
         [{"id": "q", "text": "which?", "ability": "temporal"}],
         [Candidate("q", one, {"a": 1}) for one in ("s3", "s1")],

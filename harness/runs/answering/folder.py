@@ -81,7 +81,7 @@ class AnswersFolder:
         if not (self.path / RECORD).is_file():
             what = "a folder without answers" if self.path.is_dir() else "not there"
             raise UsageError(f"{self.path}: {what}; `harness answer RUN` makes one")
-        record: dict[str, Any] = record_masked(read_sealed(self.path / RECORD, _AGAIN))
+        record: dict[str, Any] = record_masked(read_sealed(self.path / RECORD, _AGAIN, must=True))
         if record.get("answers_version") != ANSWERS_VERSION:
             raise UsageError(f"{self.path}: not answers of this version of the harness")
         return record
@@ -93,16 +93,25 @@ class AnswersFolder:
 
     @property
     def judged(self) -> dict[str, Path]:
-        """The folders of its judgements, by name."""
-        found = sorted((self.path / "judgements").glob("*/judge.json"))
-        return {path.parent.name: path.parent for path in found}
+        """The folders of its judgements, by name. Raises UsageError for one whose judge.json is
+        gone."""
+        parts = (self.path / "judgements").glob("*/judge*")
+        found = sorted({path.parent for path in parts})
+        for folder in found:
+            if not (folder / "judge.json").is_file():
+                raise UsageError(f"{folder / 'judge.json'}: is missing; {_judge(folder)}")
+        return {folder.name: folder for folder in found}
 
     def judgements(self, name: str) -> tuple[dict[str, Any], pa.Table]:
         """judge.json and the judgements of one judge. Raises UsageError as `table`."""
         folder = self.judged[name]
-        again = f"remove {folder}, and judge again: no reply is paid twice"
-        record = read_sealed(folder / "judge.json", again)
+        again = _judge(folder)
+        record = read_sealed(folder / "judge.json", again, must=True)
         return record, read_parquet(check_file(folder / "judgements.parquet", record, again))
+
+
+def _judge(folder: Path) -> str:
+    return f"remove {folder}, and judge again: no reply is paid twice"
 
 
 def require_texts(dataset: Dataset) -> None:
