@@ -31,6 +31,7 @@ from harness.retrievers.locks import in_turn
 DTYPES = ("float32", "float16")
 
 _MODEL = "model.json"
+_ABOUT = {"model": str, "revision": str, "dtype": str, "dimension": int}
 _REMEDY = "set HARNESS_HOME to a folder that can be written"
 _MAPPED = 1 << 28
 """Bytes of blocks that are mapped before their pages are let go: these count as memory in use."""
@@ -306,8 +307,10 @@ def _damaged(path: Path, size: int) -> Kept:
 
 
 def _about(path: Path) -> dict[str, Any]:
-    about = read_json(path / _MODEL)
-    if not isinstance(about, dict) or not {"model", "revision", "dtype", "dimension"} <= {*about}:
+    read = read_json(path / _MODEL)
+    about: dict[str, Any] = read if isinstance(read, dict) else {}
+    whole = all(isinstance(about.get(name), kind) for name, kind in _ABOUT.items())
+    if not whole or about["dtype"] not in DTYPES or not 0 < about["dimension"] < 2**20:
         raise UsageError(
             f"{path / _MODEL}: damaged; `harness cache clear` removes what is kept of this model"
         )

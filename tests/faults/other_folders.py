@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 from damaged import damaged_file
-from forked import Ended, ended
+from forked import Ended, counted, ended
 from scenarios import Scenario, Words, named, prepare, scenarios
 
 
@@ -26,6 +26,7 @@ class Folder:
     files: str
     readers: tuple[Words, ...]
     same: Callable[[Path, Ended], Any] = lambda place, done: None
+    killed_at: int = 0  # touch of a file, where the scenario is left so
 
 
 def folders() -> tuple[Folder, ...]:
@@ -59,6 +60,13 @@ def folders() -> tuple[Folder, ...]:
             "runs/*",
             (night, (*night, "--resume"), ("report", "runs", "--out", "page.html")),
         ),
+        Folder(
+            "run",
+            "results/.*.partial/*",
+            (of["run"].again, ("runs", "--json"), of["run"].words, (*of["run"].words, "--again")),
+            lambda place, done: of["run"].result(place),
+            killed_at=30,
+        ),
         Folder("monitor", "state", (of["monitor"].again,), lambda place, done: done.out),
         Folder(
             "leaderboard",
@@ -76,7 +84,7 @@ def other_folders(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
     with tempfile.TemporaryDirectory(prefix="faults-") as name:
         place = Path(name, "tried")  # always the same: a monitor's state knows where its log is
         for number, kind in enumerate(kinds):
-            made = _whole(of[kind.scenario], place, Path(name, kind.scenario))
+            made = _made(of[kind.scenario], kind.killed_at, place, Path(name, str(number)))
             shutil.copytree(made, place)
             done = ended(named(kind.readers[0], place), place)
             assert done.status == 0, done.err
@@ -107,10 +115,10 @@ def other_folders(n: int, seed: int = 1) -> tuple[Counter[str], list[str]]:
     return found, wrong
 
 
-def _whole(scenario: Scenario, place: Path, to: Path) -> Path:
+def _made(scenario: Scenario, killed_at: int, place: Path, to: Path) -> Path:
     prepare(scenario, place)
-    done = ended(named(scenario.words, place), place)
-    assert done.status == 0, done.err
+    done = ended(named(scenario.words, place), place, counted(place, killed_at))
+    assert done.status == (-9 if killed_at else 0), done.err
     return place.rename(to)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import multiprocessing
 import os
 import resource
@@ -375,3 +376,17 @@ def _json(said: Any) -> list[dict[str, object]]:
     assert said.status == 0, said.err
     found: list[dict[str, object]] = orjson.loads(said.out)
     return found
+
+
+@pytest.mark.parametrize("odd", [{"dimension": {}}, {"dimension": -1}, {"dtype": "f"}], ids=str)
+def test_a_settings_file_of_another_shape_is_damage(
+    odd: dict[str, Any], tmp_path: Path, harness: Callable[..., Any]
+) -> None:
+    Embedder(Counting(tmp_path / "log"))(TEXTS)
+    path = kept()[0].path / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **odd}))
+    assert _json(harness("cache", "list", "--json"))["models"][0]["revision"] == "damaged"
+    told = harness("cache", "verify")
+    assert (told.status, "model.json: damaged" in told.err) == (1, True), told
+    with pytest.raises(UsageError, match=r"model\.json: damaged"):
+        Embedder(Counting(tmp_path / "log"))(TEXTS)
