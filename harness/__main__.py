@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import shlex
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import NoReturn
 from harness.cli import parser
 from harness.errors import HarnessError, NotAtHandError, UsageError, require_names
 from harness.leftovers import sweep
+from harness.masking import masked
 from harness.printed import printed
 
 
@@ -44,16 +46,17 @@ def _command(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return status
     except HarnessError as error:
-        print(f"harness: {error}{_with_source(error, options, given)}", file=sys.stderr)
+        # An address may hold a password, and an error may quote it.
+        said = f"{masked(str(error))}{_with_source(error, options, given)}"
+        print(f"harness: {said}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         # Only a run can be resumed.
         more = "; the same command with --resume goes on from here" if "resume" in options else ""
         print(f"harness: stopped{more}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `harness ... | head`
-        sys.stderr.close()
-        return 0
+    except BrokenPipeError:  # of something else than what is printed to, and nothing is known of it
+        return 128 + signal.SIGPIPE
     except OSError as error:
         from harness.files import OF_THE_DISK
 

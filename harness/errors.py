@@ -7,10 +7,27 @@ from collections.abc import Collection
 _LONGEST_WORD = 400  # a path may be long
 
 
+_LONGEST = 8_000  # characters that somebody may read
+
+
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """A text of at most so many characters: of a longer one the midst is left out."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most * 3 // 4]} [...] {text[-most // 5 :]}"
+
+
 class HarnessError(Exception):
-    """Base of every error raised on purpose. `exit_status` is what the command returns."""
+    """Base of every error raised on purpose. `exit_status` is what the command returns.
+
+    What others said may be of any length, and is `shortened`.
+    """
 
     exit_status = 1
+
+    def __init__(self, message: object = "") -> None:
+        """`message` for a person."""
+        super().__init__(shortened(str(message)))
 
 
 class UsageError(HarnessError):

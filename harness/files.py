@@ -102,9 +102,12 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
 
 
 def not_finite(value: Any, name: str = "") -> str:
-    """`by is nan`, of the first number in a value that is none, at any depth; empty without one."""
+    """`by is nan`, of the first number in a value that is none, or a whole one beyond 64 bits, at
+    any depth; empty without one."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{name} is {value}"
+    if isinstance(value, int) and value.bit_length() > 63:
+        return f"{name} is beyond 64 bits"
     if isinstance(value, Mapping):
         parts = ((f"{name}.{key}" if name else str(key), one) for key, one in value.items())
     elif isinstance(value, list | tuple):

@@ -28,10 +28,14 @@ _SHORTEST = 8
 # -- What looks like a secret ----------------------------------------------------------------------
 
 _NAME = (
-    r"(?:api[_-]?key|(?:access|private|secret|account|master|service)[_-]?key|secret|password"
+    r"(?:(?:api|access|private|secret|account|master|service)[_-]?keys?|secrets?|passwords?"
     r"|passwd|pwd|passphrase|authorization|bearer|credentials?|token)"
 )
-_SECRET_NAME = re.compile(rf"(?:.*[^A-Za-z])?(?:{_NAME})", re.IGNORECASE)
+_SECRET_NAME = re.compile(
+    rf"(?:.*[^A-Za-z])?(?:{_NAME})|.*(?:password|passwd|passphrase)"
+    r"|(?:.*_)?(?:admin|db|http|login|mongo|mysql|pg|redis|root|smtp|user)_?pass",
+    re.IGNORECASE,
+)
 _KIND_OF_TOKEN = {
     *("bos", "cls", "doc", "document", "end", "eod", "eos", "first", "image", "last", "mask"),
     *("max", "min", "new", "next", "num", "pad", "padding", "per", "prefix", "query", "sep"),
@@ -53,7 +57,7 @@ _FORMS = (
     r"\bxox[a-z]-[\w-]{10,}",
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"\bAIza[\w-]{30,}",
-    r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
+    r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
     r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:.{0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
     r"\b(?:gsk|r8)_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}",
     r"(?i:\bbearer)\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}",
@@ -179,6 +183,8 @@ def _leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, s
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _leaves(one, path, name)
+        if all(isinstance(one, str) for one in value):
+            yield path, "", " ".join(value)  # a command line, where a name is beside its value
     else:
         yield path, name, value
 
@@ -197,6 +203,12 @@ def from_environment(variable: str) -> str | None:
     if value:
         _taken.add(value)
     return value or None
+
+
+def _shown_as(secret: str) -> set[str]:
+    """A secret as it may be said: whole, without the line end that a file gave it, line by line."""
+    lines = (line.strip() for line in secret.splitlines())
+    return {secret, secret.strip(), *(line for line in lines if len(line) >= 2 * _SHORTEST)}
 
 
 def filled_in(value: Any, what: str) -> Any:
@@ -240,7 +252,8 @@ def _known() -> list[str]:
         if (secret_name(name) or (_OPEN_NAME.fullmatch(name) and _LIKE_A_KEY.match(one)))
         and name not in _PLACES
     }
-    found = {one for one in values | _taken if len(one) >= _SHORTEST}
+    said = {one for secret in values | _taken for one in _shown_as(secret)}
+    found = {one for one in said if len(one) >= _SHORTEST}
     plain = (one for one in found if not (one.isalpha() or one.isdigit() or _is_place(one)))
     return sorted(plain, key=len, reverse=True)
 
@@ -291,7 +304,7 @@ def masked_in(value: Any, name: str = "") -> Any:
     What is `env:NAME` stays.
     """
     if isinstance(value, Mapping):
-        return {without_known(str(key)): masked_in(one, str(key)) for key, one in value.items()}
+        return {masked(str(key)): masked_in(one, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [masked_in(one, name) for one in value]
     if isinstance(value, str) and _REFERENCE.fullmatch(value):
@@ -299,3 +312,9 @@ def masked_in(value: Any, name: str = "") -> Any:
     if _is_secret(name, value):
         return MASK
     return masked(value) if isinstance(value, str) else value
+
+
+def excerpt(said: str | bytes, most: int = 200) -> str:
+    """The begin of what others said, quoted, for an error: masked before it is cut."""
+    text = said.decode(errors="replace") if isinstance(said, bytes) else said
+    return repr(masked(text[: 100 * most])[:most])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -64,12 +65,23 @@ class Printed:
         except UnicodeEncodeError as error:
             known = rest.encode(error.encoding, "backslashreplace").decode(error.encoding)
             self.stream.write(begin + known)
+        except BrokenPipeError:
+            self._nobody_reads()
         return len(text)
 
     def flush(self) -> None:
         """What is written goes out."""
-        if not self.stream.closed:
-            self.stream.flush()
+        try:
+            if not self.stream.closed:
+                self.stream.flush()
+        except BrokenPipeError:
+            self._nobody_reads()
+
+    def _nobody_reads(self) -> None:
+        """`harness gate ... | head`: the command goes on, and ends with the status that it has."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.stream.fileno())  # what is still in the buffer goes there, too
+        os.close(nowhere)
 
     def writelines(self, lines: Any) -> None:
         """Write several texts."""
@@ -83,16 +95,35 @@ class Printed:
 def draw(code: str) -> None:
     """Write a code of ours to standard output."""
     stream = sys.stdout
-    (stream.stream if isinstance(stream, Printed) else stream).write(code)
+    try:
+        (stream.stream if isinstance(stream, Printed) else stream).write(code)
+    except BrokenPipeError:
+        stream.flush()
+
+
+def _open_all() -> None:
+    """`harness ... >&-`: what is closed leads nowhere, and is given to no file that is opened."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            if nowhere != number:
+                os.dup2(nowhere, number)
+                os.close(nowhere)
+            os.set_inheritable(number, True)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - to the end
 
 
 @contextmanager
 def printed() -> Iterator[None]:
     """Whatever is printed in here is `Printed`."""
+    _open_all()
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
-        stream if stream is None or isinstance(stream, Printed) else Printed(stream)
-        for stream in before
+        stream if isinstance(stream, Printed) else Printed(stream) for stream in before
     )
     try:
         yield

@@ -26,8 +26,12 @@ def write_sealed(path: Path, value: Mapping[str, Any], beside: Iterable[str] = (
 
     They are written before it: a crash between leaves a record of other files, which says so.
     """
-    files = {name: digest(file) for name in beside if (file := path.with_name(name)).is_file()}
-    _write(path, value, files)
+    _write(path, value, digests(path.with_name(name) for name in beside))
+
+
+def digests(files: Iterable[Path]) -> dict[str, str]:
+    """The sha256 of each of these files that is there, by name."""
+    return {file.name: digest(file) for file in files if file.is_file()}
 
 
 def seal_again(path: Path, value: Mapping[str, Any]) -> None:
@@ -82,6 +86,11 @@ def check_file(path: Path, record: Mapping[str, Any], remedy: str = "") -> Path:
             f"another): it was changed, is damaged, or is of another time{_after(remedy)}"
         )
     return path
+
+
+def is_file_of(path: Path, sha256: str) -> bool:
+    """Whether a file is there, and holds what has this sha256."""
+    return path.is_file() and _digest_of_file(path) == sha256
 
 
 def _write(path: Path, value: Mapping[str, Any], files: Mapping[str, str]) -> None:

@@ -39,6 +39,17 @@ from harness.cli import (
 from harness.errors import near
 
 
+def _whole(text: str) -> int:
+    """A whole number of an option. Raises ArgumentTypeError for others, and beyond 64 bits."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r:.60}") from None
+    if number.bit_length() > 63:
+        raise argparse.ArgumentTypeError(f"{text:.40}... is beyond 64 bits")
+    return number
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, not below a screen of usage."""
 
@@ -46,6 +57,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(*args, **more)
         self.register("action", None, _Once)
         self.register("action", "store", _Once)
+        self.register("type", int, _whole)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None

@@ -40,7 +40,8 @@ class DamagedError(RunError):
     """A file of a dataset is not what was written; `what` says no more than that."""
 
     def __init__(self, path: Path, at: int) -> None:
-        super().__init__(path, at)  # as it comes back from another process
+        super().__init__()
+        self.args = path, at  # as it comes back from another process
         self.what = (
             f"{path}: is damaged at byte {at:,} or shortly after it (a checksum does not fit)"
         )

@@ -15,14 +15,16 @@ from threading import Timer
 from typing import IO, Any
 
 from harness.errors import MisplacedError, RunError, UsageError
+from harness.masking import masked
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.environments import environment, revision
 from harness.retrievers.lines import Lines, NoReplyError
 
-_TOLD = 2000
-"""Bytes of the command's stderr that an error shows."""
+_READ, _TOLD = 1 << 16, 2000
+"""Bytes of the command's stderr that are read, so that no secret is cut before it is masked, and
+characters that an error shows."""
 
 
 class Command:
@@ -200,8 +202,9 @@ class Command:
     def _told(self) -> str:
         """The end of what the command wrote on stderr."""
         size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _TOLD))
-        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        self._stderr.seek(max(0, size - _READ))
+        said = masked(self._stderr.read().decode(errors="replace"))
+        lines = said[-_TOLD:].strip().splitlines()
         if len(lines) < 2:
             return f"; on stderr: {lines[0]}" if lines else ""
         whole = "\n".join(lines)

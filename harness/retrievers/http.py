@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
-from harness.masking import from_environment, refuse_address
+from harness.masking import excerpt, from_environment, refuse_address
 from harness.retrievers import clock, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
@@ -247,9 +247,9 @@ class Http:
             content = None
         if reply.status >= 300:
             said = content.get("error") if isinstance(content, dict) else None
-            raise ValueError(f"{place}: status {reply.status}: {said or data[:200]!r}")
+            raise ValueError(f"{place}: status {reply.status}: {excerpt(str(said or '') or data)}")
         if content is None:
-            raise ValueError(f"{place}: the reply is no JSON: {data[:200]!r}")
+            raise ValueError(f"{place}: the reply is no JSON: {excerpt(data)}")
         try:
             checked = self._messages.checked(content, message)
         except wire.NotTheReplyError:

@@ -11,6 +11,8 @@ import select
 import sys
 from typing import IO, Any
 
+from harness.masking import excerpt
+
 MOST = 10_000
 """Lines that may be passed over for one reply: a program that never replies must not go on."""
 
@@ -58,7 +60,7 @@ class Lines:
                 line = self._line()
                 if self._parsed(line)[0]:
                     raise NoReplyError(
-                        f"the command wrote a line that nobody asked for: {line[:200]!r}"
+                        f"the command wrote a line that nobody asked for: {excerpt(line)}"
                     )
 
     def _parsed(self, line: bytes) -> tuple[bool, Any]:
@@ -69,7 +71,7 @@ class Lines:
             return True, orjson.loads(line)
         except orjson.JSONDecodeError:
             if line.lstrip().startswith(b"{"):
-                raise NoReplyError(f"the command's reply is no JSON: {line[:200]!r}") from None
+                raise NoReplyError(f"the command's reply is no JSON: {excerpt(line)}") from None
         if line.strip():
             self._pass_over(line)
         return False, None
@@ -80,7 +82,7 @@ class Lines:
         if self.passed_over == 1:
             print(
                 "note: the command's standard output is for replies; other lines are passed over, "
-                f"as {line[:80].decode(errors='replace')!r}",
+                f"as {excerpt(line, 80)}",
                 file=sys.stderr,
             )
 

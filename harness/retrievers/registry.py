@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.errors import CodeError, HarnessError, RunError, UsageError, near
 from harness.files import not_finite
-from harness.masking import filled_in, refuse_in
+from harness.masking import filled_in, refuse_in, refuse_text
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
@@ -93,6 +93,7 @@ class RetrieverSpec:
     def check(self) -> None:
         """Raises UsageError for unknown names and parameters, for a parameter that is no finite
         number or a secret (see masking.refuse_in), and for code that fails to import."""
+        refuse_text("the retriever's name", self.name)
         refuse_in(f"retriever {self.name!r}: the parameter", self.params)
         if odd := not_finite(self.params):
             raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")
@@ -273,6 +274,8 @@ def names() -> list[str]:
 
 def _attribute(path: str) -> Callable[..., Any]:
     module_name, _, attribute = path.partition(":")
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise UsageError(f"retriever {path!r}: {module_name!r} is no name of a module")
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

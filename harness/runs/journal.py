@@ -1,7 +1,8 @@
 """The checkpoint of a run: a folder beside its own, with its plan and what is done of it.
 
-What came of a unit is a JSON line, or several where it took long, only ever appended. A line that
-was cut off (kill -9, power) is the last one; it is dropped, and its queries are asked again.
+What came of a unit is a JSON line, or several where it took long, only ever appended; `sum` is the
+CRC-32 of what stands behind it. A line that was cut off (kill -9, power) is the last one, and is
+dropped; one that is damaged is passed over, and said. Their queries are asked again.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -27,6 +29,7 @@ from harness.runs.reports import stay
 
 _SYNC_SECONDS = 1.0
 _RETRIES = "retries"
+_SUM = b'{"sum":"'
 
 
 class Journal:
@@ -43,7 +46,7 @@ class Journal:
     def add(self, outcome: Outcome) -> None:
         """Append one finished unit."""
         stay(self._process)
-        self._file.write(orjson.dumps(outcome, option=orjson.OPT_SERIALIZE_NUMPY) + b"\n")
+        self._file.write(_summed(orjson.dumps(outcome, option=orjson.OPT_SERIALIZE_NUMPY)))
         self._file.flush()
         if monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._file.fileno())
@@ -60,19 +63,37 @@ def finished(path: Path) -> list[Outcome]:
     if not path.is_file():
         return []
     data = path.read_bytes()
-    outcomes = []
-    good = 0
-    for line in data.split(b"\n"):
-        if good + len(line) >= len(data):  # no newline behind it: cut off, or the empty end
-            break
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        os.truncate(path, whole)
+    lines = data[:whole].split(b"\n")[:-1]
+    # An older version wrote no sums, in none of the lines.
+    summed = any(line.startswith(_SUM) for line in lines[:2])
+    outcomes, damaged = [], list[str]()
+    for number, line in enumerate(lines, 1):
         try:
-            outcomes.append(Outcome.from_json(orjson.loads(line)))
-        except (orjson.JSONDecodeError, TypeError, KeyError):
-            break
-        good += len(line) + 1
-    if good < len(data):
-        os.truncate(path, good)
+            outcomes.append(Outcome.from_json(_checked(line) if summed else orjson.loads(line)))
+        except (ValueError, TypeError, KeyError):
+            damaged.append(str(number))
+    if damaged:
+        print(
+            f"note: {path}: damaged in line {', '.join(damaged[:5])}"
+            f"{' and others' if len(damaged) > 5 else ''}; what came there is asked again",
+            file=sys.stderr,
+        )
     return outcomes
+
+
+def _summed(line: bytes) -> bytes:
+    return b'%s%08x",%s\n' % (_SUM, zlib.crc32(line[1:]), line[1:])
+
+
+def _checked(line: bytes) -> Any:
+    """What a line says. Raises ValueError for one that is not as it was written."""
+    start = len(_SUM) + len('12345678",')
+    if line[:start] != b'%s%08x",' % (_SUM, zlib.crc32(line[start:])):
+        raise ValueError("the sum is another")
+    return orjson.loads(b"{" + line[start:])
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, last_of_base
 from harness.errors import UsageError
+from harness.masking import refuse_text
 from harness.runs.folder.run_folder import run_name
 from harness.runs.limits import Limits
 from harness.runs.money import Prices, checked_prices
@@ -25,6 +26,10 @@ ON = ("processes", "ray")
 
 QUERIES_A_UNIT = 512
 """A unit is what an interrupted run repeats at worst."""
+
+
+_MOST = 2**62
+"""What a setting that counts may be: records hold 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,8 @@ class Settings:
         return Limits(self.query_timeout, self.index_timeout, self.retries)
 
     def __post_init__(self) -> None:
+        refuse_text("--name", self.name)
+        refuse_text("--by", self.by)
         if self.name:
             run_name(self.name)
         if self.on not in ON:
@@ -91,9 +98,11 @@ class Settings:
             ("retries", 0),
         ):
             value = getattr(self, name)
+            option = name.replace("_", "-")
             if value is not None and value < least:
-                option = name.replace("_", "-")
                 raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
+            if value is not None and value > _MOST:
+                raise UsageError(f"--{option} must be {_MOST:,} or less")
         for name, unit in (
             ("query_timeout", "seconds"),
             ("index_timeout", "seconds"),

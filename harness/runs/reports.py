@@ -11,13 +11,14 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
-from harness.errors import MisplacedError
+from harness.errors import MisplacedError, shortened
 from harness.masking import masked, masked_in
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
 from harness.runs.money import Counts, counted
 
+_LONGEST_TRACE = 40_000  # characters
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -62,7 +63,7 @@ def trace() -> str:
     secrets that a service or a package may have put into it."""
     error = sys.exception()
     said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
-    return masked(well_formed(said))
+    return shortened(masked(well_formed(said)), _LONGEST_TRACE)
 
 
 def closed(retriever: Retriever) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
-from harness.masking import refuse_address
+from harness.masking import excerpt, refuse_address
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
@@ -219,7 +219,7 @@ class Mcp:
         structured, texts = await self._session.call(call.tool, given)
         for text in texts:
             if self._error is not None and self._error.match(text):
-                raise RuntimeError(f"tool {call.tool!r} reports: {text[:200]}")
+                raise RuntimeError(f"tool {call.tool!r} reports: {excerpt(text)}")
         return structured, texts
 
 

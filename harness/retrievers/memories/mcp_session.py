@@ -11,13 +11,14 @@ from contextlib import asynccontextmanager
 from typing import IO, Any
 
 from harness.errors import RunError
-from harness.masking import from_environment
+from harness.masking import from_environment, masked
 
 TOKEN = "HARNESS_MCP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
 
-_TOLD = 2000
-"""Bytes of the server's stderr that an error shows."""
+_READ, _TOLD = 1 << 16, 2000
+"""Bytes of the server's stderr that are read, so that no secret is cut before it is masked, and
+characters that an error shows."""
 
 
 class Session:
@@ -103,8 +104,8 @@ class Session:
     def _told(self) -> str:
         """The end of what the server wrote on stderr."""
         size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _TOLD))
-        lines = self._stderr.read().strip().splitlines()
+        self._stderr.seek(max(0, size - _READ))
+        lines = masked(self._stderr.read())[-_TOLD:].strip().splitlines()
         return f"; on its stderr: {lines[-1].strip()}" if lines else ""
 
 

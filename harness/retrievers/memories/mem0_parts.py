@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from harness.masking import excerpt
+
 _DATES = re.compile(r"^## (Observation|Current) Date\n.*$", re.MULTILINE)
 
 
@@ -71,7 +73,7 @@ def check_extraction(answer: str) -> None:
     except (ValueError, KeyError, TypeError, AttributeError):
         good = False
     if not good:
-        raise ValueError(f"the model's extraction is not what mem0 asks for: {answer[:200]!r}")
+        raise ValueError(f"the model's extraction is not what mem0 asks for: {excerpt(answer)}")
 
 
 class Embedding:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunError, UsageError
-from harness.masking import masked, without_known
+from harness.masking import all_without_known, excerpt, masked
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.patience import patiently
@@ -205,8 +205,8 @@ class Asker:
         try:
             reply = _reply(orjson.loads(raw.content))
         except (orjson.JSONDecodeError, LookupError, TypeError, AttributeError):
-            said = raw.content[:200]
-            raise _NoReplyError(f"the answer is no chat completion: {said!r}") from None
+            said = excerpt(raw.content)
+            raise _NoReplyError(f"the answer is no chat completion: {said}") from None
         self._replies.put(key, reply, call.model)
         return reply
 
@@ -246,19 +246,27 @@ def _filtered(error: Any) -> bool:
 
 def _reply(content: Any) -> Reply:
     choice = content["choices"][0]
-    text = choice["message"].get("content")
+    given = choice["message"].get("content")
     usage = content.get("usage") or {}
+    said = (
+        given if isinstance(given, str) else "",
+        choice.get("finish_reason") or "",
+        content.get("model") or "",
+    )
+    text, finish, model = all_without_known(map(str, said))
     return Reply(
-        without_known(text) if isinstance(text, str) else "",
-        str(choice.get("finish_reason") or ""),
-        str(content.get("model") or ""),
+        text,
+        finish,
+        model,
         _count(usage.get("prompt_tokens")),
         _count(usage.get("completion_tokens")),
     )
 
 
 def _count(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    """A count of tokens; None for what is none, or is beyond what a column of them holds."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and 0 <= value < 2**31 else None
 
 
 def _line(error: Exception) -> str:

@@ -39,7 +39,15 @@ from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import Rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
-from harness.seals import SEAL, check_file, read_sealed, seal_again, write_sealed
+from harness.seals import (
+    SEAL,
+    check_file,
+    digests,
+    is_file_of,
+    read_sealed,
+    seal_again,
+    write_sealed,
+)
 
 RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
@@ -135,9 +143,12 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
 
 def write_scores(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write scores.json, sealed with the scores by query that stand there by then, and saying of
-    which rankings (or answers) they are: where those stand in a sealed record."""
+    which rankings (or answers) they are."""
     of = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
-    made_of = {} if of is None else read_sealed(of).get(SEAL, {}).get("files", {})
+    seal = {} if of is None else read_sealed(of).get(SEAL)
+    if seal is None:  # somebody else's record, which says nothing of the files beside it
+        seal = {"files": digests(folder / name for name in BESIDE_RUN)}
+    made_of = seal.get("files", {})
     write_sealed(folder / "scores.json", {**summary, "made_of": made_of}, BESIDE_SCORES)
 
 
@@ -146,8 +157,14 @@ def read_scores(folder: Path, record: Mapping[str, Any] | None = None) -> dict[s
     that of its run, for scores of other rankings."""
     again = f"`harness score {folder}` makes it again"
     found = read_sealed(folder / "scores.json", again, must=True)
-    files = (record or {}).get(SEAL, {}).get("files", {})
-    if files and found.get("made_of") != files:
+    if record is None:
+        return found
+    made_of = found.get("made_of") or {}
+    if SEAL in record:
+        same = made_of == record[SEAL].get("files", {})
+    else:  # somebody else's record, which says nothing of the files beside it
+        same = bool(made_of) and all(is_file_of(folder / n, sha) for n, sha in made_of.items())
+    if not same:
         raise UsageError(f"{folder / 'scores.json'}: is of other rankings than those here; {again}")
     return found
 
