@@ -58,7 +58,8 @@ _FORMS = (
     r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
     r"\bAIza[\w-]{30,}",
     r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
-    r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:.{0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
+    r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
+    r"(?:(?:[^-]|-(?!----BEGIN )){0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
     r"\b(?:gsk|r8)_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}",
     r"(?i:\bbearer)\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}",
     r"(?i:\bbasic)\s+[A-Za-z0-9+/]{16,}={0,2}(?![\w-])",

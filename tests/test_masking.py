@@ -6,9 +6,11 @@ import pytest
 
 from harness.errors import UsageError
 from harness.masking import (
+    excerpt,
     filled_in,
     looks_secret,
     masked,
+    masked_in,
     refuse_in,
     secret_name,
     values_of_others,
@@ -32,6 +34,9 @@ NAMES = [
     "credentials",
     "aws_secret_access_key",
     "x-api-key",
+    "api_keys",
+    "pgpassword",
+    "db_pass",
 ]
 OTHER_NAMES = [
     "max_tokens",
@@ -125,6 +130,24 @@ def test_a_header_keeps_nothing_of_its_secret_in_any_way_of_writing_it() -> None
         assert secret not in masked(text), text
 
 
+def test_a_secret_is_masked_without_the_line_end_that_a_file_gave_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("STORE_TOKEN", "  canary-0123-abc\n")
+    assert masked("said canary-0123-abc.") == "said ***."
+
+
+def test_a_text_is_masked_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_TOKEN", "canary-0123-abc")
+    assert excerpt("x" * 190 + "canary-0123-abc") == repr("x" * 190 + "***")
+
+
+def test_a_command_line_as_a_list_and_the_keys_of_a_report_hold_no_secret() -> None:
+    with pytest.raises(UsageError, match=r"parameter opts\.args: .* holds what looks like a key"):
+        refuse_in("parameter", {"opts": {"args": ["--password", "hunter2x9"]}})
+    assert masked_in({"usage": {"sk-abcdefgh0123456789": 1}}) == {"usage": {"***": 1}}
+
+
 def test_another_value_of_a_variable_is_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
     params = {"model": "env:MODEL", "api_key": "env:KEY"}
     found = []
@@ -163,11 +186,12 @@ def test_control_characters_are_written_out() -> None:
         "sk-",
         "&",
         "eyJ.",
+        "eyJ-",
     ],
 )
 def test_a_long_text_of_strangers_is_looked_through_in_time(part: str) -> None:
     """Which a pattern with two ways to the same match would not end with."""
-    for text in (part * 5_000, part[0] + part[1:] * 5_000, f"{part * 5_000}!"):
+    for text in (part * 20_000, part[0] + part[1:] * 20_000, f"{part * 20_000}!"):
         assert len(masked(text)) <= len(text)
 
 

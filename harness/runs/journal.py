@@ -73,7 +73,7 @@ def finished(path: Path) -> list[Outcome]:
     for number, line in enumerate(lines, 1):
         try:
             outcomes.append(Outcome.from_json(_checked(line) if summed else orjson.loads(line)))
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, OverflowError):
             damaged.append(str(number))
     if damaged:
         print(

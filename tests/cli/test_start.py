@@ -54,6 +54,21 @@ def test_a_reader_that_stops_reading_is_no_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "way", ["| true; echo ${PIPESTATUS[0]}", ">&-; echo $?", "<&- >&- 2>&-; echo $?"]
+)
+@pytest.mark.parametrize(("least", "status"), [(0.0, "0"), (1.0, "1")])
+def test_a_gate_ends_as_it_stands_where_nobody_reads_it(
+    least: float, status: str, way: str, sample_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    (tmp_path / "gate.toml").write_text(f'[[at_least]]\nmetric = "recall@10"\nvalue = {least}\n')
+    gate = f"{sys.executable} -m harness gate {sample_run('bm25')} --config gate.toml"
+    done = subprocess.run(
+        ["bash", "-c", f"{gate} {way}"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.stdout.strip(), done.stderr) == (status, "")
+
+
+@pytest.mark.parametrize(
     "verb", ["run", "score", "datasets", "retrievers", "leaderboard", "explain"]
 )
 def test_every_command_has_help(harness: Callable[..., Any], verb: str) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +121,37 @@ def test_a_torn_last_line_of_the_journal_is_run_again(
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
     assert len(again.asked) == 36 - sum(answered[:-1])
+
+
+def _one_row_other(line: bytes) -> bytes:
+    at = line.index(b'"rows":[') + len(b'"rows":[')
+    return line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "damage", [_one_row_other, lambda line: b"\0" * len(line)], ids=["bit", "0"]
+)
+def test_a_damaged_line_of_the_journal_is_told_and_run_again_alone(
+    notes: Dataset,
+    tmp_path: Path,
+    damage: Callable[[bytes], bytes],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    whole = run(notes, Stops(), out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        run(notes, Stops(17), out=tmp_path / "out")
+    journal = _partial(tmp_path / "out") / "journal.jsonl"
+    lines = journal.read_bytes().splitlines()
+    answered = [len(orjson.loads(line)["answers"]) for line in lines]
+    lines[1] = damage(lines[1])
+    journal.write_bytes(b"\n".join([*lines, b""]))
+    again = Stops()
+    folder = run(notes, again, out=tmp_path / "out", resume=True)
+    assert _bytes(folder) == _bytes(whole)
+    assert len(again.asked) == 36 - sum(answered) + answered[1]
+    assert (
+        f"{journal}: damaged in line 2; what came there is asked again" in capsys.readouterr().err
+    )
 
 
 def test_without_resume_it_starts_over(notes: Dataset, tmp_path: Path) -> None:

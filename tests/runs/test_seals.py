@@ -91,6 +91,19 @@ def test_rankings_of_another_time_are_not_scored_and_scores_of_others_not_read(
         read_scores(pair[1], RunFolder(pair[1]).record)
 
 
+def test_scores_of_another_run_are_not_read_beside_a_record_without_a_seal(
+    pair: tuple[Path, Path], sample: Dataset
+) -> None:
+    for name in ("scores.json", "scores.parquet", "left_out.json"):
+        shutil.copy(pair[0] / name, pair[1] / name)
+    record = pair[1] / "run.json"
+    record.write_bytes(orjson.dumps({k: v for k, v in read_sealed(record).items() if k != "seal"}))
+    with pytest.raises(UsageError, match="is of other rankings than those here"):
+        compare(pair)
+    score_run(pair[1], sample)
+    compare(pair)
+
+
 def test_runs_verify_names_every_damaged_file(
     pair: tuple[Path, Path], harness: Callable[..., Any], tmp_path: Path
 ) -> None:

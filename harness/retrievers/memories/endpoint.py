@@ -130,9 +130,9 @@ class Endpoint:
         address = urlsplit(self.base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
             name = option.removeprefix("--param ").rstrip("= ") if base_url else "OPENAI_BASE_URL"
+            said = self.base_url.rpartition("@")[2]  # a password may stand before it
             raise UsageError(
-                f"{name} {self.base_url!r} is no address; write http://localhost:11434/v1 or the "
-                "like"
+                f"{name} {said!r} is no address; write http://localhost:11434/v1 or the like"
             )
 
     def check_key(self, what: str) -> None:

@@ -146,11 +146,19 @@ def _as_lines(hits: Path, out: Path) -> Path:
     import pyarrow.parquet as pq
 
     found: dict[str, list[dict[str, Any]]] = {}
-    columns = ["query", "hit", "text", "sources", "score"]
+    kinds = pa.schema(
+        [
+            ("query", pa.string()),
+            ("hit", pa.int64()),
+            ("text", pa.string()),
+            ("sources", pa.list_(pa.string())),
+            ("score", pa.float64()),
+        ]
+    )
     try:
-        table = pq.read_table(hits, columns=columns)
+        table = pq.read_table(hits, columns=kinds.names).select(kinds.names).cast(kinds)
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{hits}: not a readable Parquet file ({error})") from None
+        raise UsageError(f"{hits}: not as the harness writes it ({error})") from None
     for row in table.sort_by("hit").to_pylist():
         hit = {name: row[name] for name in ("text", "sources", "score")}
         found.setdefault(row["query"], []).append(hit)

@@ -141,6 +141,24 @@ def test_neither_key_nor_prompt_stands_in_what_is_kept(
     assert kept.count(b"a question of somebody's") == kept.count(b"to a question of somebody's")
 
 
+def test_a_service_that_repeats_its_key_in_any_field_is_kept_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "canary-0123-secret"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    choice = {"message": {"content": f"with {key}"}, "finish_reason": f"stop-{key}"}
+    usage = {"prompt_tokens": 2**40, "completion_tokens": -5}
+    body = {"choices": [choice], "model": f"m-{key}", "usage": usage}
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, Failure(body=orjson.dumps(body)))
+        asker = _asker(endpoint, tmp_path)
+        reply = asker.all([_call("a")])[0].reply
+        asker.close()
+    assert (reply.text, reply.finish, reply.model) == ("with ***", "stop-***", "m-***")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+    assert key.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob(f"{FILE}*"))
+
+
 def test_a_damaged_file_of_replies_is_told(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database, " * 400)
     with OpenAIEndpoint(_echo) as endpoint, pytest.raises(UsageError, match="remove it"):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -110,6 +111,11 @@ def _scores(folder: Path) -> None:
     (folder / "scores.json").write_bytes(orjson.dumps(scores))
 
 
+def _texts_of_bytes(folder: Path) -> None:
+    row = {"query": "q", "hit": 1, "text": b"\xff", "sources": ["a"], "score": 1.0}
+    pq.write_table(pa.Table.from_pylist([row]), folder / "hits.parquet")
+
+
 def _record(**changes: Any) -> Edit:
     def edit(folder: Path) -> None:
         record = read_json(folder / "run.json")
@@ -199,6 +205,7 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
         (_queries(lambda table: table.slice(9)), "9 queries have a ranking"),
         (lambda folder: (folder / "queries.parquet").write_text("x"), "not a readable Parquet"),
         (lambda folder: (folder / "run.json").unlink(), "run.json"),
+        (_texts_of_bytes, "hits.parquet: not as the harness writes it"),
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )
