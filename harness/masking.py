@@ -241,22 +241,27 @@ def values_of_others(params: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _known() -> list[str]:
+def _known() -> tuple[str, ...]:
     """Secrets of this process, the longest first: those that it took, and variables by their names.
 
     A word or a number that anybody guesses (`postgres`) is left, and so is a place (PWD, or a file
     of credentials): to mask it would change other text.
     """
+    return _known_of(tuple(os.environ.items()), frozenset(_taken))
+
+
+@lru_cache(4)  # an answer with texts asks each time
+def _known_of(variables: tuple[tuple[str, str], ...], taken: frozenset[str]) -> tuple[str, ...]:
     values = {
         one
-        for name, one in os.environ.items()
+        for name, one in variables
         if (secret_name(name) or (_OPEN_NAME.fullmatch(name) and _LIKE_A_KEY.match(one)))
         and name not in _PLACES
     }
-    said = {one for secret in values | _taken for one in _shown_as(secret)}
+    said = {one for secret in values | taken for one in _shown_as(secret)}
     found = {one for one in said if len(one) >= _SHORTEST}
     plain = (one for one in found if not (one.isalpha() or one.isdigit() or _is_place(one)))
-    return sorted(plain, key=len, reverse=True)
+    return tuple(sorted(plain, key=len, reverse=True))
 
 
 @lru_cache(64)
