@@ -16,7 +16,7 @@ from typing import NoReturn
 from harness.cli import parser
 from harness.errors import HarnessError, NotAtHandError, UsageError, require_names
 from harness.leftovers import sweep
-from harness.masking import masked
+from harness.masking import without_forms
 from harness.printed import printed
 
 
@@ -47,7 +47,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         return status
     except HarnessError as error:
         # An address may hold a password, and an error may quote it.
-        said = f"{masked(str(error))}{_with_source(error, options, given)}"
+        said = f"{without_forms(str(error))}{_with_source(error, options, given)}"
         print(f"harness: {said}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:

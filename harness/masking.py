@@ -274,12 +274,18 @@ def _is_place(value: str) -> bool:
 
 def masked(text: str) -> str:
     """A text of others (an error, a log, a reply) without the secrets that stand in it."""
-    text = _VALUE.sub(MASK, without_known(text))
+    text = without_forms(without_known(text))
     parts, end = [], 0
     for found in _named_values(text):
         parts += [text[end : found.start("value")], MASK]
         end = found.end("value")
     return "".join([*parts, text[end:]])
+
+
+def without_forms(text: str) -> str:
+    """A text of ours without what is a secret by its form: an error may quote an address, or a
+    name."""
+    return _VALUE.sub(MASK, text)
 
 
 def without_known(text: str) -> str:
