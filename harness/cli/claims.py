@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import Verbs, parameters
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
+from harness.leftovers import temporary_folder
 
 if TYPE_CHECKING:
     from harness.verdicts.claims import Claim, Ours
@@ -219,7 +219,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> Ours:
         source=sources.get(claim.ours.dataset),
     )
     file = published(path, form, granularity=claim.granularity)
-    with tempfile.TemporaryDirectory() as out:
+    with temporary_folder("claim") as out:
         folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
         choices = Choices(metrics=tuple(parse_metrics(claim.ours.metric)))
         scores = score_run(folder, dataset, choices)

@@ -59,7 +59,7 @@ class Command:
         path = None if self._environment is None else self._environment["PATH"]
         if not self._command or shutil.which(self._command[0], path=path) is None:
             raise UsageError(f"retriever 'command': there is no program {run!r}")
-        self.revision = revision(self._command, venv)
+        self.revision, self._venv = revision(self._command, venv), venv
         self._timeout, self._documents = timeout, documents
         self.batch_size = questions
         self.ready_timeout = ready_timeout
@@ -139,6 +139,11 @@ class Command:
                 self._end()
 
     def _start(self) -> None:
+        if revision(self._command, self._venv) != self.revision:
+            raise RunError(
+                f"retriever 'command': the code of {shlex.join(self._command)!r} was changed since "
+                "this run began, so it would be of two systems; run it anew"
+            )
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed with self
         try:
             self._process = subprocess.Popen(

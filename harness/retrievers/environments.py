@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from harness.errors import UsageError
 from harness.files import digest
+from harness.retrievers.sources import module_files, sources
 
 
 def environment(venv: str) -> dict[str, str] | None:
@@ -36,11 +38,19 @@ def environment(venv: str) -> dict[str, str] | None:
 
 
 def revision(command: Sequence[str], venv: str = "") -> str | None:
-    """By what a run of this program is told from another: the files that the command names, and
-    the packages of its environment with their versions. None where there is nothing of these.
+    """By what a run of this program is told from another: the files that the command names, those
+    that they import, if they are Python's, and the packages of its environment with their versions.
+    None where there is nothing of these.
     """
-    files = [Path(part) for part in command if Path(part).is_file()]
+    files = [Path(part).absolute() for part in command if Path(part).is_file()]
     known = [digest(file)[:12] for file in files]
+    scripts = [file for file in files if file.suffix == ".py"]
+    modules = (module for option, module in pairwise(command) if option == "-m")
+    for module in modules:
+        scripts += [*module_files(module), *module_files(f"{module}.__main__")]
+    if others := sorted({*sources(scripts)} - {*files}):
+        hashes = "\0".join(f"{path.name} {digest(path)}" for path in others)
+        known.append(hashlib.blake2b(hashes.encode(), digest_size=6).hexdigest())
     if venv:
         places = Path(venv).expanduser().glob("lib/python*/site-packages/*.dist-info")
         names = "\0".join(sorted(place.name for place in places))

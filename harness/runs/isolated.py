@@ -24,6 +24,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import MisplacedError, RunError, UsageError
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.provenance import file_digests
 from harness.runs.reports import ToldError
 from harness.runs.sandbox import Sandbox, find
 
@@ -36,11 +37,13 @@ _SECONDS_TO_CLOSE = 30
 
 @dataclass(frozen=True)
 class Isolation:
-    """A retriever's spec, the sandbox of its processes, and what it says of itself; picklable."""
+    """A retriever's spec, the sandbox of its processes, what it says of itself, and the sha256 of
+    its files; picklable."""
 
     spec: RetrieverSpec
     sandbox: Sandbox
     about: dict[str, Any]
+    files: dict[str, str]
 
     def build(self, seed: int) -> Isolated:
         """The retriever on this side; a process is started when it indexes."""
@@ -68,7 +71,7 @@ def isolation(
     package = Path(__file__).parents[1]
     needed = [Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), package, *map(Path, files)]
     sandbox = find([home(), dataset.folder, *raw, ir_datasets, out], needed)
-    isolated = Isolation(spec, sandbox, {})
+    isolated = Isolation(spec, sandbox, {}, file_digests(spec))
     try:
         with closing(isolated.build(seed)) as one:
             about = one.start()
@@ -126,7 +129,18 @@ class Isolated:
             self.report = self._report
 
     def start(self) -> dict[str, Any]:
-        """Start a process, build the retriever in it; returns what it says of itself."""
+        """Start a process, build the retriever in it; returns what it says of itself.
+
+        Raises RunError where the retriever's code is not that with which the run began.
+        """
+        files = file_digests(self._isolation.spec)
+        if changed := [
+            name for name, sha in self._isolation.files.items() if files.get(name) != sha
+        ]:
+            raise RunError(
+                f"retriever {self.name!r}: {', '.join(changed)} was changed since this run began, "
+                "so it would be of two systems; run it anew"
+            )
         command = [sys.executable, "-c", _START, json.dumps(sys.path)]
         self._process = subprocess.Popen(
             self._isolation.sandbox.command(command),

@@ -25,7 +25,7 @@ from harness.retrievers.registry import (
     factory_of,
     files_of,
 )
-from harness.runs.sources import digests, file_of, module_files
+from harness.retrievers.sources import digests, file_of, module_files
 
 if TYPE_CHECKING:
     from harness.runs.plan import Settings

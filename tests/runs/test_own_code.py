@@ -8,12 +8,19 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.dataset.prepare import open_dataset
+from harness.errors import RunError
+from harness.retrievers.command import Command
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.sources import digests, module_files, sources
+from harness.runs.isolated import Isolated
+from harness.runs.plan import Settings
 from harness.runs.provenance import file_digests
-from harness.runs.sources import digests, module_files, sources
+from harness.runs.runner import run
 from harness.seals import read_sealed
 
 
@@ -129,3 +136,78 @@ def test_a_killed_run_is_not_gone_on_with_by_other_code(
     resumed = read_sealed(folder / "run.json")["resumed_queries"]
     assert (resumed == 0) == edited
     assert ("of other code: sources_helper.py" in told.stderr) == edited
+
+
+def test_imports_by_another_name_and_of_all_of_a_package_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "other_mine.py": "from other_few import *\nfrom other_all import *\n"
+        "from importlib import import_module as load\nload('other_loaded')\n"
+        "import importlib as i\ni.import_module(name='other_named')\n"
+        "get = __import__\nget('other_got')\n",
+        "other_few/__init__.py": "__all__ = ['told']\n",
+        "other_few/told.py": "",
+        "other_few/untold.py": "",
+        "other_all/__init__.py": "",
+        "other_all/any.py": "",
+        "other_loaded.py": "",
+        "other_named.py": "",
+        "other_got.py": "",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = {
+        path.relative_to(tmp_path).as_posix() for path in sources([tmp_path / "other_mine.py"])
+    }
+    assert found == {*files} - {"other_few/untold.py"}
+
+
+@pytest.mark.parametrize("run", ["{python} server.py", "{python} -m served.main"])
+def test_what_a_command_imports_is_part_of_what_it_is(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "served").mkdir()
+    for name in ("server.py", "served/main.py"):
+        (tmp_path / name).write_text("import served_order")
+    order = tmp_path / "served_order.py"
+    order.write_text("ORDER = 1")
+    command = Command(run.format(python=sys.executable))
+    order.write_text("ORDER = -1")
+    assert Command(run.format(python=sys.executable)).revision != command.revision
+    with pytest.raises(RunError, match="was changed since this run began"):
+        command.kept("key", None)  # type: ignore[arg-type]  # it comes to none
+
+
+SLOWLY = """
+import time
+from isolated_order import ORDER
+class System:
+    def index(self, corpus):
+        self.ids = [document.id for document in corpus][::ORDER]
+    def search(self, queries, k):
+        time.sleep(0.02)
+        return [self.ids[:k] for _ in queries]
+"""
+
+
+def test_code_that_is_edited_while_an_isolated_run_goes_on_ends_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "isolated_mine.py").write_text(SLOWLY)
+    order = tmp_path / "isolated_order.py"
+    order.write_text("ORDER = 1")
+    dataset = open_dataset("sample")
+    began = Isolated.search
+
+    def edited(self: Isolated, *given: Any) -> Any:
+        order.write_text("ORDER = -1")
+        return began(self, *given)
+
+    monkeypatch.setattr(Isolated, "search", edited)
+    with pytest.raises(RunError, match=r"isolated_order\.py was changed since this run began"):
+        run(dataset, "isolated_mine.py:System", Settings(k=5, isolate=True), out=tmp_path / "out")

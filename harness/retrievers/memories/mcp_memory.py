@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
-from harness.masking import excerpt, refuse_address
+from harness.leftovers import temporary_folder
+from harness.masking import masked, refuse_address
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
@@ -156,7 +157,7 @@ class Mcp:
     async def _open(self) -> Session:
         if self._url:
             return await Session.opened(at(self._url, self._timeout), self._timeout)
-        self._folder = TemporaryDirectory(prefix="mcp-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder("mcp")
         place = {"folder": self._folder.name}
         command = self._command.replace("{folder}", shlex.quote(self._folder.name))
         return await Session.opened(started(command, forms.filled(self._env, place)), self._timeout)
@@ -219,7 +220,7 @@ class Mcp:
         structured, texts = await self._session.call(call.tool, given)
         for text in texts:
             if self._error is not None and self._error.match(text):
-                raise RuntimeError(f"tool {call.tool!r} reports: {excerpt(text)}")
+                raise RuntimeError(f"tool {call.tool!r} reports: {masked(text)[:200]}")
         return structured, texts
 
 

@@ -6,11 +6,12 @@ import asyncio
 import os
 import shlex
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import IO, Any
 
 from harness.errors import RunError
+from harness.leftovers import temporary_folder
 from harness.masking import from_environment, masked
 
 TOKEN = "HARNESS_MCP_TOKEN"
@@ -19,6 +20,14 @@ TOKEN = "HARNESS_MCP_TOKEN"
 _READ, _TOLD = 1 << 16, 2000
 """Bytes of the server's stderr that are read, so that no secret is cut before it is masked, and
 characters that an error shows."""
+
+
+_WATCHED = """
+exec 9< "$0"
+(read -r _ <&9 || kill -s KILL -- "-$$" || kill -s KILL "$$") < /dev/null > /dev/null 2>&1 &
+exec 9<&- "$@"
+"""
+"""Becomes the command behind the name of a pipe, once a process beside it reads from that."""
 
 
 class Session:
@@ -110,18 +119,39 @@ class Session:
 
 
 def started(command: str, variables: Mapping[str, str]) -> Callable[[IO[str]], Any]:
-    """The connection to a server that is started: over its standard input and output."""
+    """The connection to a server that is started: over its standard input and output.
 
-    def transport(stderr: IO[str]) -> Any:
+    It ends with this process, however that goes: also one that does not mind the end of its input.
+    """
+
+    @asynccontextmanager
+    async def transport(stderr: IO[str]) -> AsyncIterator[Any]:
         from mcp import StdioServerParameters
         from mcp.client.stdio import stdio_client
 
-        program, *arguments = shlex.split(command)
         environment = {**os.environ, **variables}
-        server = StdioServerParameters(command=program, args=arguments, env=environment)
-        return stdio_client(server, errlog=stderr)
+        with _alive() as sign:
+            arguments = ["-c", _WATCHED, sign, *shlex.split(command)]
+            server = StdioServerParameters(command="/bin/sh", args=arguments, env=environment)
+            async with stdio_client(server, errlog=stderr) as streams:
+                yield streams
 
     return transport
+
+
+@contextmanager
+def _alive() -> Iterator[str]:
+    """The name of a pipe that is written to at the end of this block; where nothing was written
+    before it is closed, this process was killed."""
+    with temporary_folder("pipe") as folder:
+        path = os.path.join(folder, "alive")
+        os.mkfifo(path)
+        end = os.open(path, os.O_RDWR)
+        try:
+            yield path
+        finally:
+            os.write(end, b"\n")
+            os.close(end)
 
 
 def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:

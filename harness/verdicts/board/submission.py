@@ -22,6 +22,7 @@ from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json, replace_folder
+from harness.leftovers import mark
 from harness.rankings.rankings import best_first, read_rankings
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
@@ -57,7 +58,7 @@ def add(
     asked = check_asked(queries, dataset) if queries.is_file() else None
     results.mkdir(parents=True, exist_ok=True)
     # Beside the runs, and only then among them: one of the same rankings may be there already.
-    with tempfile.TemporaryDirectory(dir=results, prefix=".add-") as aside:
+    with tempfile.TemporaryDirectory(dir=results, prefix=f".add.{mark()}") as aside:
         rankings = _rankings(folder, dataset, Path(aside))
         made = import_rankings(
             rankings,

@@ -221,3 +221,31 @@ def test_what_ends_in_between_fails_that_haystack_alone(make: Make, tmp_path: Pa
             ask(memory, text)
     calls.index(memory, small)
     assert [hit.text for hit in ask(memory, "green")] == ["green tea"]
+
+
+def test_a_server_that_minds_no_end_of_its_input_ends_with_a_killed_harness(
+    home: Path, tmp_path: Path
+) -> None:
+    server = tmp_path / "deaf.py"
+    server.write_text(
+        f"import os, sys, time\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "open('pid', 'w').write(str(os.getpid()))\n"
+        "from mcp_notes_server import server\nserver.run('stdio')\ntime.sleep(600)\n"
+    )
+    command = [sys.executable, "-m", "harness", "run", "--dataset", "sample", "--retriever", "mcp"]
+    given = {"command": f"{sys.executable} {server}", "add": ADD, "search": RECALL}
+    params = [
+        f"{name}={one if name == 'command' else json.dumps(one)}" for name, one in given.items()
+    ]
+    words = [word for param in params for word in ("--param", param)]
+    with subprocess.Popen([*command, *words], cwd=tmp_path, stderr=subprocess.DEVNULL) as run:
+        until = time.monotonic() + 60
+        while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
+            assert run.poll() is None
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        run.kill()
+    place = Path("/proc", (tmp_path / "pid").read_text())
+    while place.exists() and "Z" not in (place / "stat").read_text().rpartition(")")[2][:3]:
+        assert time.monotonic() < until
+        time.sleep(0.05)

@@ -12,7 +12,8 @@ import importlib.util
 import sys
 import sysconfig
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -22,6 +23,8 @@ from harness.files import digest
 _INSTALLED = {"site-packages", "dist-packages"}
 _OURS = Path(__file__).parents[1]
 _PYTHON = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
+
+_IMPORTS = ("import_module", "__import__")
 
 Import = tuple[int, str]
 """How many dots stand before a name that is imported, and the name: (0, "os.path")."""
@@ -85,37 +88,68 @@ def _imports(path: Path, _stamp: tuple[int, int]) -> frozenset[Import]:
         tree = ast.parse(path.read_bytes())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return frozenset()
-    return frozenset(found for node in ast.walk(tree) for found in _imported(node))
+    nodes = [*ast.walk(tree)]
+    importers = {one for node in nodes for one in _importers(node)}
+    return frozenset(found for node in nodes for found in _imported(node, importers))
 
 
-def _imported(node: ast.AST) -> Iterator[Import]:
+def _importers(node: ast.AST) -> Iterator[str]:
+    """Other names that a file gives to what imports by a name."""
+    if isinstance(node, ast.ImportFrom) and node.module in ("importlib", "builtins"):
+        yield from (one.asname for one in node.names if one.name in _IMPORTS and one.asname)
+    elif isinstance(node, ast.Assign) and _called(node.value) in _IMPORTS:
+        yield from (one.id for one in node.targets if isinstance(one, ast.Name))
+
+
+def _called(node: ast.AST) -> str:
+    return str(getattr(node, "attr", getattr(node, "id", "")))
+
+
+def _imported(node: ast.AST, importers: Collection[str]) -> Iterator[Import]:
     if isinstance(node, ast.Import):
         yield from ((0, alias.name) for alias in node.names)
     elif isinstance(node, ast.ImportFrom):
         base = [node.module] if node.module else []
         yield from ((node.level, ".".join([*base, alias.name])) for alias in node.names)
-    elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        name = node.args[0].value
-        if called in ("import_module", "__import__") and isinstance(name, str):
-            yield len(name) - len(name.lstrip(".")), name.lstrip(".")
+    elif isinstance(node, ast.Call) and _called(node.func) in {*_IMPORTS, *importers}:
+        named = [one.value for one in node.keywords if one.arg == "name"]
+        for one in (*node.args[:1], *named):
+            if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                name = one.value.lstrip(".")
+                yield len(one.value) - len(name), name
+
+
+def _all_of(package: Path) -> Iterator[str]:
+    """What `from package import *` may import: what its `__all__` says, if that is plain, and
+    otherwise every module in it."""
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError, OSError):
+        for node in ast.parse(package.read_bytes()).body:
+            if isinstance(node, ast.Assign) and [*map(_called, node.targets)] == ["__all__"]:
+                yield from ast.literal_eval(node.value)
+                return
+    for path in sorted(package.parent.iterdir()):
+        if path.suffix == ".py" or (path / "__init__.py").is_file():
+            yield path.stem
 
 
 def _files(level: int, name: str, importer: Path, roots: Sequence[str]) -> Iterator[Path]:
     """The files that an import reads: of every package on the way, and of the module."""
     parts = [part for part in name.split(".") if part not in ("", "*")]
+    init = None
     if level:
         if level > len(importer.parents):
             return
         places = [importer.parents[level - 1]]
-        yield from _file(places[0] / "__init__.py")
+        init = places[0] / "__init__.py"
+        yield from _file(init)
     elif not parts:
         return
     else:
         spec = _spec(parts.pop(0), roots)
         if spec is None:
             return
-        yield from _file(Path(spec.origin or ""))
+        init = Path(spec.origin or "")
+        yield from _file(init)
         places = [Path(place) for place in spec.submodule_search_locations or ()]
         if places and not any(map(is_own, places)):
             return
@@ -124,7 +158,12 @@ def _files(level: int, name: str, importer: Path, roots: Sequence[str]) -> Itera
         if inside is None:
             return
         yield from _file(inside)
+        init = inside
         places = [inside.parent] if inside.name == "__init__.py" else []
+    if name.endswith("*") and init is not None and init.name == "__init__.py" and init.is_file():
+        for part in _all_of(init):
+            if (found := _inside(places, part)) is not None:
+                yield from _file(found)
 
 
 def _inside(places: Sequence[Path], part: str) -> Path | None:
