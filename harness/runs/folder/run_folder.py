@@ -88,6 +88,12 @@ _NEEDED = {
 }
 """What stands in every record of a run, whoever wrote it."""
 
+_KINDS = {
+    **dict.fromkeys(("finished", "repeat", "by", "name"), str),
+    **dict.fromkeys(("measured", "notes", "versions", "machine", "git", "usage"), dict),
+}
+"""What else is of one kind where it stands there."""
+
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -109,6 +115,11 @@ class RunFolder:
                 raise UsageError(
                     f"{self.path / 'run.json'}: {part}.{name} is missing, or not as the harness "
                     f"writes it; {RUN_AGAIN}"
+                )
+        for name, kind in _KINDS.items():
+            if not isinstance(record.get(name), kind | None):
+                raise UsageError(
+                    f"{self.path / 'run.json'}: {name} is not as the harness writes it; {RUN_AGAIN}"
                 )
         return record
 

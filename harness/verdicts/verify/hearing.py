@@ -245,9 +245,11 @@ def cell(index: int, slice_: str, metric: str = "") -> Place:
     return ("protocols", str(index), "slices", slice_, "metrics", metric)
 
 
-def _close(line: Line, published: float | None, found: float | None, near: float) -> bool:
+def _close(line: Line, published: Any, found: float | None, near: float) -> bool:
     if published is None or found is None:
         return published is None and found is None
+    if isinstance(published, bool) or not isinstance(published, int | float):
+        return False
     apart = abs(published - found) / max(1.0, abs(found))
     line.largest = max(line.largest, apart)
     return apart <= near

@@ -55,7 +55,7 @@ def read_run(path: Path) -> Run:
                 raise ValueError(f"only some documents of {query!r} have a score")
             if scores is not None and score is not None:
                 scores.append(score)
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, NotImplementedError) as error:
         raise UsageError(f"{path}: cannot be read as rankings ({error})") from None
     for query, ranking in run.items():
         if ranking.scores is not None and any(score != score for score in ranking.scores):
