@@ -65,13 +65,16 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file. Raises UsageError that names the file when it is missing or broken."""
+    """Read a JSON file. Raises UsageError that names the file when it is missing or broken, or
+    cannot be read."""
     import orjson
 
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
+    except OSError as error:  # a folder, for instance
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError as error:

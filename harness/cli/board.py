@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from harness.cli.leaderboard import claims_of, say_unscored
+from harness.cli.leaderboard import claims_of, say_broken, say_unscored
 from harness.cli.options import Verbs, add_results
 from harness.cli.output import add_output, print_json
 
@@ -47,7 +47,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.scoring.uncertainty import counted
 
     out = Path(options.folder)
-    built = publish(
+    built, broken = publish(
         Path(options.results),
         out,
         claims=claims_of(options.claims),
@@ -63,4 +63,4 @@ def call(options: argparse.Namespace) -> int:
         boards = counted(len(built["boards"]), "boards")
         print(f"{counted(runs, 'runs')} on {boards} in {out}; any server of files shows it:")
         print(f"  python -m http.server --directory {shlex.quote(str(out))}")
-    return 0
+    return say_broken(broken)

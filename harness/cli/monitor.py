@@ -29,7 +29,10 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
     parser.add_argument("--config", metavar="FILE.toml", help="window, metrics, alarms")
     parser.add_argument(
-        "--window", type=int, metavar="N", help="recalls that numbers are over (1000)"
+        "--window",
+        type=int,
+        metavar="N",
+        help="recalls that numbers are over (1000; 10,000,000 at most)",
     )
     parser.add_argument("--metrics", metavar="M,M,...", help="recall@10,precision@10,mrr@10")
     parser.add_argument("--bucket", metavar="B", help="over time, by minute, hour (default) or day")

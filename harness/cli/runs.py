@@ -77,6 +77,9 @@ def call_list(options: argparse.Namespace) -> int:
                 f"\n{one} not finished: the command that began it goes on with --resume, and "
                 "`harness runs clear` removes what is left of it"
             )
+        for run in runs:
+            if run.why:
+                print(f"\n{run.name} is broken: {run.why}")
     else:
         print(f"no run in {options.results}")
     return 0
@@ -175,7 +178,7 @@ def call_verify(options: argparse.Namespace) -> int:
     folders = [run_folder(options, run) for run in options.runs]
     if not options.runs:
         runs = list_runs(Path(options.results))
-        folders = [run.folder for run in runs if run.state in ("done", "broken")]
+        folders = [run.folder for run in runs if run.at_its_end]
     found = [{"folder": str(folder), "damage": damage(folder)} for folder in folders]
     if options.json:
         print_json("runs-verify", {"runs": found})

@@ -195,6 +195,7 @@ def _progress(run: ListedRun) -> dict[str, Any]:
         "name": run.name,
         "about": ", ".join(filter(None, (run.dataset, run.granularity))),
         "state": run.state,
+        "why": run.why,
         "begun": run.when,
         "queries": run.queries,
         "done": run.done,

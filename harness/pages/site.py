@@ -48,12 +48,13 @@ def publish(
     claims: Claims | None = None,
     reports: bool = False,
     docs: Path | None = None,
-) -> dict[str, Any]:
-    """Write the site of the runs below `results` to `out`, whole; returns the boards.
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Write the site of the runs below `results` to `out`, whole.
 
-    Raises UsageError as `build` does, where `out` holds what is not ours or is the folder that one
-    is in, for `docs` that are no built site or have `out` in them, and for `reports` of a run whose
-    dataset is not here.
+    Gives the boards, and why runs that are on none cannot be read, by their names: the page says so
+    too. Raises UsageError as `build` does, where `out` holds what is not ours or is the folder that
+    one is in, for `docs` that are no built site or have `out` in them, and for `reports` of a run
+    whose dataset is not here.
     """
     out = out.resolve()  # what a link leads to is replaced, and not the link
     if out.exists() and not (out / MARK).is_file() and (out.is_file() or any(out.iterdir())):
@@ -65,23 +66,23 @@ def publish(
     if docs is not None and out.is_relative_to(docs.resolve()):
         raise UsageError(f"{out}: is in {docs}, which is to be copied into it; name another folder")
     built, broken = build(results)
-    for why in broken.values():  # what is published lacks nothing unsaid
-        raise UsageError(why)
     if claims is not None:
         for board in built["boards"]:
             board["claims"] = list(claims(board))
     compared = {board_id(board): pairs(results, board) for board in built["boards"]}
     with disk_errors(out.parent, "name another folder"), folder_aside(out, ours=_OURS) as aside:
         shown = _reports(results, built, aside) if reports else {}
-        light, parts = in_parts(page_data(built, reports=shown, results=results.name))
+        told = {run: why.replace(f"{results}/", f"{results.name}/") for run, why in broken.items()}
+        data = page_data(built, broken=told, reports=shown, results=results.name)
+        light, parts = in_parts(data)
         parts |= {f"pairs-{name}": one or _NO_PAIRS for name, one in compared.items()}
         for name, part in parts.items():
             _write(aside / "parts" / f"{name}.json", orjson.dumps(part, option=_NUMPY))
         links = [("leaderboard.json", "leaderboard.json")]
         if docs is not None:
             links.append(("docs/index.html", "Documentation"))
-        data = {**light, "links": links}
-        write_bytes(aside / "index.html", page("Leaderboard", "board", data, fetches=True))
+        light = {**light, "links": links}
+        write_bytes(aside / "index.html", page("Leaderboard", "board", light, fetches=True))
         write_bytes(aside / "404.html", refusal("There is no such page."))
         (aside / "leaderboard-files").mkdir()
         write_boards(aside / "leaderboard.json", built, compared)
@@ -89,7 +90,7 @@ def publish(
             shutil.copytree(docs, aside / "docs")
         write_bytes(aside / ".nojekyll", b"")
         write_json(aside / MARK, {"harness": harness.__version__})
-    return built
+    return built, broken
 
 
 _NUMPY = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS

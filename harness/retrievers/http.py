@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
 from harness.errors import RunError
@@ -17,6 +17,9 @@ from harness.retrievers.extras import need
 from harness.retrievers.patience import patiently
 from harness.retrievers.turns import Turns
 
+if TYPE_CHECKING:
+    import urllib3
+
 TOKEN = "HARNESS_HTTP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
 
@@ -26,6 +29,9 @@ _TRY_AGAIN = (429, 502, 503, 504)
 
 _CONNECTIONS = 16
 """Kept open for calls of several threads; more are opened, and closed again."""
+
+_PIECE = 1 << 16
+"""Bytes that are read at once of a reply."""
 
 
 class Http:
@@ -204,18 +210,23 @@ class Http:
         if self._gone:
             raise ConnectionError(f"{place}: the service was gone before, see there")
 
-        def attempt() -> urllib3.BaseHTTPResponse:
+        def attempt() -> _Reply:
             nonlocal away
             try:
-                reply = self._pool.request("POST", place, body=body, timeout=limit)
+                answer = self._pool.request(
+                    "POST", place, body=body, timeout=limit, preload_content=False
+                )
             except urllib3.exceptions.NewConnectionError:
                 away = True
                 raise
+            reply = _Reply(answer.status, answer.headers, _whole(answer, place))
             if reply.status in _TRY_AGAIN:
                 raise _RefusedError(reply)
             return reply
 
         def may_repeat(error: Exception) -> bool:
+            if isinstance(error, _EndlessError):
+                return False
             late = isinstance(error, urllib3.exceptions.ReadTimeoutError)
             return not late or message["type"] == "search"
 
@@ -260,10 +271,37 @@ class Http:
         return checked
 
 
+class _Reply(NamedTuple):
+    """What a service answered, read to its end."""
+
+    status: int
+    headers: Any
+    data: bytes
+
+
+class _EndlessError(ValueError):
+    """A reply that goes on beyond all measure, if only when it is unpacked."""
+
+
+def _whole(answer: urllib3.BaseHTTPResponse, place: str) -> bytes:
+    """All that a service answers, unpacked, in pieces: a few bytes may stand for gigabytes."""
+    parts, size = [], 0
+    for part in answer.stream(_PIECE):
+        parts.append(part)
+        size += len(part)
+        if size > wire.LONGEST_REPLY:
+            answer.close()  # with its connection: nobody reads the rest
+            raise _EndlessError(
+                f"{place}: the reply goes on for more than {wire.LONGEST_REPLY / 1e6:.0f} MB, "
+                "unpacked"
+            )
+    return b"".join(parts)
+
+
 class _RefusedError(Exception):
     """A reply by which the service asks to be asked again later."""
 
-    def __init__(self, reply: Any) -> None:
+    def __init__(self, reply: _Reply) -> None:
         super().__init__(f"status {reply.status}")
         self.reply, self.headers = reply, reply.headers
         # Who says when to come again is not failing.

@@ -12,6 +12,7 @@ import sys
 from typing import IO, Any
 
 from harness.masking import excerpt
+from harness.retrievers.wire import LONGEST_REPLY
 
 MOST = 10_000
 """Lines that may be passed over for one reply: a program that never replies must not go on."""
@@ -42,8 +43,8 @@ class Lines:
     def reply(self) -> Any:
         """The next reply; waits for it.
 
-        Raises EOFError where no more come, NoReplyError for half an object, and where nothing but
-        other lines come.
+        Raises EOFError where no more come, NoReplyError for half an object, for a line without an
+        end, and where nothing but other lines come.
         """
         for _ in range(MOST):
             found, reply = self._parsed(self._line())
@@ -52,11 +53,12 @@ class Lines:
         raise NoReplyError(f"the command wrote {MOST:,} lines that are no JSON, and no reply")
 
     def refuse_unasked(self) -> None:
-        """Raises NoReplyError where a reply has come that nobody asked for."""
+        """Raises NoReplyError where a reply has come that nobody asked for, or a line without an
+        end."""
         waiting = select.poll()
         waiting.register(self._source, select.POLLIN)
-        while b"\n" in self._read or (waiting.poll(0) and self._more()):
-            if b"\n" in self._read:
+        while self._end() >= 0 or (waiting.poll(0) and self._more()):
+            if self._end() >= 0:
                 line = self._line()
                 if self._parsed(line)[0]:
                     raise NoReplyError(
@@ -87,8 +89,7 @@ class Lines:
             )
 
     def _line(self) -> bytes:
-        while (end := self._read.find(b"\n", self._searched)) < 0:
-            self._searched = len(self._read)
+        while (end := self._end()) < 0:
             if not self._more():
                 raise EOFError
         line = bytes(self._read[:end])
@@ -96,7 +97,20 @@ class Lines:
         self._searched = 0
         return line
 
+    def _end(self) -> int:
+        """Where the next line ends; below 0 while that has not come. Nothing is searched twice."""
+        end = self._read.find(b"\n", self._searched)
+        self._searched = len(self._read) if end < 0 else end
+        return end
+
     def _more(self) -> bool:
+        if len(self._read) > LONGEST_REPLY:
+            begins = bytes(self._read[:80])
+            self._read = bytearray()
+            raise NoReplyError(
+                f"the command wrote a line of more than {LONGEST_REPLY / 1e6:.0f} MB, which is no "
+                f"reply; it begins with {begins!r}"
+            )
         part = os.read(self._source, _AT_ONCE)
         self._read += part
         return bool(part)

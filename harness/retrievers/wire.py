@@ -27,6 +27,8 @@ from harness.schema import Document, as_datetime
 
 WIRE_VERSION = 2
 SCHEMA = Path(__file__).with_name("wire.schema.json")
+LONGEST_REPLY = 1 << 28
+"""Bytes of one reply, unpacked; what goes on for longer is no answer, and would fill the memory."""
 
 
 class Messages:

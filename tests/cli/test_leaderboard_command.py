@@ -272,3 +272,23 @@ def test_a_board_of_nothing_is_an_error(harness: Callable[..., Any], tmp_path: P
     assert said.status == 2
     assert "holds no scored run" in said.err
     assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_a_broken_folder_is_named_and_the_others_are_published(
+    harness: Callable[..., Any], results: Path, tmp_path: Path
+) -> None:
+    folder = next(results.glob("*random*"))
+    (folder / "run.json").write_bytes(b"{")
+    told = harness("board", "publish", "site", "--results", str(results.resolve()))
+    assert told.status == 1
+    assert f"left out: {results.resolve() / folder.name}" in told.err
+    board = orjson.loads(Path("site/leaderboard.json").read_bytes())
+    assert board["boards"]
+    page = Path("site/index.html").read_text("utf-8")
+    (packed,) = re.findall(r'id="data">([^<]*)</script>', page)
+    broken = orjson.loads(gzip.decompress(base64.b64decode(packed)))["broken"]
+    assert list(broken) == [folder.name]
+    assert broken[folder.name].startswith(f"{results.name}/{folder.name}/run.json: ")
+    for run in results.glob("*/run.json"):
+        run.write_bytes(b"{")
+    assert harness("board", "publish", "site").status == 2

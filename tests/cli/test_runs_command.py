@@ -211,3 +211,46 @@ def test_a_name_that_several_runs_have_is_not_what_is_said_to_be_typed(
     told = harness("score", two["tfidf"])
     assert "note: base is the name of other runs too" in told.out
     assert f"harness report {two['tfidf']}" in told.out
+
+
+def test_what_is_of_another_shape_is_listed_as_broken_and_the_others_are_still_found(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    odd = Path("results/.odd.partial")
+    odd.mkdir()
+    (odd / "journal.jsonl").write_text('{"unit": 0, "answers": [{"query": 1, "error": null}]}\n')
+    for text in ("[]", "{", '{"retriever":5,"queries":"x"}'):
+        (odd / "plan.json").write_text(text)
+        found = _listed(harness)
+        assert {name: run["state"] for name, run in found.items()} == {
+            "odd": "broken",
+            "base": "done",
+            "tfidf": "done",
+        }
+        assert "plan.json" in found["odd"]["why"]
+        assert "odd is broken: results/.odd.partial/plan.json" in harness("runs").out
+    assert harness("compare", "base", "tfidf", "--json").status == 0
+    (two["tfidf"] / "run.json").unlink()
+    (two["tfidf"] / "run.json").mkdir()
+    assert _listed(harness)[two["tfidf"].name]["state"] == "broken"
+    assert harness("runs", "show", "base").status == 0
+    said = harness("compare", "base", "odd")
+    assert (said.status, said.err.count("\n")) == (2, 1)
+    assert "`harness runs clear` removes it" in said.err
+    said = harness("runs", "verify")
+    assert (said.status, ".odd" in said.out) == (1, False)
+    assert harness("runs", "clear", "--yes").status == 0
+    assert not odd.exists()
+
+
+def test_a_run_whose_record_has_values_of_another_kind_is_broken(
+    harness: Harness, two: dict[str, Path]
+) -> None:
+    path = two["tfidf"] / "run.json"
+    record = orjson.loads(path.read_bytes())
+    del record["seal"]  # as of another program
+    for odd in ({"finished": 5}, {"git": [1]}, {"queries": {"asked": "x"}}):
+        path.write_bytes(orjson.dumps(record | odd))
+        found = _listed(harness)
+        assert found.keys() == {"base", two["tfidf"].name}
+        assert found[two["tfidf"].name]["state"] == "broken"

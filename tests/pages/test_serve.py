@@ -151,6 +151,33 @@ def test_a_broken_run_without_scores_is_named_too(port: int, results: Path) -> N
     assert "not valid JSON" in found["torn"]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("plan.json", b"[]"),
+        ("plan.json", b"{"),
+        ("plan.json", b'{"retriever":5,"queries":"x"}'),
+        ("plan.json", b'{"retriever":{"name":"x"},"queries":"x"}'),
+        ("journal.jsonl", b'{"answers":5}\n'),
+        ("begun.json", b"[1]"),
+        ("begun.json", b'{"begun":5}'),
+    ],
+)
+def test_an_unfinished_run_of_another_shape_is_told_as_broken_and_the_others_go_on(
+    port: int, results: Path, name: str, content: bytes
+) -> None:
+    unfinished(results, "whole", 10, [None])
+    odd = unfinished(results, "odd", 10, [None])
+    (odd / name).write_bytes(content)
+    for _ in range(2):  # nothing of it is taken to be read the second time
+        found = {run["run"]: run for run in state(port)["unfinished"]}
+        assert (found["whole"]["state"], found["whole"]["done"]) == ("stopped", 1)
+        assert (found["odd"]["state"], found["odd"]["name"]) == ("broken", "odd")
+        assert str(odd / name if name == "journal.jsonl" else odd) in found["odd"]["why"]
+    assert post(port, "odd")[0] == 200
+    assert not odd.exists()
+
+
 def post(port: int, run: str, origin: str = "") -> tuple[int, bytes]:
     connection = HTTPConnection("127.0.0.1", port, timeout=60)
     own = origin or f"http://127.0.0.1:{port}"

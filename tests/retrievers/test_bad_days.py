@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import socketserver
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -212,6 +214,46 @@ def test_ten_megabytes_in_a_hit_are_borne_and_kept(tmp_path: Path) -> None:
     hits = pq.read_table(folder / "hits.parquet").column("text").to_pylist()
     assert sum(text == large for text in hits) == len(changed)
     assert RunFolder(folder).record["queries"]["failed"] == 0
+
+
+def test_a_reply_that_unpacks_to_gigabytes_is_an_error_and_fills_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harness.retrievers.wire.LONGEST_REPLY", 1 << 20)
+    packed, empty = gzip.compress(bytes(1 << 26), 9), gzip.compress(b'{"results": [{"hits": []}]}')
+    asked = []
+
+    class Bomb(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            text = message["queries"][0]["text"] if message["type"] == "search" else ""
+            asked.append(text)
+            body = packed if text == "bomb" else empty
+            self.send_response(200)
+            self.send_header("Content-Encoding", "gzip")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Bomb) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        service = Http(f"http://127.0.0.1:{server.server_address[1]}")
+        service.index(corpus(["a", "b"]))
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match="goes on for more than 1 MB, unpacked"):
+                service.search([Question("bomb")], 1)
+            assert tracemalloc.get_traced_memory()[1] < 1 << 25
+        finally:
+            tracemalloc.stop()
+        assert asked.count("bomb") == 1  # it would be no shorter
+        assert service.search([Question("fine")], 1)[0].ids == []
+        server.shutdown()
 
 
 def test_half_a_json_and_a_cut_reply_are_errors_of_their_question(tmp_path: Path) -> None:

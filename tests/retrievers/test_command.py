@@ -172,6 +172,33 @@ def test_after_what_may_be_no_reply_no_later_line_is_taken_for_an_answer(
     command.close()
 
 
+def test_a_line_without_an_end_is_an_error_and_fills_no_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harness.retrievers.lines.LONGEST_REPLY", 1 << 20)
+    endless = Command("cat /dev/zero")
+    with pytest.raises(ValueError, match=r"a line of more than 1 MB, which is no reply") as caught:
+        endless.index(corpus(["a", "b"]))
+    assert len(str(caught.value).splitlines()) == 1
+    endless.close()
+
+
+def test_a_reply_of_many_megabytes_in_one_line_is_read(tmp_path: Path) -> None:
+    script = tmp_path / "large.py"
+    script.write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    message = json.loads(line)\n"
+        "    text = 'x' * 30_000_000\n"
+        "    reply = {'results': [{'hits': [{'text': text, 'sources': ['d0']}]}]}\n"
+        "    print(json.dumps(reply if message['type'] == 'search' else {}), flush=True)\n"
+    )
+    command = Command(f"{sys.executable} {script}")
+    command.index(corpus(["a", "b"]))
+    assert [len(hit.text or "") for hit in ask(command, "which?").hits] == [30_000_000]
+    command.close()
+
+
 def test_an_answer_that_comes_twice_is_not_taken_for_that_to_the_next_question(script: str) -> None:
     command = Command(script)
     command.index(corpus(["a", "b"]))

@@ -1,13 +1,13 @@
 """What a monitor knows at one moment: its numbers, as JSON values and as one file.
 
-The file has arrays and a JSON header, and no text of any query.
+The file has arrays, a JSON header and a seal over both, and no text of any query.
 """
 
 from __future__ import annotations
 
+import hashlib
 import io
-import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,11 @@ from harness.live.monitor.watch import Watch
 from harness.live.monitor.window import Requests, Window
 from harness.scoring.metrics import parse_metrics
 
-VERSION = 1
+VERSION = 2
 """Of the file of a state."""
+
+LARGEST = 10_000_000
+"""Recalls that a window holds at most: its arrays are made at once, of about 50 bytes a recall."""
 
 _BUCKETS = {"minute": 60, "hour": 3600, "day": 86_400}
 _KEPT = 720
@@ -57,6 +60,8 @@ class Held:
     ) -> None:
         if type(window) is not int or window < 1:
             raise UsageError(f"the window must be a number of recalls, 1 or more, not {window!r}")
+        if window > LARGEST:
+            raise UsageError(f"the window must be {LARGEST:,} recalls or fewer; name a smaller one")
         if bucket not in _BUCKETS:
             raise UsageError(f"bucket must be {', '.join(_BUCKETS)}, not {bucket!r}")
         parsed = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
@@ -157,26 +162,17 @@ def write_state(monitor: Held) -> bytes:
     if monitor.words is not None:
         arrays["drift"] = monitor.words.blocks
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays)
+    np.savez(buffer, **arrays, seal=_seal(arrays))
     return buffer.getvalue()
 
 
 def read_state(path: Path, monitor: Held) -> None:
     """Bring a new monitor to where a state's file left another.
 
-    Raises UsageError for a file that is no state, or was kept with other settings or labels.
+    Raises UsageError for a file that is no state or is not as it was written, and for one that was
+    kept by another version, or with other settings or labels.
     """
-    import orjson
-
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = orjson.loads(arrays["header"].tobytes())
-        version = header["version"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UsageError(f"{path}: no state of a monitor ({error}); name another file") from None
-    if version != VERSION:
-        raise UsageError(f"{path}: a state of version {version}, this is {VERSION}; name another")
+    arrays, header = _opened(path)
     for name, mine in settings(monitor).items():
         kept = header["settings"].get(name)
         if kept != mine:
@@ -201,6 +197,37 @@ def read_state(path: Path, monitor: Held) -> None:
         monitor.words.blocks[:], monitor.words.at = arrays["drift"], header["drift_at"]
     if "shown" in arrays:
         monitor.requests.resume(arrays["shown"])
+
+
+def _opened(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arrays of a state's file and its header, as they were written. UsageError else."""
+    import orjson
+
+    remedy = "remove it, or name another file with --state"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = orjson.loads(arrays["header"].tobytes())
+        version = header["version"]
+    # Whatever reading any bytes as zip, arrays and JSON may raise, of which there is no list.
+    except Exception as error:
+        said = str(error) or type(error).__name__
+        raise UsageError(f"{path}: no state of a monitor ({said}); {remedy}") from None
+    if version != VERSION:
+        raise UsageError(f"{path}: a state of version {version!r:.20}, this is {VERSION}; {remedy}")
+    seal = arrays.pop("seal", None)
+    if seal is None or not np.array_equal(seal, _seal(arrays)):
+        raise UsageError(f"{path}: was changed since it was written, or is damaged; {remedy}")
+    return arrays, header
+
+
+def _seal(arrays: Mapping[str, Any]) -> Any:
+    """sha256 of all arrays, the header with them: names, types, shapes and bytes."""
+    found = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        found.update(repr((name, array.dtype.str, array.shape)).encode())
+        found.update(array.tobytes())
+    return np.frombuffer(found.digest(), np.uint8)
 
 
 def settings(monitor: Held) -> dict[str, Any]:

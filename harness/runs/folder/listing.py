@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -31,10 +31,11 @@ class ListedRun:
     """A run in a list.
 
     `name` is what it is called, `id` the digest at the end of its folder's name. `state` is done,
-    running, stopped, failed (no query was answered) or broken (its files cannot be read, and `why`
-    says what is the matter with them). `when` is when it was finished, or begun where it is not.
-    `metric` is its main one, over everything, with value and interval; empty where it was not
-    scored. `commit` is that of the folder it was run in, with a + where that had changes.
+    running, stopped, failed (no query was answered) or broken (its files cannot be read, finished
+    or not, and `why` says what is the matter with them). `when` is when it was finished, or begun
+    where it is not. `metric` is its main one, over everything, with value and interval; empty where
+    it was not scored. `commit` is that of the folder it was run in, with a + where that had
+    changes.
     """
 
     folder: Path
@@ -63,6 +64,11 @@ class ListedRun:
     def folder_name(self) -> str:
         """The folder's name; of an unfinished run the one that it will have."""
         return self.folder.name.removeprefix(".").removesuffix(".partial")
+
+    @property
+    def at_its_end(self) -> bool:
+        """Whether it is finished, going by its folder's name; it may be broken all the same."""
+        return not self.folder.name.startswith(".")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -97,7 +103,10 @@ class Journal:
     queries: dict[int, bool] = field(default_factory=dict)
 
     def read(self, path: Path) -> list[bool]:
-        """Of each query that was answered whether it failed; a half line is left for later."""
+        """Of each query that was answered whether it failed; a half line is left for later.
+
+        Raises UsageError for a line that is JSON and no unit.
+        """
         import orjson
 
         size = path.stat().st_size if path.is_file() else 0
@@ -113,8 +122,11 @@ class Journal:
                     unit = orjson.loads(line)
                 except orjson.JSONDecodeError:
                     break
-                for answer in unit["answers"]:
-                    self.queries[answer["query"]] = answer["error"] is not None
+                try:
+                    for answer in unit["answers"]:
+                        self.queries[answer["query"]] = answer["error"] is not None
+                except (LookupError, TypeError) as error:
+                    raise UsageError(_not_ours(path, error)) from None
             self.offset += len(whole)
         return [*self.queries.values()]
 
@@ -134,6 +146,9 @@ def unfinished(results: Path, journals: dict[Path, Journal] | None = None) -> li
             found.append(_unfinished(plan.parent, journals.setdefault(plan.parent, Journal())))
         except FileNotFoundError:  # it has just been finished
             continue
+        except _BROKEN as error:
+            if plan.exists():
+                found.append(_broken(plan.parent, plan, error))
     return found
 
 
@@ -147,7 +162,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
     if Path(given).exists():
         return Path(given)
     runs = list_runs(results, numbers=False) if results.is_dir() else []
-    runs = [run for run in runs if run.state in ("done", "broken")]
+    runs = [run for run in runs if run.at_its_end]
     meant = [run for run in runs if given in run.names]
     meant = meant or [run for run in runs if given == f"{run.system}@{run.dataset}"]
     meant = meant or [run for run in runs if any(one.startswith(given) for one in run.names)]
@@ -185,6 +200,11 @@ def _refuse_unfinished(given: str, results: Path) -> None:
                 "failed": f"its errors are in {run.folder / 'errors.jsonl'}, `harness runs clear` "
                 "removes it",
             }
+            if run.state == "broken":
+                raise UsageError(
+                    f"{given}: is not finished, and what there is of it is broken: {run.why}; "
+                    "`harness runs clear` removes it"
+                )
             raise UsageError(
                 f"{given}: is {run.state} at {run.done} of {run.queries} queries, so there is no "
                 f"run to read yet; {todo[run.state]}"
@@ -218,7 +238,7 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
         queries = record["queries"]
         git = record.get("git") or {}
         changed = "+" if git.get("changed") else ""
-        return ListedRun(
+        return _in_shape(
             folder,
             called(record),
             record["retriever"]["name"],
@@ -232,12 +252,42 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
             commit=f"{git['commit'][:7]}{changed}" if git.get("commit") else "",
             **main,
         )
-    except (UsageError, KeyError, TypeError, AttributeError) as error:
-        why = f"{folder / 'run.json'}: is not as the harness writes it ({error!r})"
-        if isinstance(error, UsageError):
-            why = str(error)
-        when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
-        return ListedRun(folder, folder.name, "", "", "", "broken", when, 0, 0, 0, why=why)
+    except _BROKEN as error:
+        return _broken(folder, folder / "run.json", error)
+
+
+_BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
+"""What reading a record of another shape raises."""
+
+
+def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
+    """A run of which `record` cannot be read, or what lies beside it."""
+    when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
+    name = folder.name.removeprefix(".").removesuffix(".partial")
+    why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
+    return ListedRun(folder, name, "", "", "", "broken", when, 0, 0, 0, why=why)
+
+
+def _not_ours(path: Path, error: Exception) -> str:
+    return f"{path}: is not as the harness writes it ({error!r})"
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "Path": (Path,),
+    "str": (str,),
+    "int": (int,),
+    "float | None": (float, int, type(None)),
+}
+
+
+def _in_shape(*values: Any, **more: Any) -> ListedRun:
+    """A run of the values that its files have. Raises TypeError where one is of another kind."""
+    run = ListedRun(*values, **more)
+    for one in fields(run):
+        value = getattr(run, one.name)
+        if isinstance(value, bool) or not isinstance(value, _KINDS[str(one.type)]):
+            raise TypeError(f"{one.name} is {value!r:.60}")
+    return run
 
 
 def _main(scores: dict[str, Any]) -> dict[str, Any]:
@@ -260,11 +310,14 @@ def _unfinished(partial: Path, journal: Journal) -> ListedRun:
     when = datetime.fromtimestamp((partial / "plan.json").stat().st_mtime, UTC)
     plan = read_json(partial / "plan.json")
     begun = partial / "begun.json"
-    said: dict[str, Any] = read_json(begun) if begun.is_file() else {}
+    said = read_json(begun) if begun.is_file() else {}
+    for path, value in ((partial / "plan.json", plan), (begun, said)):
+        if not isinstance(value, dict):
+            raise UsageError(f"{path}: a JSON object was expected")
     answers = journal.read(partial / "journal.jsonl")
     state = "failed" if (partial / "errors.jsonl").is_file() else "stopped"
     system = said.get("system") or plan["retriever"]["name"]
-    return ListedRun(
+    return _in_shape(
         partial,
         said.get("name") or system,
         system,

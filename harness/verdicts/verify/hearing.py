@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from harness.verdicts.verify.beside import ENDS, METHODS, beside, over_categories
 from harness.verdicts.verify.blocks import Values, mean

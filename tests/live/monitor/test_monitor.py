@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -199,6 +202,86 @@ def test_a_state_of_other_settings_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"PK\x03\x04 torn")
     with pytest.raises(UsageError, match="no state of a monitor"):
         quiet(window=10, state=path)
+
+
+def header_of(arrays: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(arrays["header"].tobytes())
+    return found
+
+
+def with_header(arrays: dict[str, Any], header: Any) -> dict[str, Any]:
+    return arrays | {"header": np.frombuffer(json.dumps(header).encode(), np.uint8)}
+
+
+HEADERS: dict[str, Any] = {
+    "total": [-1, 10**18, "many", None],
+    "settings": [None, [], 5],
+    "over_time": [None, [], {"dropped": 1}],
+    "watch": [None, {}, {"alerts": 5, "tests": 7}],
+    "position": [5, "there", [1]],
+    "abilities": [None, 5, [["x"]]],
+    "totals": [{"recalls": 7}],
+}
+
+
+def changed_states(arrays: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The arrays of a state with one thing changed each, and what."""
+    header = header_of(arrays)
+    yield "a list as header", with_header(arrays, [header])
+    for name, values in HEADERS.items():
+        yield f"no {name}", with_header(arrays, {k: v for k, v in header.items() if k != name})
+        for value in values:
+            yield f"{name} {value}", with_header(arrays, header | {name: value})
+    for name in arrays.keys() - {"header"}:
+        yield f"no {name}", {k: v for k, v in arrays.items() if k != name}
+    yield "other values", arrays | {"values": np.full_like(arrays["values"], 7.0)}
+    yield "values of another shape", arrays | {"values": arrays["values"][:1, :1]}
+    yield "values of another type", arrays | {"values": arrays["values"].astype(np.float32)}
+    yield "one array more", arrays | {"further": np.zeros(3)}
+
+
+def test_a_state_with_anything_changed_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    with quiet(window=10, state=path) as first:
+        first.record("a", query_id="q1", returned=["a"], seconds=0.1, ability="x")
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files}
+    for what, changed in changed_states(arrays):
+        np.savez(path, **changed)
+        with pytest.raises(UsageError, match="remove it, or name another file") as caught:
+            quiet(window=10, state=path)
+        assert "\n" not in str(caught.value), what
+    np.savez(path, **arrays)  # as it was
+    assert quiet(window=10, state=path).snapshot()["window"]["n"] == 1
+
+
+def test_what_is_no_state_at_all_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "state.npy"
+    np.save(path, np.zeros(3))
+    with pytest.raises(UsageError, match="no state of a monitor"):
+        quiet(window=10, state=path)
+    quiet(window=10, state=tmp_path / "whole.npz").close()
+    whole = (tmp_path / "whole.npz").read_bytes()
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        with suppress(UsageError):  # what is of the archive alone makes no difference
+            assert quiet(window=10, state=path).snapshot()["window"]["n"] == 0
+
+
+def test_a_state_of_an_older_version_is_told_by_its_version(tmp_path: Path) -> None:
+    path = tmp_path / "state.npz"
+    quiet(window=10, state=path).close()
+    with np.load(path) as file:
+        arrays = {name: file[name] for name in file.files if name != "seal"}
+    np.savez(path, **with_header(arrays, header_of(arrays) | {"version": 1}))
+    with pytest.raises(UsageError, match="a state of version 1, this is 2"):
+        quiet(window=10, state=path)
+
+
+@pytest.mark.parametrize("digits", [8, 11, 30, 5000])
+def test_a_window_beyond_all_memory_is_refused(digits: int) -> None:
+    with pytest.raises(UsageError, match=r"10,000,000 recalls or fewer"):
+        quiet(window=10**digits)
 
 
 def test_many_threads_lose_nothing() -> None:

@@ -125,7 +125,7 @@ const item = (run) =>
       run.about && ` on ${run.about}`,
       el("span", { class: "small" }, `${run.run}, begun ${moment(run.begun)} UTC`),
     ),
-    el("progress", { max: run.queries, value: run.done, "aria-label": `queries of ${run.name}` }),
+    el("progress", { max: run.queries || 1, value: run.done, "aria-label": `queries of ${run.name}` }),
     el("span", { class: "state" }, far(run)),
     run.state !== "running" && (asked === run.run ? remove(run) : dead(run)),
   );
@@ -133,7 +133,8 @@ const item = (run) =>
 /** What can be done with a run that does not go on. */
 const dead = (run) => el("span", { class: "dead" }, putAway(run.run), remove(run));
 
-function far({ state, done, queries, failed, idle_seconds: idle }) {
+function far({ state, why, done, queries, failed, idle_seconds: idle }) {
+  if (state === "broken") return `broken: ${why}`;
   const at = `${count(done)} of ${count(queries)}`;
   if (state === "failed") return `failed: ${count(failed)} of ${count(queries)} queries`;
   return [
