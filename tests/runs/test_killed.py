@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import harness as package_itself
 from harness.files import folder_aside, write_bytes
 from harness.leftovers import mark, sweep
 
@@ -151,3 +152,26 @@ def test_a_run_that_was_killed_before_its_first_answer_leaves_nothing(
     process.wait()
     assert harness("runs").status == 0
     assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_no_temporary_folder_of_the_package_is_without_the_mark_of_its_process() -> None:
+    package = Path(package_itself.__file__).parent
+    raw = [
+        f"{path.relative_to(package)}: {line.strip()}"
+        for path in sorted(package.rglob("*.py"))
+        for line in path.read_text().splitlines()
+        if "TemporaryDirectory(" in line or "mkdtemp(" in line
+        if "mark()" not in line and "dir=self._home.name" not in line
+    ]
+    assert raw == ["leftovers.py: return tempfile.TemporaryDirectory("]
+
+
+def test_what_a_killed_submission_leaves_is_swept(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, tempfile; from harness.leftovers import mark; "
+        "made = tempfile.TemporaryDirectory(dir=sys.argv[1], prefix=f'.add.{mark()}'); os._exit(9)"
+    )
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=False)
+    assert len([*tmp_path.iterdir()]) == 1
+    sweep(tmp_path)
+    assert [*tmp_path.iterdir()] == []
