@@ -86,7 +86,9 @@ def read_json(path: Path) -> Any:
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:
     """Read a TOML file.
 
-    Raises UsageError that names it, after `option`, when it is missing or broken.
+    Raises UsageError that names it, after `option`, when it is missing or broken, or holds what no
+    setting is: integers of more than 64 bits, which TOML does not have, and tables or lists that
+    are nested deeper than `DEEPEST`.
     """
     import tomllib
 
@@ -99,9 +101,37 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
         raise UsageError(f"{where}: cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{where}: not valid TOML ({error})") from None
+    except ValueError:  # which int() alone raises, of thousands of digits
+        raise UsageError(f"{where}: {_TOO_LARGE}") from None
+    except RecursionError:
+        raise UsageError(f"{where}: {_TOO_DEEP}") from None
+    if odd := _beyond(found):
+        raise UsageError(f"{where}: {odd}")
     if odd := not_finite(found):
         raise UsageError(f"{where}: {odd}, which nothing can be held against; write a number")
     return found
+
+
+DEEPEST = 50
+"""Tables and lists of a TOML file in each other: whoever reads them calls himself for each."""
+
+_TOO_LARGE = "an integer has more than 64 bits, which TOML does not have; write a smaller one"
+_TOO_DEEP = f"tables or lists are nested deeper than {DEEPEST}; take some out"
+
+
+def _beyond(values: dict[str, Any]) -> str:
+    """What of a TOML file's values is larger or deeper than any setting; empty where nothing is."""
+    left: list[tuple[Any, int]] = [(values, 0)]
+    while left:  # by hand: dotted keys nest deeper than Python calls
+        value, depth = left.pop()
+        if isinstance(value, dict | list):
+            if depth > DEEPEST:
+                return _TOO_DEEP
+            inside = value.values() if isinstance(value, dict) else value
+            left += [(one, depth + 1) for one in inside]
+        elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+            return _TOO_LARGE
+    return ""
 
 
 def not_finite(value: Any, name: str = "") -> str:

@@ -25,7 +25,8 @@ def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> Non
     Keys are the long options (`batch-size` or `batch_size`); `params` is a table. Relative paths of
     `source`, `plugin` and a retriever's file are taken from the file's folder; `$NAME` in them is a
     variable of the environment, and what it holds is taken from where the command is given. Raises
-    UsageError for a missing or broken file, unknown keys, and values of the wrong kind.
+    UsageError for a missing or broken file, unknown keys, an option that stands in both spellings,
+    and values of the wrong kind.
     """
     apply_table(options, Path(path), read_config(Path(path)), known)
 
@@ -34,8 +35,14 @@ def apply_table(
     options: argparse.Namespace, file: Path, values: dict[str, Any], known: set[str]
 ) -> None:
     """Fill options that are open yet from one table of the file; raises as `apply_config`."""
+    spelled: dict[str, str] = {}
     for key, value in values.items():
         name = key.replace("-", "_")
+        if name in spelled:
+            raise UsageError(
+                f"--config {file}: {spelled[name]!r} and {key!r} are one option; keep one"
+            )
+        spelled[name] = key
         if name == "params":
             if not isinstance(value, dict):
                 raise UsageError(f"--config {file}: params must be a table: [params]")

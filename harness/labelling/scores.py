@@ -145,7 +145,10 @@ def scores(project: Project, agreed: Consensus, metric: Metric, precision: float
 
 def _needed(units: Units, precision: float) -> int | None:
     g = int(units.present[:, 0].sum())
-    return units_for_half_width(float(units.standard_errors[0]), g, precision) if g else None
+    try:
+        return units_for_half_width(float(units.standard_errors[0]), g, precision) if g else None
+    except ValueError as error:
+        raise UsageError(f"--precision {precision:g}: {error}; name a larger one") from None
 
 
 def _judged(project: Project, agreed: Consensus, query: str) -> dict[str, int]:

@@ -46,7 +46,8 @@ class PairedPower:
     def units_needed(self, difference: float) -> int | None:
         """Units (clusters as large as these, or observations) that would show `difference`.
 
-        None where the spread is unknown. Raises ValueError for a difference of 0.
+        None where the spread is unknown. Raises ValueError for a difference of 0, and for one that
+        more than `MOST` would show.
         """
         if not difference or math.isnan(difference):
             raise ValueError("the wanted difference must not be 0")
@@ -171,7 +172,8 @@ class UnpairedPower:
     def units_needed(self, difference: float, *, any_time: bool = False) -> int | None:
         """Units in all, of both groups, that would show `difference`.
 
-        None where there is no spread, or none is known. Raises ValueError for a difference of 0.
+        None where there is no spread, or none is known. Raises ValueError for a difference of 0,
+        and for one that more than `MOST` would show.
         """
         if not difference or math.isnan(difference):
             raise ValueError("the wanted difference must not be 0")
@@ -189,7 +191,8 @@ def units_for_half_width(
     the spread seen in `units` units: the sample-size formula of a mean (Cochran 1977, section 4.6),
     with t for the normal quantile. It takes the spread for known: what is needed in the end differs
     as far as the spread of these units is not that of all. None where they show no spread (fewer
-    than two, or all equal). Raises ValueError for a half-width of 0 or less.
+    than two, or all equal). Raises ValueError for a half-width of 0 or less, and for
+    one that takes more than `MOST`.
     """
     if not half_width > 0:
         raise ValueError(f"the half-width must be above 0, not {half_width}")
@@ -199,11 +202,17 @@ def units_for_half_width(
     return _first(lambda n: t_quantile(p, n - 1) * spread / math.sqrt(n) <= half_width)
 
 
+MOST = 2**53
+"""Of more units nothing can be said: there are none, and floats do not tell them apart."""
+
+
 def _first(enough: Callable[[int], bool]) -> int:
-    """The least whole number above 1 from which on `enough` holds."""
+    """The least whole number above 1 from which on `enough` holds. ValueError above `MOST`."""
     # SciPy's root finders are for continuous functions.
     low, high = 1, 2  # it is in (low, high]
     while not enough(high):
+        if high >= MOST:
+            raise ValueError(f"more than {MOST:.0e} units would be needed to tell so little")
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

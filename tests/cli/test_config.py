@@ -97,7 +97,16 @@ def test_paths_are_taken_from_the_file_s_own_folder(
         ("missing = 'none'\n", "missing must be zero or skip, not 'none'"),
         ("[params]\nk9 = 1\n", "has no parameter 'k9'; did you mean k1?"),
         ("k = 0\n", "--k must be 1 or more, not 0"),
+        ("'batch-size' = 1\nbatch_size = 64\n", "'batch-size' and 'batch_size' are one option"),
+        (f"match_f1 = {'9' * 400}\n", "an integer has more than 64 bits"),
+        (f"max_usd = -{'9' * 400}\n", "an integer has more than 64 bits"),
+        (f"[params]\nk1 = [{2**63}]\n", "an integer has more than 64 bits"),
+        (f"k = {'9' * 5000}\n", "an integer has more than 64 bits"),
+        (f"k = {'[' * 100_000}\n", "nested deeper than 50"),
+        (f"k = {'[' * 60}1{']' * 60}\n", "nested deeper than 50"),
+        (f"k{'.k' * 5_000} = 1\n", "nested deeper than 50"),
     ],
+    ids=lambda given: given[:40],
 )
 def test_what_is_wrong_in_the_file_is_said_in_one_line(
     harness: Callable[..., Any], tmp_path: Path, text: str, said: str

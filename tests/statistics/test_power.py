@@ -144,3 +144,13 @@ def test_so_many_units_give_the_wanted_half_width() -> None:
     assert units_for_half_width(math.nan, 1, 0.05) is None
     with pytest.raises(ValueError):
         units_for_half_width(0.1, 20, 0)
+
+
+def test_a_difference_that_no_number_of_units_shows_is_an_error_and_no_search_without_end() -> None:
+    for ask in (
+        lambda: UnpairedPower(1, 1).units_needed(1e-300),
+        lambda: UnpairedPower(1, 1).units_needed(1e-300, any_time=True),
+        lambda: units_for_half_width(0.1, 40, 1e-300),
+    ):
+        with pytest.raises(ValueError, match="units would be needed"):
+            ask()

@@ -278,6 +278,7 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
         ("", "asks for nothing"),
         ("at_leest = 3", "unknown key 'at_leest'; did you mean at_least"),
         ("[[at_least]]\nmetric = 3\nvalue = 1", "metric must be a text"),
+        (f'[[at_least]]\nmetric = "recall@10"\nvalue = {"9" * 400}', "more than 64 bits"),
         ('[[at_least]]\nmetric = "recall@10"', "lacks 'value'"),
         ('[[at_least]]\nmetric = "recal@10"\nvalue = 1', "recal"),
         ('[[at_least]]\nmetric = "recall@7"\nvalue = 1', "--metrics recall@7` adds it"),

@@ -16,6 +16,8 @@ from harness.errors import HarnessError, UsageError, near
 from harness.live.abtest.plan import Bounds, Plan
 from harness.live.abtest.preference import PreferenceReport, preference_report
 from harness.live.abtest.records import (
+    EARLIEST,
+    LATEST,
     Journal,
     Lines,
     gather,
@@ -315,8 +317,8 @@ def _seconds(time: float | datetime | None) -> float:
     """Seconds since 1970. Raises UsageError."""
     if time is None:
         return clock.time()
-    if isinstance(time, datetime):
-        return time.timestamp()
-    if isinstance(time, bool) or not isinstance(time, Real) or not math.isfinite(time):
+    seconds = time.timestamp() if isinstance(time, datetime) else time
+    known = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not (known and EARLIEST <= seconds <= LATEST):
         raise UsageError(f"time must be seconds since 1970 or a datetime, not {time!r}")
-    return float(time)
+    return float(seconds)

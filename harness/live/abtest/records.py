@@ -12,7 +12,7 @@ import os
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import RunError, UsageError
+from harness.errors import RunError, UsageError, near
 from harness.files import disk_errors, fsync_path
 from harness.live.abtest.plan import Bounds, Plan
 from harness.statistics.units import Ints, Values
 
 SYNC_SECONDS = 1.0  # what a crash of the machine (not of the program) may cost
 _OTHER = {"a": "b", "b": "a"}
+_OF_A_SPLIT = ("time", "unit", "arm", "metrics", "failed")
+_OF_CLICKS = ("time", "unit", "clicks", "arm", "failed")
+_MOST = 2**31 - 1  # clicks of one impression
+EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999, in seconds since 1970: times outside are none."""
+
 Flags = npt.NDArray[np.bool_]
 Lines = Iterable[tuple[int, dict[str, Any] | None]]
 
@@ -113,11 +119,15 @@ def read_plan(path: Path) -> Plan:
         record = orjson.loads(first)
     except orjson.JSONDecodeError:
         record = None
+    _refuse_doubled(first, record, f"{path}, line 1")
     return Plan.from_record(record, str(path))
 
 
 def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """(line number, record) of each line after the plan; None for a line that is not whole JSON."""
+    """(line number, record) of each line after the plan; None for a line that is not whole JSON.
+
+    Raises UsageError for a key that stands twice in one object.
+    """
     import orjson
 
     with open(path, "rb") as file:
@@ -126,9 +136,20 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any] | None]]:
             if line == b"\n":
                 continue
             try:
-                yield number, orjson.loads(line)
+                record = orjson.loads(line)
             except orjson.JSONDecodeError:
                 yield number, None
+                continue
+            _refuse_doubled(line, record, f"{path}, line {number}")
+            yield number, record
+
+
+def _refuse_doubled(line: bytes, record: Any, where: str) -> None:
+    """Raises UsageError for a key that stands twice in one object: of the two one would be lost."""
+    from harness.rankings.jsonl import count_keys, doubled_key
+
+    if record is not None and (name := doubled_key(line, count_keys(record))) is not None:
+        raise UsageError(f"{where}: {name!r} stands twice; keep one")
 
 
 def _begin(path: Path, plan: Plan) -> None:
@@ -219,6 +240,7 @@ def gather(lines: Lines, where: str, plan: Plan) -> Records:
     times: list[float] = []
     for number, record in _whole(lines, damaged):
         try:
+            _known(record, _OF_A_SPLIT)
             arm, values = record["arm"], record["metrics"].items()
             if arm not in ("a", "b"):
                 raise ValueError(f"arm {arm!r}")
@@ -231,10 +253,13 @@ def gather(lines: Lines, where: str, plan: Plan) -> Records:
                 kinds[arm, _text(record["failed"])] += 1
             for name, value in values:
                 if name not in found:
+                    if plan.metrics and name not in plan.metrics:
+                        named = near(name, list(plan.metrics))
+                        raise ValueError(f"metric {name!r} is not in the plan{named}")
                     found[name] = ([], [])
                 rows, column = found[name]
                 rows.append(row)
-                column.append(value + 0.0)
+                column.append(_number(value, name))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _not_a_record(where, number, error) from None
     metrics = {
@@ -255,12 +280,16 @@ def gather_clicks(lines: Lines, where: str) -> Clicks:
     times: list[float] = []
     for number, record in _whole(lines, damaged):
         try:
+            _known(record, _OF_CLICKS)
             if "failed" in record:  # lost by who failed: the reader had nothing of it to click
+                if record["arm"] not in _OTHER:
+                    raise ValueError(f"arm {record['arm']!r}")
                 kinds[record["arm"], _text(record["failed"])] += 1
                 record = {**record, "clicks": {"a": 0, "b": 0, _OTHER[record["arm"]]: 1}}
             a, b = record["clicks"]["a"], record["clicks"]["b"]
-            if type(a) is not int or type(b) is not int or min(a, b) < 0:
+            if type(a) is not int or type(b) is not int or not 0 <= min(a, b) <= max(a, b) <= _MOST:
                 raise ValueError(f"clicks {a!r} and {b!r}")
+            _known(record["clicks"], ("a", "b"))
             times = _times(times, record["time"])
             unit.append(codes.setdefault(_text(record["unit"]), len(codes)))
             clicks.append((a, b))
@@ -282,8 +311,25 @@ def _whole(lines: Lines, damaged: list[int]) -> Iterator[tuple[int, dict[str, An
 
 def _times(times: list[float], time: Any) -> list[float]:
     """The first time and the last one so far."""
-    seconds = time + 0.0
+    seconds = _number(time, "time")
+    if not EARLIEST <= seconds <= LATEST:
+        raise ValueError(f"time {seconds:g} is not in seconds since 1970")
     return [times[0], seconds] if times else [seconds]
+
+
+def _known(record: dict[str, Any], fields: Sequence[str]) -> None:
+    """Raises TypeError for what is no object, ValueError for one with a field that none has."""
+    if not isinstance(record, dict):
+        raise TypeError("no JSON object")
+    for name in record:
+        if name not in fields:
+            raise ValueError(f"unknown field {name!r}{near(name, list(fields))}")
+
+
+def _number(value: Any, name: str) -> float:
+    if type(value) is not float and type(value) is not int:  # a bool is neither
+        raise TypeError(f"{name} must be a number, not {value!r:.60}")
+    return float(value)
 
 
 def _span(times: list[float]) -> tuple[float | None, float | None]:

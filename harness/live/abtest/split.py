@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from harness.errors import UsageError
 from harness.live.abtest.plan import Bounds, Plan
 from harness.live.abtest.records import Column, Flags, Records
 from harness.live.abtest.split_report import FAILED, PERMUTED_TO, SplitMetric, SplitReport
@@ -145,13 +146,25 @@ def _metric(
         always_p_holm=None,
         exact=exact,
         wanted=wanted,
-        needed=power.units_needed(wanted) if wanted else None,
-        needed_any_time=power.units_needed(wanted, any_time=True) if wanted else None,
+        needed=_needed(power, name, wanted),
+        needed_any_time=_needed(power, name, wanted, any_time=True),
         detectable=known(power.detectable(units)),
         detectable_any_time=known(power.detectable(units, any_time=True)),
         note=fixed.note.replace("observations", "units"),
         failures_without=int(records.failed.sum() - records.failed[column.rows].sum()),
     )
+
+
+def _needed(
+    power: UnpairedPower, name: str, wanted: float | None, *, any_time: bool = False
+) -> int | None:
+    try:
+        return power.units_needed(wanted, any_time=any_time) if wanted else None
+    except ValueError as error:
+        raise UsageError(
+            f"the difference wanted in {name!r} is {wanted:g}: {error}; name a larger one with "
+            "--wanted"
+        ) from None
 
 
 def _means(values: Values, unit: Ints) -> Values:

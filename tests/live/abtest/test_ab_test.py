@@ -328,6 +328,9 @@ def test_wrong_records_are_refused(metrics: object, said: str) -> None:
         test.record("user", metrics)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="time"):
         test.record("user", {"click": 1}, time="now")  # type: ignore[arg-type]
+    for beyond in (1e300, -1e18, math.nan, 10**400):  # no report could be made of what has that
+        with pytest.raises(UsageError, match="time"):
+            test.record("user", {"click": 1}, time=beyond)
     with pytest.raises(UsageError, match="arm"):
         test.record("user", {"click": 1}, arm="c")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="splits its units"):
@@ -351,6 +354,7 @@ def test_wrong_records_are_refused(metrics: object, said: str) -> None:
         ({"metrics": "click"}, "list of names"),
         ({"metrics": ["click"], "wanted": {"clicks": 0.1}}, "did you mean click"),
         ({"wanted": {"click": 0}}, "other than 0"),
+        ({"wanted": {"click": 10**400}}, "other than 0"),
         ({"expected": 0}, "expected"),
         ({"interleave": True, "split": 0.2}, "interleaved"),
         ({"salt": 7}, "salt"),
