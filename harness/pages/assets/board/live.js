@@ -125,7 +125,11 @@ const item = (run) =>
       run.about && ` on ${run.about}`,
       el("span", { class: "small" }, `${run.run}, begun ${moment(run.begun)} UTC`),
     ),
-    el("progress", { max: run.queries || 1, value: run.done, "aria-label": `queries of ${run.name}` }),
+    el("progress", {
+      max: run.queries || 1,
+      value: run.done,
+      "aria-label": `queries of ${run.name}`,
+    }),
     el("span", { class: "state" }, far(run)),
     run.state !== "running" && (asked === run.run ? remove(run) : dead(run)),
   );
