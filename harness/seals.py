@@ -16,7 +16,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.files import digest, read_json, write_json
 
-SEAL = "seal"
+SEAL = "checksums"
 _known: dict[Path, tuple[tuple[int, ...], str]] = {}
 """What files held when they were last looked at, by path: identity, size and time; sha256."""
 
