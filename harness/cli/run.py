@@ -195,7 +195,7 @@ def call(options: argparse.Namespace) -> int:
     failed = record["queries"]["failed"]
     if failed:
         print(
-            f"harness: {failed} of {record['queries']['asked']} queries failed and are in no mean; "
+            f"harness: {failed} of {record['queries']['asked']} queries failed and count 0; "
             f"see {folder / 'errors.jsonl'}; --resume tries them again",
             file=sys.stderr,
         )

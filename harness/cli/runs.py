@@ -114,7 +114,10 @@ def _table(runs: Sequence[ListedRun]) -> str:
 def _state(run: ListedRun) -> str:
     if run.state == "done":
         scored = "" if run.value is not None else ", not scored"
-        return f"done, {run.failed} failed{scored}" if run.failed else f"done{scored}"
+        if not run.failed:
+            return f"done{scored}"
+        only = f", answered only: {run.answered_only:.4f} ({run.answered})"
+        return f"done, {run.failed} failed{'' if run.answered_only is None else only}{scored}"
     if run.state == "broken":
         return "broken"
     return f"{run.state} at {run.done} of {run.queries}"

@@ -12,7 +12,7 @@ import argparse
 import copy
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -276,4 +276,24 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
             ]
         )
     headers = ["dataset", "system", "unit", "n", *metrics, "index s", "p50 ms"]
-    return grid(lines, headers, keys=2)
+    return grid(lines, headers, keys=2) + "".join(_answered_only(done, found, metrics))
+
+
+def _answered_only(
+    done: Sequence[Done], found: Sequence[dict[str, Any]], metrics: Sequence[str]
+) -> Iterator[str]:
+    """A line for each run in which queries failed: its means over the others."""
+    for one, cells in zip(done, found, strict=True):
+        values = {
+            m: cells[m]["answered_only"] for m in metrics if "answered_only" in cells.get(m, {})
+        }
+        if values and one.record is not None:
+            said = ", ".join(
+                f"{m} {'-' if v['value'] is None else format(v['value'], '.4f')} ({v['n']})"
+                for m, v in values.items()
+            )
+            failed = one.record["queries"]["failed"]
+            yield (
+                f"\n{one.retriever} on {one.dataset}: {failed} queries failed and count 0; "
+                f"answered only: {said}"
+            )

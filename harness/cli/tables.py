@@ -167,7 +167,22 @@ def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]
     text = grid(rows, ["metric", "over", "n", "value", "95%", "chance"], keys=2)
     interval = cells[shown[0]].get("interval") or {}
     rough = f"\nintervals are rough: {interval['rough']}" if "rough" in interval else ""
-    return text + rough + _tied(shown[0], cells[shown[0]], 0.01) + _left_out(block)
+    return (
+        text
+        + _answered_only(cells, shown)
+        + rough
+        + _tied(shown[0], cells[shown[0]], 0.01)
+        + _left_out(block)
+    )
+
+
+def _answered_only(cells: dict[str, Any], shown: Iterable[str]) -> str:
+    """The means without the queries that failed, where some did."""
+    found = {m: cells[m]["answered_only"] for m in shown if "answered_only" in cells[m]}
+    if not found:
+        return ""
+    said = ", ".join(f"{m} {_number(one)} ({one['n']})" for m, one in found.items())
+    return f"\nanswered only: {said}; above, failed queries count 0"
 
 
 def _measured(cell: dict[str, Any]) -> list[Any]:
@@ -246,6 +261,10 @@ def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
         cells = slices[name]["metrics"]
         rows.append([name, slices[name]["n"], *(_number(cells.get(m)) for m in shown)])
     cells = slices["all"]["metrics"]
+    answered = {m: cells[m]["answered_only"] for m in shown if "answered_only" in cells[m]}
+    if answered:
+        n = next(iter(answered.values()))["n"]
+        rows.append(["  answered only", n, *(_number(answered.get(m)) for m in shown)])
     if any("interval" in cells[m] for m in shown):
         rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
     if any("over_haystacks" in cells[m] for m in shown):

@@ -5,7 +5,7 @@ A ranking on disk is all that scoring needs. Ids here are the dataset's own ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -287,3 +287,14 @@ def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
         rankings.document.filter(pa.array(keep)),
         None if rankings.score is None else rankings.score[keep],
     )
+
+
+def without_queries(rankings: Rankings, query_ids: Collection[str]) -> Rankings:
+    """Returns the rankings without those of some queries."""
+    gone = np.isin(rankings.query_ids, list(query_ids))
+    if not gone.any():
+        return rankings
+    rest = without(rankings, np.flatnonzero(gone[rankings.query]))
+    number = np.cumsum(~gone, dtype=np.int32) - 1
+    ids = [name for name, out in zip(rankings.query_ids, gone.tolist(), strict=True) if not out]
+    return Rankings(ids, number[rest.query], rest.document, rest.score)

@@ -27,13 +27,16 @@ def abstention(
     confidence: Values,
     wrong: Values,
     haystack: npt.NDArray[np.int32],
+    failed: Flags | None = None,
     seed: int = 0,
 ) -> dict[str, Any] | None:
     """All abstention metrics over n queries; None when one of the two kinds is missing.
 
     `silent`: the system returned nothing or said that there is no answer. `confidence`: NaN where
     there is none; silence counts as the lowest. `wrong`: 1 - hit@k where there is an answer, 1
-    where there is none (whatever is returned there is false evidence).
+    where there is none (whatever is returned there is false evidence). Queries that `failed` are
+    not silent: an error is never credited as an abstention. They have no confidence, so the metrics
+    of confidence are over the others.
     """
     n_without = int(unanswerable.sum())
     if n_without == 0 or n_without == len(unanswerable):
@@ -44,6 +47,12 @@ def abstention(
         "false_evidence_rate": mean((~silent[unanswerable]).astype(float)),
         "as_returned": precision_recall_f1(silent, unanswerable),
     }
+    if failed is not None and failed.any():
+        kept = ~failed
+        unanswerable, silent, confidence = unanswerable[kept], silent[kept], confidence[kept]
+        wrong, haystack = wrong[kept], haystack[kept]
+        if unanswerable.all() or not unanswerable.any():
+            return result | {"confidence": None}
     usable = silent | ~np.isnan(confidence)
     if not usable.all() or len(np.unique(confidence[~silent])) < 2:
         result["confidence"] = None
@@ -53,6 +62,7 @@ def abstention(
     abstained = cross_validated(sure, unanswerable, folds)
     curve = risk_coverage(sure, wrong)
     result["confidence"] = {
+        "n": len(unanswerable),
         "auroc": auroc(sure[~unanswerable], sure[unanswerable]),
         "at_threshold": precision_recall_f1(abstained, unanswerable)
         | {"false_evidence_rate": mean((~abstained[unanswerable]).astype(float))},

@@ -62,10 +62,12 @@ class Column:
     def _scored(self) -> Flags:
         return ~np.isnan(self.values)
 
-    def cell(self, mask: Flags) -> dict[str, Any] | None:
+    def cell(self, mask: Flags, failed: Flags | None = None) -> dict[str, Any] | None:
         """The mean over the scored queries of a slice; None where there are none.
 
-        The value is None when a ranking in the slice was too short to know it.
+        The value is None when a ranking in the slice was too short to know it. Queries that
+        `failed` count with their value, which is 0 for what found nothing; where there are any,
+        `answered_only` is the mean over the others.
         """
         mine = mask & self._scored
         n = int(np.count_nonzero(mine))
@@ -76,6 +78,12 @@ class Column:
             "value": None if unknown else mean(self.values[mine]),
             "n": n,
         }
+        if failed is not None and (mine & failed).any():
+            answered = mine & ~failed
+            cell["answered_only"] = {
+                "value": None if unknown else mean(self.values[answered]),
+                "n": int(np.count_nonzero(answered)),
+            }
         if self.ceiling is not None:
             cell["ceiling"] = mean(self.ceiling[mine])
             if self.exact is not None and not self.exact[mine].all():

@@ -16,7 +16,7 @@ import harness
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import Rankings, Run, read_rankings
+from harness.rankings.rankings import Rankings, Run, read_rankings, without_queries
 from harness.rankings.tables import Frame
 from harness.schema import Ability
 from harness.scoring import protocols as named
@@ -65,6 +65,8 @@ def score(
 
     `depth` is how many documents a ranking could hold (by default the most that one does). Raises
     UsageError for rankings that cannot be read, and for unknown protocols or ones that do not fit.
+
+    A query that failed has found nothing: it counts 0 in every mean, whatever ranking there is.
     """
     choices = choices or Choices()
     if choices.missing not in ("zero", "skip"):
@@ -73,6 +75,9 @@ def score(
         )
     answered = answered or Answered.everything(dataset.n_queries)
     columns, repeated = cleaned(read_rankings(rankings), dataset)
+    if answered.failed.any():
+        failed = {dataset.query_ids[i] for i in np.flatnonzero(answered.failed)}
+        columns = without_queries(columns, failed)
     resolved = resolve(columns, dataset)
     if depth is None:
         depth = int(resolved.rank.max(initial=1))
@@ -162,7 +167,7 @@ class _Scorer:
     def apply_answers(self) -> None:
         """Score what was returned against the reference answers, where the dataset has any."""
         dataset, answered = self._dataset, self._answered
-        counted = answered.asked & ~answered.failed & ~self._skipped
+        counted = answered.asked & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
         texts = answered.texts
         if texts is None:
@@ -191,8 +196,7 @@ class _Scorer:
             NO_ANSWER: without & (not protocol.unanswerable),
             NO_JUDGEMENT: ~any_judged & protocol.judged,
             NO_EVIDENCE: ~any_relevant & protocol.relevant,
-            "failed with an error": answered.failed,
-            "not measurable: no text was resolved": answered.asked & ~answered.failed & ~known,
+            "not measurable: no text was resolved": answered.asked & ~known,
             _NO_RANKING: self._skipped,
         }
         self._unscorable &= reasons[NO_ANSWER] | reasons[NO_JUDGEMENT] | reasons[NO_EVIDENCE]
@@ -267,7 +271,11 @@ class _Scorer:
             "slices": {},
         }
         for name, mask in self._masks.items():
-            cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask)) is not None}
+            cells = {
+                str(c.metric): cell
+                for c in columns
+                if (cell := c.cell(mask, self._answered.failed)) is not None
+            }
             for metric, cell in cells.items():
                 cell["signature"] = self._signature(
                     metric, f"{protocol.name}/{protocol.version}", unit, name, cell["n"], ties
@@ -362,7 +370,13 @@ class _Scorer:
             "abstention": sections.abstention(self._rankings, self._answered, self._depth),
             "tokens": None
             if manifest.ids_only
-            else sections.tokens(self._resolved, self._masks, self._answered.tokens, self._depth),
+            else sections.tokens(
+                self._resolved,
+                self._masks,
+                self._answered.tokens,
+                self._depth,
+                self._answered.failed,
+            ),
             "warnings": [*self._warnings, *self._cautions.lines()],
         }
         table = pa.concat_tables(self._tables, promote_options="default")

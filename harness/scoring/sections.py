@@ -30,7 +30,7 @@ class Sections:
     """The sections of a summary, on the default answer key."""
 
     def __init__(self, dataset: Dataset, ranked: Ranked, counted: Flags, sign: Sign) -> None:
-        """`ranked` in the order as returned; `counted` (n,): asked, and did not fail."""
+        """`ranked` in the order as returned; `counted` (n,): asked and measurable."""
         self._dataset, self._ranked, self._counted, self._sign = dataset, ranked, counted, sign
         self._unit = dataset.manifest.granularity
         self._without = dataset.abilities == str(Ability.ABSTENTION)
@@ -70,18 +70,22 @@ class Sections:
         ranked, without = self._ranked, self._without
         # A run file cannot tell silence from a query that was left out: those are not judged here.
         known = ranked.answered | answered.replied
-        spoke = answered.asked & ~answered.failed
-        mine = (spoke & without | self._counted & self._evidence) & known
+        known = known | answered.failed
+        mine = (answered.asked & without | self._counted & self._evidence) & known
         k = min(10, depth)
         wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
-        silent = answered.abstained | (ranked.returned == 0)
-        confidence, source = self._confidence(rankings, answered.confidence, mine & ~silent)
+        failed = answered.failed
+        silent = (answered.abstained | (ranked.returned == 0)) & ~failed
+        confidence, source = self._confidence(
+            rankings, answered.confidence, mine & ~silent & ~failed
+        )
         result = abstention(
             without[mine],
             silent[mine],
             confidence[mine],
             wrong[mine],
             self._dataset.query_shares[mine],
+            failed[mine],
         )
         if result is None:
             return None
@@ -89,7 +93,8 @@ class Sections:
         both = alone + result["n_answerable"]
         slices = {"false_evidence_rate": ("abstention", alone), "as_returned": ("all", both)}
         if result["confidence"] is not None:
-            slices |= dict.fromkeys(("auroc", "at_threshold", "aurc"), ("all", both))
+            spoke = ("all", result["confidence"]["n"])
+            slices |= dict.fromkeys(("auroc", "at_threshold", "aurc"), spoke)
         return result | {
             "confidence_is": source,
             "wrong_is": f"hit@{k} = 0, or no answer exists",
@@ -121,10 +126,16 @@ class Sections:
         return top
 
     def tokens(
-        self, resolved: Resolved, masks: Mapping[str, Flags], costs: Ints | None, depth: int
+        self,
+        resolved: Resolved,
+        masks: Mapping[str, Flags],
+        costs: Ints | None,
+        depth: int,
+        failed: Flags,
     ) -> dict[str, Any]:
         """What the rankings cost, and recall within BUDGETS over answerable queries.
 
+        Costs are over queries that did not fail: what failed costs nothing and saves nothing.
         `costs` aligns with `resolved`: where texts were returned, theirs; None: the documents'.
         Chance is that of the haystack's documents, `depth` of them in a random order.
         """
@@ -139,6 +150,7 @@ class Sections:
         levels = recall_by_chance(
             self._dataset, judged, self._ranked, present, scored, depth, BUDGETS, of_documents
         )
+        answered = counted & ~failed
         within: dict[str, Any] = {}
         for tokens, by_chance in zip(BUDGETS, levels.T, strict=True):
             values, ended = budget.recall(tokens)
@@ -152,8 +164,8 @@ class Sections:
             }
         return {
             "tokenizer": TOKENIZER,
-            "retrieved_a_query": token_summary(budget.per_query[counted]),
-            "retrieved_a_query_top_10": token_summary(budget.tokens_at(10, resolved)[counted]),
+            "retrieved_a_query": token_summary(budget.per_query[answered]),
+            "retrieved_a_query_top_10": token_summary(budget.tokens_at(10, resolved)[answered]),
             "recall_within_budget": within,
             "chance_is": f"from {ORDERS} random orders of each haystack",
         }

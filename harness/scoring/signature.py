@@ -30,7 +30,7 @@ _MEANING = {
     "split": "which part of the dataset",
     "slice": "which of the scored queries the mean is over",
     "n": "how many queries that is",
-    "queries": "which were asked and did not fail: all, or a digest of their ids",
+    "queries": "which were asked and can be measured: all, or a digest of their ids",
     "ties": "order of equal scores: trec (float32, id descending), trec64, or order as returned",
     "depth": "how many documents a ranking could hold",
     "missing": "what a query without a ranking counts: zero, or skip (left out)",

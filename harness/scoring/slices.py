@@ -38,7 +38,7 @@ class Answered:
 
     `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
     nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
-    raised an error there, so it is left out of every mean and counted. `confidence`: the system's
+    raised an error there, so it has found nothing and counts 0. `confidence`: the system's
     own, NaN where it gave none. `abstained`: it said that there is no answer.
 
     Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
@@ -63,14 +63,14 @@ class Answered:
 
     @property
     def counted(self) -> Flags:
-        """Queries of which something can be said: asked, not failed, not unmeasurable."""
-        counted = self.asked & ~self.failed
-        return counted if self.unmeasurable is None else counted & ~self.unmeasurable
+        """Queries that means are over: asked, and not unmeasurable; failed ones count 0."""
+        return self.asked if self.unmeasurable is None else self.asked & ~self.unmeasurable
 
     def left_out(self, ranked: Flags, missing: str) -> Flags:
         """Queries that `missing` "skip" leaves out: neither `ranked` (those that the rankings have)
-        nor known to have been answered. None of them where a missing query counts `zero`."""
-        return ~(ranked | self.replied) & (missing == "skip")
+        nor known to have been answered or to have failed. None where a missing query counts `zero`.
+        """
+        return ~(ranked | self.replied | self.failed) & (missing == "skip")
 
     @classmethod
     def everything(cls, n: int) -> Answered:

@@ -123,8 +123,8 @@ def _report_drops(
     """A check for each metric of two reports on the same cases, by the rule of `harness gate`.
 
     It fails where the mean fell by more than `allowed` and significantly (randomisation test, the
-    metrics as one family), or where so few cases could show nothing. Cases that failed in either
-    report are left out of both. Raises UsageError for reports on other cases.
+    metrics as one family), or where so few cases could show nothing. Cases that failed
+    count 0. Raises UsageError for reports on other cases.
     """
     ours, theirs = ({case.id: case.relevant for case in one.cases} for one in (report, before))
     if ours != theirs:

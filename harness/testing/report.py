@@ -36,7 +36,7 @@ def evaluate(
     those that the report prints (recall, nDCG and MRR at k); it can be asked for any other up to k.
     Values are `harness.evaluate`'s, so trec_eval's, with the ranking in the order as returned.
 
-    A case for which `retrieve` raises is failed: it is in no mean, is counted in the report, and
+    A case for which `retrieve` raises is failed: it counts 0, is counted in the report, and
     makes `assert_quality` fail. Results that repeat an id, and those beyond k, are left out and
     counted. Raises UsageError, naming the case, for cases and results of another shape.
     """
@@ -107,15 +107,15 @@ class Report:
 
     @property
     def n(self) -> int:
-        """Cases that the means are over: with an answer, and not failed."""
-        return sum(c.answerable and c.id not in self.failed for c in self.cases)
+        """Cases that the means are over: those with an answer; failed ones count 0."""
+        return sum(c.answerable for c in self.cases)
 
     @property
     def per_query(self) -> list[dict[str, Any]]:
         """One record a case: id, query, ability, metrics, ids returned, milliseconds, error.
 
-        The metrics are the printed ones, None where the case has no value; the error is that of a
-        failed case.
+        The metrics are the printed ones, None where the case has no value; a failed case counts 0
+        and has an error.
         """
         columns = {name: self.values(name).tolist() for name in self.metrics}
         records = []
@@ -183,11 +183,8 @@ class Report:
 
     def ceiling(self, metric: str, ability: str | None = None) -> float | None:
         """The mean that the best ranking would have: relevant ids alone, highest grade first."""
-        best = tuple(
-            None if answer is None else Answer(_best(case)[: self.k], None, 0, 0)
-            for case, answer in zip(self.cases, self.answers, strict=True)
-        )
-        ideal = Report(self.cases, best, self.seconds, self.failed, self.k, self.metrics)
+        best = tuple(Answer(_best(case)[: self.k], None, 0, 0) for case in self.cases)
+        ideal = Report(self.cases, best, self.seconds, {}, self.k, self.metrics)
         interval = ideal.interval(metric, ability)
         return interval.value if interval.n else None
 
@@ -204,8 +201,15 @@ class Report:
             values = values[np.array([case.ability == ability for case in self.cases])]
         return mean_intervals(values[~np.isnan(values)], bounds=(0, 1))[0]
 
+    def answered_only(self, metric: str) -> tuple[float | None, int]:
+        """Returns the mean over the cases that did not fail, None for none, and their number."""
+        values = self.values(metric)
+        answered = np.array([case.id not in self.failed for case in self.cases], bool)
+        values = values[answered & ~np.isnan(values)]
+        return (float(values.mean()) if len(values) else None), len(values)
+
     def __str__(self) -> str:
-        if not self.n and self.failed:
+        if len(self.failed) == len(self.cases):
             case = next(case for case in self.cases if case.id in self.failed)
             return (
                 f"nothing measured: {len(self.failed)} of {len(self.cases)} cases failed, first "
@@ -217,7 +221,10 @@ class Report:
         if rough := next((one.note for one in intervals.values() if one.rough and one.n), ""):
             said.append(f"intervals rough ({rough})")
         if self.failed:
-            said.append(f"{len(self.failed)} FAILED")
+            value, n = self.answered_only(self.metrics[0])
+            only = "-" if value is None else f"{value:.3f}"
+            said.append(f"{len(self.failed)} FAILED and count 0")
+            said.append(f"answered only: {self.metrics[0]} {only} ({n})")
         without = self.interval(FALSE_EVIDENCE)
         if without.n:
             said.append(f"{without.n} without an answer, false evidence {without.value:.3f}")
@@ -236,13 +243,13 @@ class Report:
         return f"<Report {self}>"
 
     def _of(self, name: str) -> Values:
-        """harness.evaluate's values of the cases with an answer that did not fail."""
+        """harness.evaluate's values of the cases with an answer; a failed case found nothing."""
         if (Metric.parse(name).k or 1) > self.k:
             raise UsageError(f"{name} needs rankings that are deeper than k = {self.k}")
         asked = [
             (at, case, answer)
             for at, (case, answer) in enumerate(zip(self.cases, self.answers, strict=True))
-            if answer is not None and case.answerable
+            if case.answerable
         ]
         values = np.full(len(self.cases), np.nan)
         if asked:
@@ -252,6 +259,7 @@ class Report:
                 {
                     case.id: {id_: -float(at) for at, id_ in enumerate(answer.ids)}
                     for _, case, answer in asked
+                    if answer is not None
                 },
                 [name],
                 ties=Ties.ORDER,
@@ -260,10 +268,11 @@ class Report:
         return values
 
     def _false_evidence(self) -> Values:
-        """1 where something was returned for a case without an answer, 0 where nothing was."""
+        """Returns for each case without an answer 0 where nothing was returned, else 1, also where
+        it failed: an error is no abstention."""
         return np.array(
             [
-                np.nan if answer is None or case.answerable else float(bool(answer.ids))
+                np.nan if case.answerable else float(answer is None or bool(answer.ids))
                 for case, answer in zip(self.cases, self.answers, strict=True)
             ]
         )

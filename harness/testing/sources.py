@@ -175,7 +175,7 @@ class OfReport:
             worst, as_low = worst_first([named(case) for case in report.cases], -values)
             worst = tuple((name, -value) for name, value in worst)
         kind = "with" if limit.above else "without"
-        why = f"no case {kind} an answer, or all of them failed"
+        why = f"no case {kind} an answer"
         found = _found(interval, "", why, worst, as_low)
         if limit.above:
             found = replace(found, ceiling=report.ceiling(limit.name, self.ability))

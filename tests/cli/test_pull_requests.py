@@ -12,8 +12,6 @@ from typing import Any
 from urllib.parse import urljoin
 
 import orjson
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 from file_server import fetch, served
@@ -151,14 +149,6 @@ def unknown(checkout: Path, run: Path) -> None:
     path.write_text(path.read_text() + "nobody-01 Q0 s01_1 1 1.0 x\n")
 
 
-def failed(checkout: Path, run: Path) -> None:
-    table = pq.read_table(run / "queries.parquet")
-    at = table.column_names.index("failed")
-    all_but_one = pa.array([True] + [False] * (table.num_rows - 1))
-    asked = submit(checkout, run, "failed") / "queries.parquet"
-    pq.write_table(table.set_column(at, "failed", all_but_one), asked)
-
-
 def again(checkout: Path, run: Path) -> None:
     rankings = checkout / "submissions" / "first" / "rankings.trec"
     shutil.copy(rankings, submit(checkout, run, "zeroth", "first"))
@@ -174,7 +164,6 @@ def card(checkout: Path, run: Path) -> None:
     [
         (wrong, "submissions/wrong/scores.json: claims recall@10 0.990000"),
         (unknown, "1 query that sample does not have"),
-        (failed, "submissions/failed: 1 of its queries failed"),
         (again, "submissions/zeroth: is the run of submissions/first again"),
         (card, "submissions/card/run.json: by must be a text"),
     ],

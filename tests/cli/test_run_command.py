@@ -77,13 +77,15 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     assert said.status == 1
     (folder,) = _folders(tmp_path / "results")
     assert said.err.count("\n") == 1
-    assert f"queries failed and are in no mean; see results/{folder}/errors.jsonl" in said.err
+    assert f"queries failed and count 0; see results/{folder}/errors.jsonl" in said.err
     failed = len((tmp_path / "results" / folder / "errors.jsonl").read_text().splitlines())
     assert 0 < failed < 20
     assert f"{sample.n_queries} queries, {failed} failed" in said.out
-    # The numbers are over what was answered.
-    everything = next(line for line in said.out.splitlines() if line.startswith("all "))
-    assert int(everything.split()[1]) < with_evidence
+    # The means are over all queries that were asked; those over the answered ones are beside them.
+    rows = {line[:15].strip(): line[15:].split() for line in said.out.splitlines()}
+    assert int(rows["all"][0]) == with_evidence
+    assert int(rows["answered only"][0]) < with_evidence
+    assert float(rows["answered only"][1]) > float(rows["all"][1])
 
 
 def test_strict_and_a_retriever_that_never_answers_end_with_status_1(

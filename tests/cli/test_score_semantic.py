@@ -58,7 +58,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert "it is no substitute for recall by ids" in said.out
     scores = read_json(folder / "scores.json")
     found = scores.pop("semantic")
-    assert scores.pop("seal") != before.pop("seal")  # which now knows one file more
+    assert scores.pop("checksums") != before.pop("checksums")  # which now knows one file more
     assert scores == before  # nothing else has changed
     cell = found["slices"]["all"]["metrics"]["semantic_recall@10"]
     by_ids = before["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]
@@ -81,7 +81,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     # Scored again without it, it stays, being of the same run; the rest is what it was.
     assert harness("score", folder, "--quiet").status == 0
     again = read_json(folder / "scores.json")
-    assert {key: again[key] for key in again if key != "seal"} == {**before, "semantic": found}
+    assert {key: again[key] for key in again if key != "checksums"} == {**before, "semantic": found}
     assert (folder / "semantic.parquet").exists()
 
 

@@ -61,10 +61,10 @@ def test_a_number_changed_by_hand_passes_no_verdict(
     path = pair[0] / "scores.json"
     scores = orjson.loads(path.read_bytes())
     scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = 0.99
-    for seal, said in ((scores["seal"], "was changed since"), (None, "has no seal")):
-        changed = {**scores, "seal": seal} if seal else {**scores}
+    for seal, said in ((scores["checksums"], "was changed since"), (None, "has no seal")):
+        changed = {**scores, "checksums": seal} if seal else {**scores}
         if seal is None:
-            del changed["seal"]
+            del changed["checksums"]
         path.write_bytes(orjson.dumps(changed))
         for words in (
             ("compare", *pair),
@@ -97,7 +97,9 @@ def test_scores_of_another_run_are_not_read_beside_a_record_without_a_seal(
     for name in ("scores.json", "scores.parquet", "left_out.json"):
         shutil.copy(pair[0] / name, pair[1] / name)
     record = pair[1] / "run.json"
-    record.write_bytes(orjson.dumps({k: v for k, v in read_sealed(record).items() if k != "seal"}))
+    record.write_bytes(
+        orjson.dumps({k: v for k, v in read_sealed(record).items() if k != "checksums"})
+    )
     with pytest.raises(UsageError, match="is of other rankings than those here"):
         compare(pair)
     score_run(pair[1], sample)

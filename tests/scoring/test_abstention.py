@@ -261,8 +261,19 @@ def test_an_explicit_abstention_counts_although_documents_came_with_it(
     assert found["as_returned"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
 
 
-def test_failed_and_unasked_queries_are_in_no_abstention_number(
-    scored: Callable[..., Any],
-) -> None:
-    found = scored(failed=[True, False, False, False], asked=[True, True, True, False])
-    assert (found["n_answerable"], found["n_unanswerable"]) == (1, 1)
+def test_unasked_queries_are_in_no_abstention_number(scored: Callable[..., Any]) -> None:
+    found = scored(asked=[False, True, True, True])
+    assert (found["n_answerable"], found["n_unanswerable"]) == (1, 2)
+
+
+def test_an_error_is_never_credited_as_an_abstention(scored: Callable[..., Any]) -> None:
+    found = scored(failed=[True, False, True, False], abstained=[False, False, True, True])
+    assert (found["n_answerable"], found["n_unanswerable"]) == (2, 2)
+    assert found["false_evidence_rate"] == 0.5
+    assert found["as_returned"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
+    # The metrics of confidence are over the two queries that were answered.
+    found = scored(failed=[True, False, True, False], confidence=[0.1, 0.9, 0.9, 0.2])
+    assert found["confidence"]["n"] == 2
+    assert found["confidence"]["auroc"] == 1
+    assert "n:2|" in found["signatures"]["auroc"]
+    assert "n:4|" in found["signatures"]["as_returned"]

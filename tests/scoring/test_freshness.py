@@ -86,8 +86,9 @@ def test_only_updates_with_gold_of_different_dates_count(tmp_path: Path) -> None
     answered = Answered.everything(data.n_queries)
     answered.failed[data.query_ids.index("failed")] = True
     numbers = score(data, run, answered=answered).summary["knowledge_update"]
-    assert numbers["n"] == 1
+    assert numbers["n"] == 2
     assert numbers["newest_above_all_older"] == 0
+    assert numbers["only_stale_found@1"] == 0.5  # the failed query has found nothing
     without = dataset(tmp_path / "without", {"q": (UPDATE, {"new": 1})})
     assert score(without, lists({"q": ["new"]})).summary["knowledge_update"] is None
 

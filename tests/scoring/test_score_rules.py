@@ -59,19 +59,20 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     answered.asked[dataset.query_ids.index("not asked")] = False
     answered.failed[dataset.query_ids.index("failed")] = True
     run = lists({q: ["d0"] for q in ("good", "trap", "all zero", "failed", "not asked")})
-    gone = {"not asked in this run": ["not asked"], "failed with an error": ["failed"]}
+    gone = {"not asked in this run": ["not asked"]}
     scores = score(dataset, run, answered=answered)
     assert scores.left_out["trec"] == gone | {"no judgement": ["no answer", "no judgement"]}
     assert scores.left_out["memory"] == gone | {
         "no evidence in the answer key": ["no answer", "no judgement", "all zero", "all negative"]
     }
-    for protocol, n in {"trec": 5, "memory": 3}.items():
+    for protocol, n in {"trec": 6, "memory": 4}.items():
         counts = {reason: len(ids) for reason, ids in scores.left_out[protocol].items()}
         assert block(scores, protocol)["left_out"] == counts
         assert block(scores, protocol)["slices"]["all"]["n"] == n
-    # good is found; silent, trap, all zero and all negative count 0.
-    assert cell(scores, "trec", "mrr")["value"] == 1 / 5
-    assert cell(scores, "memory", "hit@1")["value"] == 1 / 3
+    # good is found; silent, failed (whatever its ranking), trap, all zero and all negative count 0.
+    assert cell(scores, "trec", "mrr")["value"] == 1 / 6
+    assert cell(scores, "trec", "mrr")["answered_only"] == {"value": 1 / 5, "n": 5}
+    assert cell(scores, "memory", "hit@1")["value"] == 1 / 4
     queries = dict(scores.summary["queries"])
     assert queries.pop("scorable")["n"] == 6
     assert queries == {
@@ -83,7 +84,8 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     }
     skipped = score(dataset, run, Choices(["memory"], missing="skip"), answered=answered)
     assert skipped.left_out["memory"]["no ranking in the run"] == ["silent"]
-    assert cell(skipped, "memory", "hit@1")["value"] == 1 / 2
+    # good is found, trap and failed are not: a failure is no missing query, and counts 0.
+    assert cell(skipped, "memory", "hit@1")["value"] == 1 / 3
     assert orjson.loads(orjson.dumps(scores.summary)) == scores.summary
 
 

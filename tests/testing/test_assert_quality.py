@@ -119,7 +119,9 @@ def test_failed_cases_fail_the_test_unless_they_may() -> None:
     report = evaluate(broken, [(f"q{i}", {"d1"}) for i in range(10)])
     with pytest.raises(AssertionError, match="1 of 10, first case 4: ConnectionError: no route"):
         assert_quality(report, recall_at_10=1)
-    assert_quality(report, recall_at_10=1, max_failed=1)
+    assert_quality(report, recall_at_10=0.9, max_failed=1)
+    with pytest.raises(AssertionError, match=r"recall@10 0\.9000"):  # the failure counts 0
+        assert_quality(report, recall_at_10=1, max_failed=1)
 
 
 def test_a_threshold_that_no_ranking_can_reach_is_said_to_be_one() -> None:

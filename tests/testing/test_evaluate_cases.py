@@ -83,7 +83,7 @@ def test_a_report_is_one_line_a_table_and_numbers_by_ability() -> None:
     assert times["p50_ms"] <= times["p95_ms"]
 
 
-def test_a_case_that_raises_is_in_no_mean_and_is_shown() -> None:
+def test_a_case_that_raises_counts_0_and_is_shown() -> None:
     def search(query: str) -> list[str]:
         if "cat" in query:
             raise TimeoutError("the index\nis down")
@@ -91,16 +91,17 @@ def test_a_case_that_raises_is_in_no_mean_and_is_shown() -> None:
 
     report = evaluate(search, CASES, 3)
     assert report.failed == {"2": "TimeoutError: the index is down"}
-    assert (report.n, report["recall@3"]) == (1, 1.0)
-    assert "1 FAILED" in str(report)
-    assert report.per_query[1]["recall@3"] is None
+    assert (report.n, report["recall@3"]) == (2, 0.5)
+    assert report.answered_only("recall@3") == (1.0, 1)
+    assert "1 FAILED and count 0; answered only: recall@3 1.000 (1)" in str(report)
+    assert report.per_query[1]["recall@3"] == 0
 
     def late(query: str) -> Any:  # a generator fails where it is read
         yield from overlap(query)[:1]
         raise RuntimeError("lost")
 
     nothing = evaluate(late, CASES)
-    assert (nothing.n, nothing["recall@10"]) == (0, None)
+    assert (nothing.n, nothing["recall@10"]) == (2, 0.0)
     assert "3 of 3 cases failed, first case 1" in str(nothing)
     assert "RuntimeError: lost" in str(nothing)
 

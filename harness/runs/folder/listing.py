@@ -34,7 +34,8 @@ class ListedRun:
     running, stopped, failed (no query was answered) or broken (its files cannot be read, finished
     or not, and `why` says what is the matter with them). `when` is when it was finished, or begun
     where it is not. `metric` is its main one, over everything, with value and interval; empty where
-    it was not scored. `commit` is that of the folder it was run in, with a + where that had
+    it was not scored. Where queries failed, `answered_only` is its mean over the `answered` ones.
+    `commit` is that of the folder it was run in, with a + where that had
     changes.
     """
 
@@ -52,6 +53,8 @@ class ListedRun:
     value: float | None = None
     low: float | None = None
     high: float | None = None
+    answered_only: float | None = None
+    answered: int | None = None
     commit: str = ""
     why: str = ""
 
@@ -277,6 +280,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "str": (str,),
     "int": (int,),
     "float | None": (float, int, type(None)),
+    "int | None": (int, type(None)),
 }
 
 
@@ -303,6 +307,8 @@ def _main(scores: dict[str, Any]) -> dict[str, Any]:
         "value": cells[metric]["value"],
         "low": interval.get("low"),
         "high": interval.get("high"),
+        "answered_only": (answered := cells[metric].get("answered_only") or {}).get("value"),
+        "answered": answered.get("n"),
     }
 
 

@@ -106,9 +106,9 @@ def semantic_of_run(
 
     What stands in a place of a ranking is the text that the system returned there, or else that of
     the document. Gold texts are those of the documents of the default answer key; pieces of
-    evidence are counted as recall counts them. A query counts that was asked, did not fail, and has
-    evidence with a text, whether or not its texts could be resolved to documents. Raises UsageError
-    where the model is missing and for a threshold that is none.
+    evidence are counted as recall counts them. A query counts that was asked and has evidence with
+    a text, whether or not its texts could be resolved to documents; a failed one counts 0. Raises
+    UsageError where the model is missing and for a threshold that is none.
     """
     record = run.record
     depth = record["settings"]["k"]
@@ -119,8 +119,7 @@ def semantic_of_run(
         returned = _texts_of_hits(dataset, run, depth, max(ks))
     else:
         returned = _texts_of_documents(dataset, rankings, max(ks))
-    counted = answered.asked & ~answered.failed
-    counted &= ~answered.left_out(ranked.answered, choices.missing)
+    counted = answered.asked & ~answered.left_out(ranked.answered, choices.missing)
     relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
     asked = _asked(dataset, returned, counted & relevant)
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
@@ -137,7 +136,6 @@ def semantic_of_run(
     }
     has_text = np.array([bool(one.gold) for one in asked])
     left_out = {
-        "failed with an error": int(answered.failed.sum()),
         "no evidence in the answer key": int((counted & ~relevant).sum()),
         "the evidence has no text in the corpus": int((counted & relevant & ~has_text).sum()),
     }
@@ -148,6 +146,7 @@ def semantic_of_run(
         independent(dataset),
         sign,
         {reason: n for reason, n in left_out.items() if n},
+        answered.failed,
         by_id,
     )
     return about, _table(dataset, counted, found.per_query | by_id)

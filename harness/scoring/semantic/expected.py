@@ -121,7 +121,8 @@ def semantic_of_files(
         return str(Signature(metric, PROTOCOL, data, *parts, harness.__version__, match))
 
     counts = {reason: count for reason, count in left_out.items() if count}
-    return section(accuracy, masks, None, sign, counts), notes
+    failed = np.zeros(n, bool)  # a file of texts tells of no failure
+    return section(accuracy, masks, None, sign, counts, failed), notes
 
 
 def _records(path: Path, shape: str) -> Any:

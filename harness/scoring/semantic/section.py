@@ -38,13 +38,14 @@ def section(
     clusters: Clusters,
     sign: Callable[[str, str, int], str],
     left_out: Mapping[str, int],
+    failed: Flags,
     by_id: Mapping[str, Values] | None = None,
 ) -> dict[str, Any]:
     """Plain values for scores.json.
 
     `masks` are slices of the queries, `clusters` what is independent (see uncertainty.independent);
-    `sign` gives the signature of a metric, slice and n; `by_id` has `recall@10` and the like for
-    the same queries, NaN where they have none.
+    `sign` gives the signature of a metric, slice and n; `failed` queries count 0; `by_id` has
+    `recall@10` and the like for the same queries, NaN where they have none.
     """
     n = len(next(iter(masks.values())))
     known = np.ones(n, bool)
@@ -54,7 +55,7 @@ def section(
     ]
     slices: dict[str, Any] = {}
     for name, mask in masks.items():
-        cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask)) is not None}
+        cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask, failed)) is not None}
         for metric, cell in cells.items():
             if cell["chance"] is not None and np.isnan(cell["chance"]):
                 cell["chance"] = None  # nothing to draw from

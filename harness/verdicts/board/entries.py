@@ -17,7 +17,7 @@ SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 
 _SHOWN = (
     *("value", "n", "chance", "chance_is", "ceiling", "ceiling_is"),
-    *("interval", "ties", "not_measurable"),
+    *("interval", "ties", "not_measurable", "answered_only"),
 )
 
 

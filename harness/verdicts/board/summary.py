@@ -108,5 +108,5 @@ def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "n": cell["n"],
         **{name: in_short(v) for name, v in found.items() if v is not None},
-        **{name: cell[name] for name in ("rank", "rank_note") if name in cell},
+        **{name: cell[name] for name in ("rank", "rank_note", "answered_only") if name in cell},
     }

@@ -41,11 +41,19 @@ def _board(board: dict[str, Any], style: str) -> str:
             found.get(first, {}).get("n", "-"),
             *(_plain(found.get(metric, {}).get("value")) for metric in metrics),
             _range(found.get(first, {}).get("interval")),
-            _lost(entry["queries"]),
+            _lost(entry["queries"], found.get(first, {}).get("answered_only")),
         ]
         for entry, label, found in cells
     ]
-    headers = ["rank", "system", "parameters", "n", *metrics, f"95% of {first}", "not measured"]
+    headers = [
+        "rank",
+        "system",
+        "parameters",
+        "n",
+        *metrics,
+        f"95% of {first}",
+        "failed, unresolved",
+    ]
     if not _whole(board):
         headers.append("documents came")
         for line, (entry, *_) in zip(lines, cells, strict=True):
@@ -131,9 +139,12 @@ def _ranks(ranks: list[int] | None) -> str:
     return str(best) if best == worst else f"{best}-{worst}"
 
 
-def _lost(queries: dict[str, int]) -> str:
-    """Queries that are in no mean: those that failed, and those whose texts were not resolved."""
+def _lost(queries: dict[str, int], answered: dict[str, Any] | None) -> str:
+    """Queries that failed, which count 0, with the mean over the others; and queries in no mean, as
+    their texts were not resolved."""
     said = [f"{queries['failed']} failed"] if queries["failed"] else []
+    if answered:
+        said.append(f"answered only: {_plain(answered['value'])} ({answered['n']})")
     if queries["not_measurable"]:
         said.append(f"{queries['not_measurable']} unresolved")
     return ", ".join(said) or "-"

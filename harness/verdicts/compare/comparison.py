@@ -95,7 +95,7 @@ class Table:
     `over` is what was taken for independent (`haystacks` or `queries`), `units` how many of those
     there are, and `average` what the means are over. `left_out` names metrics that not every run
     has, with the reason. `dropped` is, for each run, how many of its queries are in no mean here
-    because another run has no value for them: it failed there, or could not be measured. `behind`
+    because another run has no value for them: it could not be measured there. `behind`
     are differences in a judge's accuracy with what people judged carried into them.
     """
 

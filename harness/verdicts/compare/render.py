@@ -78,7 +78,7 @@ def _commented(text: str) -> str:
 def _head(group: Group, metrics: Sequence[str]) -> str:
     lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
     lines += [
-        f"   {counted(group.failed[i], 'queries')} of {run} failed, in no pair"
+        f"   {counted(group.failed[i], 'queries')} of {run} failed and count 0"
         for i, run in enumerate(group.runs)
         if group.failed[i]
     ]

@@ -22,12 +22,16 @@ _NOTHING = 1e-13  # what rounding leaves of no spread, as a share of the mean
 
 
 def beside(
-    ours: Mapping[str, Mapping[str, float]], haystack: Mapping[str, str]
+    ours: Mapping[str, Mapping[str, float]], haystack: Mapping[str, str], failed: Collection[str]
 ) -> Iterator[tuple[str, Place, float | None]]:
     """What could stand beside a mean: its kind, the keys that lead to it in the cell, and ours.
 
-    `ours` holds values by query, of each level and as `value` of the metric.
+    `ours` holds values by query, of each level and as `value` of the metric; `failed` the queries
+    that failed.
     """
+    answered = [v for query, v in ours.get("value", {}).items() if query not in failed]
+    yield "means of answered queries", ("answered_only", "value"), mean(answered)
+    yield "means of answered queries", ("answered_only", "n"), len(answered)
     for name in ("chance", "ceiling"):
         if name in ours:
             yield name, (name,), mean(list(ours[name].values()))

@@ -57,9 +57,8 @@ class Material:
 
     def skipped(self, query: str) -> bool:
         """Whether the query is left out since the run has no ranking for it."""
-        return (
-            self.missing == "skip" and query not in self.run and query not in self.outcomes.replied
-        )
+        known = query in self.run or query in self.outcomes.replied or query in self.outcomes.failed
+        return self.missing == "skip" and not known
 
     @cached_property
     def counted(self) -> list[str]:
@@ -237,8 +236,7 @@ def answer_values(
         if material.skipped(query.id):
             why[query.id] = NO_RANKING
             continue
-        asked = query.id in material.outcomes.asked and query.id not in material.outcomes.failed
-        if not asked or query.ability == ABSTENTION:
+        if query.id not in material.outcomes.asked or query.ability == ABSTENTION:
             continue
         for name, function in functions.items():
             at = by_rank(function, texts.get(query.id, ()), query.answers)

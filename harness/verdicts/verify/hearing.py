@@ -151,11 +151,17 @@ class Hearing:
                 told_by = (line.protocol, line.unit, metric, "by query", line.by)
                 self.differences.append(Difference(*told_by, None, None, worst))
 
-    def beside(self, index: int, levels: Mapping[str, Values], haystack: Mapping[str, str]) -> None:
+    def beside(
+        self,
+        index: int,
+        levels: Mapping[str, Values],
+        haystack: Mapping[str, str],
+        failed: Collection[str],
+    ) -> None:
         """Hold what stands beside the means against ours; where none is published, none is held.
 
         `levels`: by name and metric, values by query, those of the metrics themselves as `value`;
-        `haystack`: by query.
+        `haystack`: by query; `failed`: queries that failed.
         """
         line = self._line(index, PLAIN)
         kinds, metrics, slices = set(), set(), set()
@@ -172,7 +178,7 @@ class Hearing:
                 place = cell(index, slice_, metric)
                 method = self._published.get((*place, "interval", "method"))
                 over = over_categories(ours.get("value", {}), categories if slice_ == "all" else [])
-                for what, where, found in (*beside(ours, haystack), *over):
+                for what, where, found in (*beside(ours, haystack, failed), *over):
                     if what == ENDS and method not in METHODS:
                         continue  # of an older harness
                     if (*place, *where) in self._published:

@@ -167,8 +167,8 @@ class Outcomes:
         return found
 
     def counted(self, query: str) -> bool:
-        """Whether something can be said of the query at all."""
-        return query in self.asked and query not in self.failed and query not in self.unmeasurable
+        """Whether means are over the query: it was asked, and can be measured."""
+        return query in self.asked and query not in self.unmeasurable
 
 
 @dataclass(frozen=True)
@@ -239,8 +239,6 @@ def why_not(
         return "no judgement"
     if rule.needs == "evidence" and not any(one.grade >= 1 for one in judged):
         return "no evidence in the answer key"
-    if query.id in outcomes.failed:
-        return "failed with an error"
     if query.id in outcomes.unmeasurable:
         return "not measurable: no text was resolved"
     return NO_RANKING if skipped else None

@@ -63,48 +63,55 @@ def abstention(key: Key, outcomes: Outcomes, run: Mapping[str, Ranking], depth: 
     """Silence and confidence as signs that there is no answer; no numbers where one kind is absent.
 
     Over queries without an answer, and those with evidence. Silence is nothing returned, or said to
-    have no answer. A query of which nobody knows whether it was answered does not count. The
+    have no answer; a failure is neither, and has no confidence. A query of which nobody knows
+    whether it was answered does not count. The
     threshold of `at_threshold` is chosen over drawn parts of the queries and not recomputed.
     """
     hit = Metric("hit", 1, min(10, depth))
-    answerable: list[tuple[float | None, bool, float]] = []  # confidence, silent, wrong
-    without: list[tuple[float | None, bool, float]] = []
+    # query, confidence, silent, wrong
+    answerable: list[tuple[str, float | None, bool, float]] = []
+    without: list[tuple[str, float | None, bool, float]] = []
     rows = []
     for query in key.queries.values():
         judged = key.of("default", query.id)
         none = query.ability == ABSTENTION
-        asked = query.id in outcomes.asked and query.id not in outcomes.failed
+        asked = query.id in outcomes.asked
         counts = asked if none else outcomes.counted(query.id) and bool(evidence(judged))
         ranking = _documents(run, query.id)
-        if not counts or not (ranking or query.id in outcomes.replied):
+        failed = query.id in outcomes.failed
+        if not counts or not (ranking or failed or query.id in outcomes.replied):
             continue
         found = value(hit, Answer(judged, ranking))
-        silent = query.id in outcomes.abstained or not ranking
+        silent = not failed and (query.id in outcomes.abstained or not ranking)
         rows.append((query.id, none, silent, 1.0 if none else 1.0 - (found or 0.0)))
     own = any(q in outcomes.confidence for q, _, silent, _ in rows if not silent)
     for query_id, none, silent, wrong in rows:
         sure = outcomes.confidence.get(query_id) if own else _top(run, query_id)
-        (without if none else answerable).append((sure, silent, wrong))
+        (without if none else answerable).append((query_id, sure, silent, wrong))
     if not answerable or not without:
         return {}
-    both = [*answerable, *without]
     numbers: Numbers = {
         ("n_unanswerable",): len(without),
         ("n_answerable",): len(answerable),
-        ("false_evidence_rate",): fmean(not silent for _, silent, _ in without),
+        ("false_evidence_rate",): fmean(not silent for _, _, silent, _ in without),
     }
-    right = sum(silent for _, silent, _ in without)
-    said = sum(silent for _, silent, _ in both)
+    right = sum(silent for _, _, silent, _ in without)
+    said = right + sum(silent for _, _, silent, _ in answerable)
     numbers["as_returned", "precision"] = right / said if said else None
     numbers["as_returned", "recall"] = right / len(without)
     numbers["as_returned", "f1"] = 2 * right / (said + len(without))
-    spoken = [sure for sure, silent, _ in both if not silent]
-    if None in spoken or len(set(spoken)) < 2:
+    answerable, without = (
+        [one for one in group if one[0] not in outcomes.failed] for group in (answerable, without)
+    )
+    both = [*answerable, *without]
+    spoken = [sure for _, sure, silent, _ in both if not silent]
+    if not answerable or not without or None in spoken or len(set(spoken)) < 2:
         return numbers  # no confidence to speak of
     # Silence is the least sure answer of all.
-    ranked = [(-math.inf if silent else float(sure or 0), wrong) for sure, silent, wrong in both]
+    ranked = [(-math.inf if silent else float(sure or 0), wrong) for _, sure, silent, wrong in both]
     high, low = ranked[: len(answerable)], sorted(sure for sure, _ in ranked[len(answerable) :])
     below = sum(bisect_left(low, sure) + bisect_right(low, sure) for sure, _ in high)
+    numbers["confidence", "n"] = len(both)
     numbers["confidence", "auroc"] = below / 2 / (len(high) * len(low))
     risks = risk_of_the_surest(ranked)
     numbers["confidence", "aurc"] = fmean(risks)
@@ -135,13 +142,14 @@ def risk_of_the_surest(ranked: Sequence[tuple[float, float]]) -> list[float]:
 def tokens(
     key: Key,
     counted: Sequence[str],
+    failed: set[str],
     run: Mapping[str, Ranking],
     costs: Mapping[str, list[int]],
     budgets: Sequence[str],
 ) -> Numbers:
     """What the rankings cost in a prompt, and recall within a budget; `costs` a row, by query."""
-    whole = [sum(costs.get(q, ())) for q in counted]
-    top = [sum(costs.get(q, [])[:10]) for q in counted]
+    whole = [sum(costs.get(q, ())) for q in counted if q not in failed]
+    top = [sum(costs.get(q, [])[:10]) for q in counted if q not in failed]
     numbers = _summary("retrieved_a_query", whole) | _summary("retrieved_a_query_top_10", top)
     for budget in budgets:
         values: dict[str, dict[str, float]] = {"": {}}

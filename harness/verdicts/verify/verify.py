@@ -112,8 +112,12 @@ class Recount:
         self._folder, self._key, self._run, self._texts = folder, key, run, texts
         clean = {q: cleaned(ranking, key.left_out(q)) for q, ranking in run.items()}
         self._repeated = sum(again for _, again in clean.values())
-        known = {q: ranking for q, (ranking, _) in clean.items() if q in key.queries}
         outcomes = Outcomes.read(folder.path, key)
+        known = {
+            q: ranking
+            for q, (ranking, _) in clean.items()
+            if q in key.queries and q not in outcomes.failed
+        }
         self._material = Material(key, outcomes, known, folder.depth, folder.missing)
         self._hits: Hits | None = None
         if (folder.path / "hits.parquet").is_file():
@@ -164,7 +168,7 @@ class Recount:
         haystacks = {q.id: q.haystack for q in self._key.queries.values()}
         if self._key.about["split"].endswith("-as-of"):  # of whatever time, it is one haystack
             haystacks = {query: name.rpartition("@")[0] for query, name in haystacks.items()}
-        self.hearing.beside(index, levels, haystacks)
+        self.hearing.beside(index, levels, haystacks, self._material.outcomes.failed)
 
     def others(self) -> None:
         """What stands beside the protocols."""
@@ -186,7 +190,7 @@ class Recount:
         if scores["tokens"] is not None and self._texts:
             costs = self._hits.costs if self._hits else sections.document_costs(key, run)
             budgets = list(scores["tokens"].get("recall_within_budget", {}))
-            found = sections.tokens(key, counted, run, costs, budgets)
+            found = sections.tokens(key, counted, material.outcomes.failed, run, costs, budgets)
             self.hearing.section(("tokens",), "tokens/1", unit, found)
         if self._hits is not None and "hits" in scores:
             self.hearing.section(("hits",), "hits", unit, self._hits.numbers)

@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import orjson
@@ -16,7 +17,7 @@ from resealed import reseal
 from scored_runs import Bench
 from small import in_three_haystacks
 
-from harness import Settings, open_dataset, score_run
+from harness import Hit, Settings, open_dataset, score_run
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json
@@ -51,6 +52,10 @@ def breaks_on_some(text: str, k: int, corpus: object) -> list[int]:
     if text[0] in "HI":
         raise RuntimeError("broken")
     return list(range(k))
+
+
+def unresolved_on_some(text: str, k: int, corpus: object) -> list[Any]:
+    return [Hit("qzx vbn")] if text[0] in "HI" else list(range(k))
 
 
 def tables(comparison: Comparison) -> dict[str, Table]:
@@ -228,20 +233,20 @@ def test_scores_made_by_other_rules_are_refused(
         compare([pair[0], other])
 
 
-def test_failed_queries_are_left_out_of_both_and_counted(
-    bench: Bench, pair: tuple[Path, Path]
-) -> None:
+def test_failed_queries_count_0_in_a_comparison(bench: Bench, pair: tuple[Path, Path]) -> None:
     folder = bench.run(breaks_on_some)
     found = compare([pair[0], folder])
     failed = found.groups[0].failed[1]
     each = cell(found, "all", "recall@10")
     compared = each.pairs[0].found
     assert failed > 0
-    # Everything is over the queries that both have; how many that leaves out is said.
+    # A failure is a result: it is compared as one that found nothing.
     assert each.means[0].n == each.means[1].n == compared.difference.n
     table = found.groups[0].tables[0]
-    assert table.dropped[0] > 0
-    assert table.dropped[1] == 0
+    assert table.dropped == (0, 0)
+    assert f"{failed} queries of {found.groups[0].runs[1]} failed and count 0" in render(
+        found, "terminal", ("recall@10",)
+    )
     assert compared.won + compared.lost + compared.tied == each.means[1].n
     assert compared.mean_a == pytest.approx(each.means[0].value)
 
@@ -249,7 +254,7 @@ def test_failed_queries_are_left_out_of_both_and_counted(
 def test_haystacks_are_counted_that_hold_a_pair(
     bench: Bench, pair: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    broken = bench.run(breaks_on_some)
+    broken = bench.run(unresolved_on_some)
     first = {q: bench.dataset.query(i).text[0] for i, q in enumerate(bench.dataset.query_ids)}
 
     def haystack(query: str) -> int:

@@ -151,7 +151,8 @@ const lostColumn = {
   first: 1,
   number: true,
   kind: "part",
-  cell: ({ entry }) => lost(entry.queries),
+  cell: ({ entry, now: cells }) =>
+    lost(entry.queries, Object.values(cells).find((one) => one?.answered_only)?.answered_only),
   by: ({ entry }) => entry.queries.failed,
 };
 
@@ -272,10 +273,11 @@ function beyond({ came }, metric) {
 /** Where the report of a run is, if there is one. */
 const reportOf = ({ run, report }) => (live ? `runs/${encodeURIComponent(run)}/` : report);
 
-/** Queries that are in no mean. */
-function lost({ failed, not_measurable: unresolved }) {
+/** Queries that failed, which count 0, and those that are in no mean. */
+function lost({ failed, not_measurable: unresolved }, answered) {
   const said = [
     failed ? `${count(failed)} failed` : null,
+    answered ? `answered only ${plain(answered.value)} (${count(answered.n)})` : null,
     unresolved ? `${count(unresolved)} unresolved` : null,
   ].filter(Boolean);
   return said.length ? said.map((words) => el("span", { class: "lost" }, words)) : NONE;

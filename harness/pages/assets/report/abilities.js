@@ -23,9 +23,14 @@ export function abilities() {
     title: meaning(metric),
     number: true,
     cell: ({ name }) => {
-      const { value, interval } = at(run, name);
+      const { value, interval, answered_only: answered } = at(run, name);
       const reach = interval ? span(interval.low, interval.high) : NONE;
-      return [plain(value), el("span", { class: "small" }, reach)];
+      const only = answered && `answered only ${plain(answered.value)} (${count(answered.n)})`;
+      return [
+        plain(value),
+        el("span", { class: "small" }, reach),
+        only && el("span", { class: "small" }, only),
+      ];
     },
   });
   const at = (run, name) => block.cells[run][name][metric];

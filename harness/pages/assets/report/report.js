@@ -118,7 +118,9 @@ function headline() {
   }
   const cells = block.cells.map((ofRun) => ofRun[slice][metric]);
   const of = slice === "all" ? "all questions" : slice;
-  const value = ({ value: mean, interval }, at) =>
+  const answeredOnly = ({ value: mean, n }) =>
+    what("answered only ", el("span", { class: "number" }, plain(mean)), ` (${count(n)})`);
+  const value = ({ value: mean, interval, answered_only: answered }, at) =>
     el(
       "div",
       {},
@@ -127,6 +129,7 @@ function headline() {
       what(
         interval ? [term("95% interval"), ` ${span(interval.low, interval.high)}`] : "no interval",
       ),
+      answered ? answeredOnly(answered) : null,
     );
   const level = (name, words) => el("div", {}, what(name), el("div", { class: "number" }, words));
   const frame = ["chance", "ceiling"]

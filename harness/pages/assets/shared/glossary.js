@@ -36,7 +36,7 @@ const TERMS = {
     "questions of which the whole ranking fits into so many tokens, so that more would change nothing",
   tokens: "words and signs of the texts that were retrieved: what a prompt with them costs",
   rank: "the places that a system may truly hold: one alone where it is told apart from all others",
-  lost: "questions that are in no mean: the system failed, or its answer could not be resolved",
+  lost: "questions on which the system failed, which count 0, and those in no mean, as the answer could not be resolved",
   p50: "the median time of a query: half were answered within it",
   p95: "95 of 100 queries were answered within it",
   p99: "99 of 100 queries were answered within it",
