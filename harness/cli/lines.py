@@ -76,7 +76,7 @@ def _updates(summary: dict[str, Any]) -> Line | None:
     k = _cut_off(found["chance"])
     if k is None:
         return None
-    names = (f"newest_found@{k}", f"only_stale_found@{k}", "newest_above_all_older")
+    names = (f"update_recall@{k}", f"stale_only_rate@{k}", "update_ranked_first")
     said = (
         f"{name.replace('_', ' ')} {found[name]:.4f} (chance {found['chance'][name]:.4f})"
         for name in names
@@ -116,7 +116,7 @@ def _abstention(summary: dict[str, Any]) -> Line | None:
         return None
     text = (
         f"{found['n_unanswerable']} unanswerable, {found['n_answerable']} answerable: "
-        f"false evidence {found['false_evidence_rate']:.4f}"
+        f"false positive rate {found['false_positive_rate']:.4f}"
     )
     said = found["as_returned"]
     if said["recall"]:

@@ -44,7 +44,7 @@ def abstention(
     result: dict[str, Any] = {
         "n_unanswerable": n_without,
         "n_answerable": len(unanswerable) - n_without,
-        "false_evidence_rate": mean((~silent[unanswerable]).astype(float)),
+        "false_positive_rate": mean((~silent[unanswerable]).astype(float)),
         "as_returned": precision_recall_f1(silent, unanswerable),
     }
     if failed is not None and failed.any():
@@ -65,7 +65,7 @@ def abstention(
         "n": len(unanswerable),
         "auroc": auroc(sure[~unanswerable], sure[unanswerable]),
         "at_threshold": precision_recall_f1(abstained, unanswerable)
-        | {"false_evidence_rate": mean((~abstained[unanswerable]).astype(float))},
+        | {"false_positive_rate": mean((~abstained[unanswerable]).astype(float))},
         "fold_rule": f"{len(np.unique(folds))} folds, {_rule(haystack)}, "
         "threshold of best F1 on the other folds",
         "aurc": float(curve.mean()),

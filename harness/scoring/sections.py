@@ -91,7 +91,7 @@ class Sections:
             return None
         alone = result["n_unanswerable"]
         both = alone + result["n_answerable"]
-        slices = {"false_evidence_rate": ("abstention", alone), "as_returned": ("all", both)}
+        slices = {"false_positive_rate": ("abstention", alone), "as_returned": ("all", both)}
         if result["confidence"] is not None:
             spoke = ("all", result["confidence"]["n"])
             slices |= dict.fromkeys(("auroc", "at_threshold", "aurc"), spoke)
@@ -190,8 +190,8 @@ def freshness(
     """Knowledge update: is the newest statement of a fact found, and above the older ones?
 
     Over knowledge-update queries whose gold documents have different dates.
-    newest_found@k: a gold document of the latest date is in the top k. only_stale_found@k: an older
-    gold document is, and none of the latest date. newest_above_all_older: the first gold document
+    update_recall@k: a gold document of the latest date is in the top k. stale_only_rate@k: an older
+    gold document is, and none of the latest date. update_ranked_first: the first gold document
     of the latest date was returned and stands above every older one. None without such queries.
     `chance` has what random orders would score, `depth` documents deep, by the same names.
     """
@@ -213,7 +213,7 @@ def freshness(
     size, both = haystack_sizes(dataset)[queries], new + old
     seen = 1 - none_found(size, both, np.minimum(depth, size))
     values = {
-        "newest_above_all_older": (
+        "update_ranked_first": (
             (first_new != NOT_RETRIEVED) & (first_new < first_old),
             ratio(new, both, 0.0) * seen,
         )
@@ -221,8 +221,8 @@ def freshness(
     for k in ks:
         top = np.minimum(k, size)
         missed, nothing = none_found(size, new, top), none_found(size, both, top)
-        values[f"newest_found@{k}"] = (first_new <= k, 1 - missed)
-        values[f"only_stale_found@{k}"] = ((first_new > k) & (first_old <= k), missed - nothing)
+        values[f"update_recall@{k}"] = (first_new <= k, 1 - missed)
+        values[f"stale_only_rate@{k}"] = ((first_new > k) & (first_old <= k), missed - nothing)
     return {
         "n": len(queries),
         **{name: mean(found.astype(float)) for name, (found, _) in values.items()},

@@ -42,10 +42,10 @@ _MEANING = {
 }
 
 _OTHER_METRICS = {
-    "newest_above_all_older": "share of queries whose newest gold document was returned above "
+    "update_ranked_first": "share of queries whose newest gold document was returned above "
     "every older one",
-    "newest_found": "share of queries with a gold document of the latest date in the top k",
-    "only_stale_found": "share of queries with an older gold document in the top k, and none of "
+    "update_recall": "share of queries with a gold document of the latest date in the top k",
+    "stale_only_rate": "share of queries with an older gold document in the top k, and none of "
     "the latest date",
     "outdated_returned": "share of questions with a document in the top k that an update had "
     "replaced by then, and that is judged 0",
@@ -57,7 +57,7 @@ _OTHER_METRICS = {
     "were asked",
     "recall_in_tokens": "recall of the longest prefix of the ranking that costs at most that many "
     "tokens",
-    "false_evidence_rate": "share of queries without an answer for which documents were returned",
+    "false_positive_rate": "share of queries without an answer for which documents were returned",
     "as_returned": "precision, recall and F1 of abstaining, by silence or by saying so",
     "auroc": "chance that an answerable query has a higher confidence than one without an answer, "
     "ties half",

@@ -138,9 +138,9 @@ def _number(value: float) -> str:
 
 # -- Thresholds as keywords ------------------------------------------------------------------------
 
-FALSE_EVIDENCE = "false_evidence_rate"
+FALSE_POSITIVE_RATE = "false_positive_rate"
 TIMES = ("p50_ms", "p95_ms", "p99_ms")
-AT_MOST = {f"max_{name}": name for name in (FALSE_EVIDENCE, *TIMES)}
+AT_MOST = {f"max_{name}": name for name in (FALSE_POSITIVE_RATE, *TIMES)}
 """Keywords of what must not be exceeded; every other one is a metric that must be reached."""
 
 _AT = re.compile(r"(.+)_at_(\d+)")

@@ -36,7 +36,7 @@ def assert_quality(
     `run` is a scored run folder, a report of `harness.testing.evaluate`, what `score_run`, `score`
     or `harness.evaluate` return, or `{query: {id: score}}`, a run file or a frame with `qrels`. A
     keyword is a metric with `_at_` for `@`, and the least that it must be; `max_p50_ms`,
-    `max_p95_ms`, `max_p99_ms` and `max_false_evidence_rate` are bounds from above. `ability` takes
+    `max_p95_ms`, `max_p99_ms` and `max_false_positive_rate` are bounds from above. `ability` takes
     one slice.
     Of a run folder the number is the one that `harness gate` takes: by the first protocol that has
     the metric, at the run's granularity, unless `protocol` or `unit` name another.

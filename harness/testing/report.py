@@ -16,7 +16,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.testing.cases import Answer, Case, asking, read_answer, read_cases, shown
-from harness.testing.checked import FALSE_EVIDENCE, TIMES, metric_of
+from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 _DEFAULT = ("recall@{k}", "ndcg@{k}", "mrr@{k}")
 
@@ -87,7 +87,7 @@ class Report:
     """Rankings of cases, and what they are worth. `print(report)` is one line.
 
     `report["recall@10"]` is a mean, None where no case has a value; any metric up to k deep may be
-    asked for, and `false_evidence_rate`. `per_query` is a list of dicts, one a case in the order of
+    asked for, and `false_positive_rate`. `per_query` is a list of dicts, one a case in the order of
     the cases (`pandas.DataFrame(report.per_query)`), `by_ability` the means of each ability.
     `failed` holds what `retrieve` raised, by case id; `answers` is None there; `seconds` is what
     each call took.
@@ -175,10 +175,12 @@ class Report:
 
         Raises UsageError for an unknown metric, and for one that is deeper than k.
         """
-        name = FALSE_EVIDENCE if metric == FALSE_EVIDENCE else metric_of(metric)
+        name = FALSE_POSITIVE_RATE if metric == FALSE_POSITIVE_RATE else metric_of(metric)
         if name not in self._known:
             # A frozen record may remember what it has computed.
-            self._known[name] = self._false_evidence() if name == FALSE_EVIDENCE else self._of(name)
+            self._known[name] = (
+                self._false_positives() if name == FALSE_POSITIVE_RATE else self._of(name)
+            )
         return self._known[name]
 
     def ceiling(self, metric: str, ability: str | None = None) -> float | None:
@@ -225,9 +227,9 @@ class Report:
             only = "-" if value is None else f"{value:.3f}"
             said.append(f"{len(self.failed)} FAILED and count 0")
             said.append(f"answered only: {self.metrics[0]} {only} ({n})")
-        without = self.interval(FALSE_EVIDENCE)
+        without = self.interval(FALSE_POSITIVE_RATE)
         if without.n:
-            said.append(f"{without.n} without an answer, false evidence {without.value:.3f}")
+            said.append(f"{without.n} without an answer, false positive rate {without.value:.3f}")
         if (p95 := self.latency["p95_ms"]) is not None:
             said.append(f"p95 {p95:.3g} ms")
         given = [answer for answer in self.answers if answer is not None]
@@ -267,7 +269,7 @@ class Report:
             values[[at for at, _, _ in asked]] = found.per_query[name]
         return values
 
-    def _false_evidence(self) -> Values:
+    def _false_positives(self) -> Values:
         """Returns for each case without an answer 0 where nothing was returned, else 1, also where
         it failed: an error is no abstention."""
         return np.array(

@@ -14,7 +14,7 @@ from harness.rankings.tables import is_frame
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.testing.checked import FALSE_EVIDENCE, TIMES, Checked, Found, Limit, worst_first
+from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, Checked, Found, Limit, worst_first
 from harness.testing.report import Report, named
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
@@ -99,7 +99,7 @@ class OfScoredRun:
 
     def held(self, limit: Limit) -> Checked:
         """By the first protocol at the run's granularity that has it, unless one is named."""
-        if limit.name in TIMES or limit.name == FALSE_EVIDENCE:
+        if limit.name in TIMES or limit.name == FALSE_POSITIVE_RATE:
             if self.slice != "all":
                 raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
             return _checked(limit, "", self._beside(limit))
@@ -129,12 +129,14 @@ class OfScoredRun:
 
     def _beside(self, limit: Limit) -> Found:
         """What stands beside the protocols: false evidence, and times of search."""
-        if limit.name == FALSE_EVIDENCE:
+        if limit.name == FALSE_POSITIVE_RATE:
             found = self.run.scores["abstention"]
             if found is None:
                 return Found(None, 0, "", why="no query without an answer beside those with one")
             return Found(
-                found[FALSE_EVIDENCE], found["n_unanswerable"], found["signatures"][FALSE_EVIDENCE]
+                found[FALSE_POSITIVE_RATE],
+                found["n_unanswerable"],
+                found["signatures"][FALSE_POSITIVE_RATE],
             )
         times = (self.run.record.get("measured") or {}).get("search_ms") or {}
         value = times.get(limit.name.removesuffix("_ms"))

@@ -212,7 +212,7 @@ def test_details_open_by_keyboard_and_tell_how_to_repeat_a_run(board: Path) -> N
         page.keyboard.press("Enter")
         details = page.locator("tr.details")
         words = details.inner_text()
-        cuts = [words.find(f"newest found@{k}\n") for k in (1, 5, 10)]
+        cuts = [words.find(f"update recall@{k}\n") for k in (1, 5, 10)]
         assert -1 < cuts[0] < cuts[1] < cuts[2]
         for part in ("k1=1.2", "harness run", "Peak memory", "Queries that failed", "temporal"):
             assert part in words

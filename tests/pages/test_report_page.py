@@ -74,7 +74,7 @@ def test_every_part_is_drawn_and_a_table_stands_behind_each_drawing(page_of_one:
         page.get_by_text("These numbers as a table").first.click()
         assert "0.549" in page.locator("#abilities-table").inner_text()
         assert page.locator("#figure .value").inner_text() == "0.549"
-        assert "newest found@10\n0.435 (chance 0.09" in page.locator("#silence-facts").inner_text()
+        assert "update recall@10\n0.435 (chance 0.09" in page.locator("#silence-facts").inner_text()
 
 
 def test_what_a_run_returned_after_a_change_stands_there_with_how_many_asked(

@@ -173,7 +173,7 @@ def test_one_kind_of_query_alone_has_no_abstention_numbers() -> None:
 def test_silence_counts_as_abstaining_and_is_the_least_sure_of_all() -> None:
     nan = float("nan")
     found = summary([1, 1, 0, 0], [1, 0, 0, 1], [nan, 0.3, 0.9, nan], [1, 1, 0, 1])
-    assert found["false_evidence_rate"] == 0.5
+    assert found["false_positive_rate"] == 0.5
     assert found["as_returned"] == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
     # Pairs (answerable, not): .9 beats both; the silent one ties with silence, loses to .3.
     assert found["confidence"]["auroc"] == (1 + 1 + 0.5 + 0) / 4
@@ -196,7 +196,7 @@ def test_no_curve_is_drawn_through_a_confidence_that_says_nothing(
 ) -> None:
     found = summary([1, 0, 0], silent, confidence)
     assert found["confidence"] is None
-    assert found["false_evidence_rate"] == 1 - silent[0]
+    assert found["false_positive_rate"] == 1 - silent[0]
     precision = found["as_returned"]["precision"]
     assert precision == (pytest.approx(1 / 3) if all(silent) else None)
 
@@ -232,7 +232,7 @@ def test_the_top_score_stands_in_where_no_confidence_is_given(scored: Callable[.
     found = scored()
     assert found["confidence_is"] == "the top score"
     assert (found["n_answerable"], found["n_unanswerable"]) == (2, 2)
-    assert found["false_evidence_rate"] == 1
+    assert found["false_positive_rate"] == 1
     assert found["confidence"]["auroc"] == 1
     assert found["confidence"]["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 3 / 4) / 4)
 
@@ -257,7 +257,7 @@ def test_an_explicit_abstention_counts_although_documents_came_with_it(
     scored: Callable[..., Any],
 ) -> None:
     found = scored(abstained=[False, False, True, False])
-    assert found["false_evidence_rate"] == 0.5
+    assert found["false_positive_rate"] == 0.5
     assert found["as_returned"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
 
 
@@ -269,7 +269,7 @@ def test_unasked_queries_are_in_no_abstention_number(scored: Callable[..., Any])
 def test_an_error_is_never_credited_as_an_abstention(scored: Callable[..., Any]) -> None:
     found = scored(failed=[True, False, True, False], abstained=[False, False, True, True])
     assert (found["n_answerable"], found["n_unanswerable"]) == (2, 2)
-    assert found["false_evidence_rate"] == 0.5
+    assert found["false_positive_rate"] == 0.5
     assert found["as_returned"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
     # The metrics of confidence are over the two queries that were answered.
     found = scored(failed=[True, False, True, False], confidence=[0.1, 0.9, 0.9, 0.2])

@@ -97,7 +97,7 @@ def test_chance_of_knowledge_updates_is_the_mean_over_all_orders(
     assert set(found["chance"]) == set(found) - {"n", "chance", "signatures"}
     for name, level in found["chance"].items():
         assert level == pytest.approx(found[name], abs=1e-12), name
-    assert 0 < found["chance"]["newest_above_all_older"] < 1
+    assert 0 < found["chance"]["update_ranked_first"] < 1
 
 
 # -- Recall within a budget of tokens --------------------------------------------------------------

@@ -64,10 +64,10 @@ def test_one_ranking(
     data = dataset(tmp_path / "data", {"q": (UPDATE, gold)})
     numbers = update_numbers(data, {"q": ranking, "?": ["filler"] * 3}, ks=(1, 3))
     assert numbers["n"] == 1
-    assert numbers["newest_above_all_older"] == above
+    assert numbers["update_ranked_first"] == above
     if len(ranking) == 3:
-        assert (numbers["newest_found@1"], numbers["newest_found@3"]) == found
-        assert (numbers["only_stale_found@1"], numbers["only_stale_found@3"]) == stale
+        assert (numbers["update_recall@1"], numbers["update_recall@3"]) == found
+        assert (numbers["stale_only_rate@1"], numbers["stale_only_rate@3"]) == stale
 
 
 def test_only_updates_with_gold_of_different_dates_count(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_only_updates_with_gold_of_different_dates_count(tmp_path: Path) -> None
     answered.failed[data.query_ids.index("failed")] = True
     numbers = score(data, run, answered=answered).summary["knowledge_update"]
     assert numbers["n"] == 2
-    assert numbers["newest_above_all_older"] == 0
-    assert numbers["only_stale_found@1"] == 0.5  # the failed query has found nothing
+    assert numbers["update_ranked_first"] == 0
+    assert numbers["stale_only_rate@1"] == 0.5  # the failed query has found nothing
     without = dataset(tmp_path / "without", {"q": (UPDATE, {"new": 1})})
     assert score(without, lists({"q": ["new"]})).summary["knowledge_update"] is None
 
@@ -107,9 +107,9 @@ def test_a_date_is_that_of_the_query_s_own_haystack(tmp_path: Path) -> None:
     summary = score(prepared(tmp_path / "data", fill), run, Choices(ks=(1, 2))).summary
     numbers = summary["knowledge_update"]
     assert numbers["n"] == 2
-    assert (numbers["newest_found@1"], numbers["only_stale_found@1"]) == (0, 0)
-    assert (numbers["newest_found@2"], numbers["only_stale_found@2"]) == (0.5, 0.5)
-    assert numbers["newest_above_all_older"] == 0.5
+    assert (numbers["update_recall@1"], numbers["stale_only_rate@1"]) == (0, 0)
+    assert (numbers["update_recall@2"], numbers["stale_only_rate@2"]) == (0.5, 0.5)
+    assert numbers["update_ranked_first"] == 0.5
 
 
 def test_random_rankings_are_as_the_definition_says(tmp_path: Path) -> None:
@@ -129,5 +129,5 @@ def test_random_rankings_are_as_the_definition_says(tmp_path: Path) -> None:
             expected.append((min(new) < min(old), min(new) < 2, min(old) < 2 <= min(new)))
     numbers = update_numbers(data, run, ks=(2,))
     assert numbers["n"] == len(expected) > 20
-    keys = ("newest_above_all_older", "newest_found@2", "only_stale_found@2")
+    keys = ("update_ranked_first", "update_recall@2", "stale_only_rate@2")
     assert [numbers[k] for k in keys] == pytest.approx(np.mean(expected, axis=0).tolist())

@@ -161,7 +161,7 @@ def test_the_numbers_of_abstention_carry_signatures_with_their_own_n(dataset: Da
     run = {q: {d: float(8 - i + int(q[1])) for i, d in enumerate(ids)} for q, ids in RUN.items()}
     found = score(dataset, run).summary["abstention"]
     signed = {name: Signature.parse(text) for name, text in found["signatures"].items()}
-    assert signed["false_evidence_rate"].n == found["n_unanswerable"] == 1
+    assert signed["false_positive_rate"].n == found["n_unanswerable"] == 1
     assert signed["auroc"].n == found["n_unanswerable"] + found["n_answerable"] == 6
     assert all(s.formula and s.rules for s in signed.values())
     assert {"auroc", "at_threshold", "aurc"} <= set(found["confidence"]) & set(signed)

@@ -38,13 +38,13 @@ def test_a_run_folder_is_held_as_the_gate_holds_it(scored: dict[str, Any]) -> No
     folder, scores = scored["bm25"], scored["bm25 scores"]
     value = cell(scores, "recall@10")["value"]
     found = assert_quality(
-        folder, recall_at_10=value, mrr=0.1, max_false_evidence_rate=1, max_p95_ms=60_000
+        folder, recall_at_10=value, mrr=0.1, max_false_positive_rate=1, max_p95_ms=60_000
     )
     assert [check.name for check in found] == [
         "failed queries",
         "recall@10",
         "mrr",
-        "false_evidence_rate",
+        "false_positive_rate",
         "p95_ms",
     ]
     assert all(check.passed for check in found)
@@ -99,9 +99,9 @@ def test_a_number_that_cannot_be_measured_fails() -> None:
     unanswerable = evaluate(lambda q: [], [("q", set())])
     with pytest.raises(AssertionError, match=r"recall@10 not measurable: no case with an answer"):
         assert_quality(unanswerable, recall_at_10=0.0)
-    assert assert_quality(unanswerable, max_false_evidence_rate=0)[1].passed
-    with pytest.raises(AssertionError, match="false_evidence_rate not measurable"):
-        assert_quality(evaluate(lambda q: [], [("q", {"d"})]), max_false_evidence_rate=1)
+    assert assert_quality(unanswerable, max_false_positive_rate=0)[1].passed
+    with pytest.raises(AssertionError, match="false_positive_rate not measurable"):
+        assert_quality(evaluate(lambda q: [], [("q", {"d"})]), max_false_positive_rate=1)
 
 
 def test_times_that_are_not_known_fail(scored: dict[str, Any]) -> None:

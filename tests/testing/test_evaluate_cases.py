@@ -60,7 +60,7 @@ def test_a_report_is_one_line_a_table_and_numbers_by_ability() -> None:
     assert "\n" not in line
     assert line.startswith("recall@2 1.000 [")
     assert "n 2; " in line
-    assert "1 without an answer, false evidence 1.000" in line
+    assert "1 without an answer, false positive rate 1.000" in line
     assert "1 results beyond 2 left out" not in line  # three of them: one a case
     assert "3 results beyond 2 left out" in line
     rows = report.per_query
@@ -75,7 +75,7 @@ def test_a_report_is_one_line_a_table_and_numbers_by_ability() -> None:
         "mrr@2": None,
         "n": 0,
     }
-    assert report["false_evidence_rate"] == 1.0
+    assert report["false_positive_rate"] == 1.0
     assert [row["id"] for row in report.worst(1, "precision@1")] == ["1"]
     times = report.latency
     assert times["p50_ms"] is not None
@@ -134,7 +134,7 @@ def test_pairs_numbers_and_repeats_are_read() -> None:
     assert report.per_query[0]["returned"] == 2
     assert "2 repeated results left out" in str(report)
     assert evaluate(lambda query: np.array([8, 7]), cases)["recall@1"] == 0.5
-    assert evaluate(lambda query: [], cases)["false_evidence_rate"] == 0.0
+    assert evaluate(lambda query: [], cases)["false_positive_rate"] == 0.0
 
 
 async def waits(query: str) -> list[str]:

@@ -1,6 +1,6 @@
 """What stands beside the protocols: knowledge update, abstention, prompt cost; default answer key.
 
-Each function gives numbers by the path where scores.json has them: `("newest_found@5",)`.
+Each function gives numbers by the path where scores.json has them: `("update_recall@5",)`.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ def updates(key: Key, counted: Sequence[str], run: Mapping[str, Ranking], ks: li
             old_alone[k].append(float(old <= k < new))
     numbers: Numbers = {("n",): len(new_above)}
     if new_above:
-        numbers["newest_above_all_older",] = fmean(new_above)
+        numbers["update_ranked_first",] = fmean(new_above)
         for k in ks:
-            numbers[f"newest_found@{k}",] = fmean(new_found[k])
-            numbers[f"only_stale_found@{k}",] = fmean(old_alone[k])
+            numbers[f"update_recall@{k}",] = fmean(new_found[k])
+            numbers[f"stale_only_rate@{k}",] = fmean(old_alone[k])
     return numbers
 
 
@@ -93,7 +93,7 @@ def abstention(key: Key, outcomes: Outcomes, run: Mapping[str, Ranking], depth: 
     numbers: Numbers = {
         ("n_unanswerable",): len(without),
         ("n_answerable",): len(answerable),
-        ("false_evidence_rate",): fmean(not silent for _, _, silent, _ in without),
+        ("false_positive_rate",): fmean(not silent for _, _, silent, _ in without),
     }
     right = sum(silent for _, _, silent, _ in without)
     said = right + sum(silent for _, _, silent, _ in answerable)

@@ -176,7 +176,7 @@ class Recount:
         unit, run = scores["dataset"]["granularity"], material.run
         counted = material.counted
         names = [name.partition("@") for name in scores["knowledge_update"] or ()]
-        ks = sorted({int(k) for name, _, k in names if name == "newest_found"})
+        ks = sorted({int(k) for name, _, k in names if name == "update_recall"})
         found = sections.updates(key, counted, run, ks)
         if scores["knowledge_update"] is not None or found["n",]:
             self.hearing.section(("knowledge_update",), "knowledge-update/1", unit, found)

@@ -415,7 +415,7 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
         ten.update(n=80, chance=0.01, ceiling=0.9)
         ten["over_haystacks"].update(value=0.9, high=0.95)
         ten["interval"].update(units=65, low=ten["interval"]["low"] + 1e-6)
-        scores["knowledge_update"].update({"newest_found@5": 1.0})
+        scores["knowledge_update"].update({"update_recall@5": 1.0})
         scores["abstention"]["confidence"].update(auroc=0.9)
         scores["tokens"]["recall_within_budget"]["500"].update(recall=0.9)
         scores["queries"].update(asked=41)
@@ -431,7 +431,7 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
         "over_haystacks.high of recall@10",
         "interval.units of recall@10",
         "interval.low of recall@10",
-        "newest_found@5",
+        "update_recall@5",
         "confidence.auroc",
         "recall_within_budget.500.recall",
         "queries.asked",

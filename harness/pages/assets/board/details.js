@@ -173,7 +173,7 @@ function costs({ cost, tokens }) {
 function sections({ abstention, knowledge_update: updates, changes }) {
   const pairs = [];
   if (abstention) {
-    pairs.push(["False evidence", plain(abstention.false_evidence_rate)]);
+    pairs.push(["False evidence", plain(abstention.false_positive_rate)]);
     if (abstention.confidence)
       pairs.push(
         ["AUROC", plain(abstention.confidence.auroc)],
@@ -184,7 +184,7 @@ function sections({ abstention, knowledge_update: updates, changes }) {
   const byK = ([a], [b]) => a.localeCompare(b, "en", { numeric: true }); // @5 before @10
   for (const section of [updates, changes])
     for (const [name, value] of Object.entries(section ?? {}).sort(byK))
-      if (name.includes("@") || name === "newest_above_all_older")
+      if (name.includes("@") || name === "update_ranked_first")
         pairs.push([name.replaceAll("_", " "), besideChance(value, section.chance?.[name])]);
   return pairs;
 }

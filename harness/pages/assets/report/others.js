@@ -44,7 +44,7 @@ function silence() {
     ...(abstention
       ? [
           ["Questions without an answer", count(abstention.n_unanswerable)],
-          [term("False evidence"), plain(abstention.false_evidence_rate)],
+          [term("False evidence"), plain(abstention.false_positive_rate)],
         ]
       : []),
     ...(abstention?.confidence

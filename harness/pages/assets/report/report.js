@@ -208,7 +208,7 @@ function words() {
   const families = [...new Set(metrics.map((name) => name.split("@")[0]))];
   const pairs = several ? ["B − A", "p", "detectable", "won / lost / tied"] : [];
   const silence = ["False evidence", "AUROC"];
-  const updates = ["newest found", "only stale found", "newest above all older"];
+  const updates = ["update recall", "stale only rate", "update ranked first"];
   const changes = ["outdated returned", "outdated above", "forgotten returned", "future returned"];
   return [
     ...families,

@@ -44,16 +44,16 @@ const TERMS = {
   "first found": "the rank of the first piece of evidence",
   ability: "what a question asks of a memory, as its dataset or its annotators say",
   slice: "a part of the questions",
-  "false evidence":
+  "false positive rate":
     "of the questions that have no answer, the share for which documents were returned all the same",
   auroc:
     "how often the system is surer of a question with an answer than of one without; 0.5 is a guess",
   aurc: "the share of wrong answers among the surest questions, as a mean over all shares; lower is better",
-  "newest found":
+  "update recall":
     "of the questions on facts that changed, the share with the newest fact among the first documents",
-  "only stale found":
+  "stale only rate":
     "of the questions on facts that changed, the share with an older fact alone among the first documents",
-  "newest above all older":
+  "update ranked first":
     "of the questions on facts that changed, the share in which the newest stands above every older one",
   "outdated returned":
     "of the questions asked after a fact was corrected, the share with what no longer holds among the first documents; lower is better",
