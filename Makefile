@@ -41,5 +41,5 @@ docs: .venv/made-docs  ## the site, into build/site; a broken link fails
 bench: .venv/made  ## benchmarks of a minute each; others: make bench BENCHMARKS="monitor matching"
 	for name in $(BENCHMARKS); do $(BIN)/python -m tests.benchmarks.$$name || exit; done
 
-ci:  ## what must pass on a clean checkout: the above, all that is slow, stores, torch, browsers
-	.ci/run
+ci:  ## what must pass: the above, all that is slow, stores, torch, browsers; some: make ci STEPS="lint docs"
+	.ci/run $(STEPS)
