@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import browsers
+import hypothesis
 import pytest
 from filelock import FileLock
 from places import DATA
@@ -32,6 +33,11 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 # Workers are told of a terminal of 80 columns, where there is none.
 os.environ.pop("COLUMNS", None)
+# No example fails for the time that it takes: that is the machine's, as much as the code's.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.hookimpl(optionalhook=True)
