@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpora import labelled
+from polling import HANGS
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -263,7 +264,7 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
         assert begun.poll() is None
         time.sleep(0.05)
     nodes.remove_node(nodes.head_node, allow_graceful=False)
-    _, said = begun.communicate(timeout=120)
+    _, said = begun.communicate(timeout=HANGS)
     assert begun.returncode == 1
     assert said.strip().splitlines()[-1].endswith("what is finished is kept: go on with --resume")
     assert not [*out.glob("[!.]*")]

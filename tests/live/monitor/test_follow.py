@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from polling import HANGS
 
 from harness.errors import UsageError
 from harness.live.monitor import Monitor, Rules
@@ -312,7 +313,7 @@ def test_after_kill_nothing_is_lost_or_counted_twice(log: Path, tmp_path: Path) 
             write(log, done, done + 100)
             done += 100
             process.send_signal(signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=HANGS)
         if round_ % 2:
             log.rename(log.with_name(f"app.log.{9 - round_}"))
             write(log, done, done + 10)

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from notes import corpus
+from polling import HANGS
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
@@ -72,7 +73,7 @@ def test_the_reference_memory_server_finds_what_it_was_told(make: Make) -> None:
             }
         },
         search={"search_nodes": {"query": "{each_word}"}},
-        timeout=120,
+        timeout=HANGS,
     )
     calls.index(memory, corpus(["green tea", "black coffee", "a green coffee bean", "milk"]))
     found = ask(memory, "Which green coffee?")

@@ -17,6 +17,7 @@ import pytest
 from answers import answers
 from notes import ask, corpus
 from places import ROOT
+from polling import HANGS
 
 from harness.retrievers.registry import RetrieverSpec
 
@@ -102,7 +103,11 @@ def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
     notes = ROOT / "tests" / "retrievers"
     environment = {**os.environ, "PYTHONPATH": f"{notes}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        env=environment,
     )
     assert done.stdout.split() == ["2", "0"], done.stderr
     assert names(url) == ["mine"]
