@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import socket
 import socketserver
 import subprocess
@@ -19,8 +20,9 @@ from typing import Any
 
 import pytest
 from notes import corpus
-from polling import HANGS
+from polling import HANGS, listens, wait_until
 from serving import Message, Reply, serving
+from urllib3.util import connection
 
 from harness.dataset.prepare import open_dataset
 from harness.rankings.rankings import read_rankings
@@ -68,45 +70,52 @@ class Service(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+sys.stdin.readline()
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Service).serve_forever()
 """
 
 
 @contextmanager
-def restarting(script: Path, port: int, tells: str, pause: float) -> Iterator[None]:
-    """A service that dies once, at its sixtieth question, and is started anew after a pause."""
-    import os
+def restarting(script: Path, port: int, tells: str, until: Callable[[], object]) -> Iterator[None]:
+    """A service that dies once, at its sixtieth question, and listens anew after `until()`."""
 
     def start(**more: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(script), str(port), tells]
-        return subprocess.Popen(command, env={**os.environ, **more})
+        return subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, **more})
 
-    running = [start(DIES="1")]
+    first, second = start(DIES="1"), start()
 
     def watch() -> None:
-        if running[0].wait() == 1:
-            time.sleep(pause)
-            running.append(start())
+        if first.wait() == 1:
+            until()
+            second.stdin.close()
 
     threading.Thread(target=watch, daemon=True).start()
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 0.1).close()
-            break
-        except OSError:
-            time.sleep(0.05)
+    first.stdin.close()
+    wait_until(lambda: listens(port), first)
     try:
         yield
     finally:
-        for one in running:
+        for one in (first, second):
             one.kill()
             one.wait()
 
 
-@pytest.mark.parametrize(("tells", "pause"), [("silent", 1.0), ("tells", 0.0)])
+@pytest.mark.parametrize("tells", ["silent", "tells"])
 def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
-    tmp_path: Path, tells: str, pause: float
+    tmp_path: Path, tells: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refused = threading.Event()
+
+    def connect(*given: Any, **named: Any) -> socket.socket:
+        try:
+            return connected(*given, **named)
+        except ConnectionRefusedError:
+            refused.set()
+            raise
+
+    connected = connection.create_connection
+    monkeypatch.setattr(connection, "create_connection", connect)
     with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as free:
         port = free.server_address[1]
     script = tmp_path / "service.py"
@@ -115,7 +124,8 @@ def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
         open_dataset("sample"),
         RetrieverSpec("http", {"url": f"http://127.0.0.1:{port}"}),
     )
-    with restarting(script, port, tells, pause):
+    # A silent one is away for long enough that it is missed.
+    with restarting(script, port, tells, refused.wait if tells == "silent" else lambda: None):
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out")
         first = RunFolder(folder).record["queries"]
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out", resume=True)
