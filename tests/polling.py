@@ -26,7 +26,7 @@ def wait_until(true: Callable[[], bool], process: subprocess.Popen[Any] | None =
 
 
 def listens(port: int) -> bool:
-    """Whether a server of this machine accepts connections at a port."""
+    """Tells whether a server on this machine accepts connections at a port."""
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 

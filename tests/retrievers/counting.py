@@ -22,7 +22,7 @@ TEXTS = [f"note {i}" for i in range(64)]
 class Counting:
     """Vectors made of the text's hash; the texts go to a file, one a line.
 
-    Each call takes some seconds; those after `most` texts wait for the file `goes_on(log)`.
+    Each call takes `seconds`; calls after `most` texts wait for the file `goes_on(log)`.
     """
 
     at_once = 8
@@ -43,7 +43,7 @@ class Counting:
 
 
 def goes_on(log: Path) -> Path:
-    """A file that lets what embeds go on after `most` texts."""
+    """Returns the path of the file that ends the wait after `most` texts."""
     return log.with_name("goes-on")
 
 

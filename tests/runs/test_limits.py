@@ -179,10 +179,10 @@ def ran(
 
 
 def ran_in_time(spec: str, out: Path, limit: str, **settings: Any) -> tuple[Path, str]:
-    """A run with a limit that all calls keep but those that hang, and its seconds.
+    """Runs with a limit that only calls that hang exceed; returns the folder and the limit.
 
-    A busy machine needs a longer limit than an idle one: it grows until the slowest of the other
-    calls takes less than half of it. Each try has a copy of the plug-in, whose classes count.
+    A busy machine needs a longer limit: it grows until the slowest of the other calls takes less
+    than half of it. Each attempt loads a copy of the plug-in, because its classes count.
     """
     file, _, name = spec.rpartition(":")
     for seconds in (1.0, 10.0, 100.0):
@@ -195,7 +195,7 @@ def ran_in_time(spec: str, out: Path, limit: str, **settings: Any) -> tuple[Path
 
 
 def reported(folder: Path) -> dict[str, Any]:
-    """The last report of the system."""
+    """Returns the last report of the system."""
     reports: list[dict[str, Any]] = RunFolder(folder).record.get("reported_by_the_system", [{}])
     return reports[-1]
 

@@ -327,14 +327,14 @@ class Command:
         return self.log.read_text().splitlines()
 
     def has_ended(self) -> bool:
-        """Nothing of its session is left alive."""
+        """Tells whether no process of its session is alive."""
         listed = subprocess.check_output(["ps", "-e", "-o", "sid=,stat="], text=True)
         alive = [line.split() for line in listed.splitlines()]
         return not [1 for sid, stat in alive if sid == str(self.process.pid) and stat[0] != "Z"]
 
 
 def _answered(journal: Path) -> list[int]:
-    """The queries whose answers are in whole lines of a journal."""
+    """Returns the queries whose answers are in whole lines of a journal."""
     lines = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
     whole = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
     return [answer["query"] for line in whole for answer in line["answers"]]
