@@ -71,6 +71,7 @@ class Loopback:
         self.requests: list[Request] = []
         self.ranges = True
         self.bytes_a_second = 0  # 0: as fast as it goes
+        self.holds_after: int | None = None  # bytes of a file, after which it sends no more of it
         server = self
 
         class Bound(_Handler):
@@ -236,6 +237,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, body: bytes, cut_after: int | None) -> None:
         body = body if cut_after is None else body[:cut_after]
+        most = self.loopback.holds_after
+        body, holds = body[:most], most is not None and most < len(body)
         speed = self.loopback.bytes_a_second
         step = speed // 20 or len(body) or 1
         try:
@@ -244,9 +247,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.request_seen.sent.append(len(body[at : at + step]))
                 if speed:
                     time.sleep(1 / 20)
+            if holds:
+                self.rfile.read(1)  # until the client has gone
         except OSError:  # the client has gone
             self.close_connection = True
-        if cut_after is not None:
+        if cut_after is not None or holds:
             self.close_connection = True
 
     def _end(self, status: int, headers: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from polling import HANGS
 
 ROOT = Path(__file__).parents[1]
 
@@ -19,7 +20,7 @@ def lint(where: Path) -> subprocess.CompletedProcess[str]:
         cwd=where,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from polling import HANGS
 
 import harness
 from harness.dataset.reader import Dataset
@@ -43,7 +44,9 @@ def test_completion_and_help_list_the_public_names_before_any_is_imported() -> N
         "assert 'numpy' not in sys.modules, 'listing names imported numpy';"
         "print(pydoc.plain(pydoc.render_doc(harness)))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS
+    )
     assert done.returncode == 0, done.stderr
     for name in harness.__all__:
         assert name in done.stdout

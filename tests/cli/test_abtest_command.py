@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from places import EXAMPLES
+from polling import HANGS
 
 from harness import ABTest
 
@@ -134,7 +135,7 @@ def test_the_example_runs_on_the_sample(harness: Harness, tmp_path: Path) -> Non
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANGS,
     )
     assert done.returncode == 0, done.stderr
     said = harness("abtest", "ab-test").out

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 import pytest
+from polling import HANGS
 
 Harness = Callable[..., Any]
 
@@ -36,7 +37,7 @@ def type_in(folder: Path, keys: str, *arguments: object) -> str:
     """What `harness label ... --terminal` says to these keys, one a line."""
     command = [sys.executable, "-m", "harness", "label", *map(str, arguments), "--terminal"]
     done = subprocess.run(
-        command, input=keys, capture_output=True, text=True, cwd=folder, timeout=60
+        command, input=keys, capture_output=True, text=True, cwd=folder, timeout=HANGS
     )
     assert done.returncode == 0
     assert "Traceback" not in done.stderr
@@ -104,11 +105,11 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         lines = iter(serving.stdout.readline, "")
         address = next(line.split()[0] for line in lines if line.startswith("http"))
         port = int(address.rstrip("/").rpartition(":")[2])
-        connection = HTTPConnection("127.0.0.1", port, timeout=30)
+        connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
         connection.request("GET", "/")
         assert b"<title>Label labels</title>" in connection.getresponse().read()
         serving.send_signal(signal.SIGINT)
-        _, errors = serving.communicate(timeout=30)
+        _, errors = serving.communicate(timeout=HANGS)
     assert serving.returncode == 0
     assert "Traceback" not in errors
 

@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from polling import HANGS, wait_until
 
 from harness import open_dataset
 
@@ -118,21 +118,15 @@ def test_it_follows_and_serves_until_it_is_stopped(
         port = int(address.rstrip("/").rpartition(":")[2])
 
         def recalls() -> int:
-            connection = HTTPConnection("127.0.0.1", port, timeout=30)
+            connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
             connection.request("GET", "/state.json")
             return int(json.loads(connection.getresponse().read())["totals"]["recalls"])
 
-        def wait_for(n: int) -> None:
-            end = time.monotonic() + 30
-            while recalls() != n:
-                assert time.monotonic() < end
-                time.sleep(0.05)
-
-        wait_for(100)
+        wait_until(lambda: recalls() == 100, process)
         write(log, questions, 50)
-        wait_for(150)
+        wait_until(lambda: recalls() == 150, process)
         process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=HANGS)
         assert (process.returncode, errors) == (0, b"")
     assert (tmp_path / "state").exists()
 

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import orjson
 import pyarrow.parquet as pq
 import pytest
 from filelock import FileLock
+from polling import HANGS, wait_until
 
 from harness.dataset.prepare import open_dataset
 from harness.pages.history import history_data
@@ -61,7 +61,7 @@ class Slow:
             log.write("x")
         if Path("wait").exists():
             Path("waiting").touch()
-            time.sleep(60)
+            time.sleep(3600)
         return [list(range(min(k, self.n))) for _ in queries]
 """
 
@@ -138,7 +138,7 @@ def kill_in_the_midst(place: Path) -> None:
     process = begin(place)
     wait_until_it_hangs(place, process)
     os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=HANGS)
     (place / "wait").unlink()
 
 
@@ -267,11 +267,7 @@ def test_what_was_compared_can_be_looked_at(
 
 
 def wait_until_it_hangs(place: Path, process: subprocess.Popen[str]) -> None:
-    limit = time.monotonic() + 60
-    while not (place / "waiting").exists():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.02)
+    wait_until((place / "waiting").exists, process)
     (place / "waiting").unlink()
 
 
@@ -346,7 +342,7 @@ def test_ctrl_c_leaves_a_summary_of_what_is_finished(place: Path) -> None:
     process = begin(place)
     wait_until_it_hangs(place, process)
     os.kill(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=HANGS)
     assert (process.returncode, "--resume goes on" in err) == (130, True)
     found = summary(place)
     assert found["complete"] is False

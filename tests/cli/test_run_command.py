@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 import pytest
+from polling import HANGS
 
 from harness.dataset.reader import Dataset
 
@@ -211,7 +212,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing_half_written(
         capture_output=True,
         text=True,
         env=os.environ | {"HARNESS_HOME": str(cache)},
-        timeout=60,
+        timeout=HANGS,
     )
     assert (told.returncode, told.stdout) == (2, "")
     assert told.stderr.count("\n") == 1

@@ -20,7 +20,7 @@ from docs_blocks import ROOT, Block, Page
 from docs_checks import UNKNOWN, PageError, check_line, check_output, check_unrun
 from filelock import FileLock
 
-LIMIT = 300
+LIMIT = 900
 """Seconds that one block may take; far more than any should."""
 
 _SHELL = ("sh", "by hand")
@@ -138,7 +138,7 @@ class PageRun:
             background = line.rstrip().endswith(" &")
             if forever:
                 self._lock(0)
-            started = self._serve(block, self._sourced(line.rstrip().removesuffix(" &")))
+            started = self._serve(block, self._sourced(line.rstrip().removesuffix(" &")), forever)
             if not background:
                 stopped.append(started)
         said.append(self._bash(block, "\n".join(plain), int(block.marks.get("status", 0))))
@@ -173,8 +173,11 @@ class PageRun:
         trap = f'trap \'{{ export -p; printf "cd %q\\n" "$PWD"; }} > "{self._state}"\' EXIT\n'
         return f"set -a\n. {state}\n{trap if keep else ''}{code}\n"
 
-    def _serve(self, block: Block, line: str) -> tuple[subprocess.Popen[bytes], Path]:
-        """Start a line in the background, as it is, and wait until it answers."""
+    def _serve(self, block: Block, line: str, ours: bool) -> tuple[subprocess.Popen[bytes], Path]:
+        """Start a line in the background, as it is, and wait until it answers.
+
+        Our own commands say where they answer, and are not stopped before they have said so.
+        """
         self._logs += 1
         log = self.folder.parent / f"served{self._logs}.txt"
         ports = [int(a or b) for a, b in _PORT.findall(line)]
@@ -195,7 +198,7 @@ class PageRun:
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             )
         self._served.append((process, log))
-        self._wait(block, process, log, ports)
+        self._wait(block, process, log, [] if ours else ports)
         return process, log
 
     def _wait(
@@ -259,7 +262,6 @@ class PageRun:
 
 def _answers(port: int) -> bool:
     with socket.socket() as tried:
-        tried.settimeout(1)
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 

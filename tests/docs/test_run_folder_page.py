@@ -15,6 +15,7 @@ from docs_blocks import ROOT
 from docs_figures import load
 from docs_tables import differences, documented, paths
 from mteb_files import write
+from polling import HANGS
 
 PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
 
@@ -64,7 +65,7 @@ _OWN = {
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
 
 

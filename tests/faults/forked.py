@@ -109,7 +109,7 @@ def _be(
 def _left(mark: str) -> int:
     """Processes that were started by a command and are still there, after a moment."""
     sought = f"{_MARK}={mark}".encode()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while (found := [pid for pid in _all() if sought in _environment(pid)]) and (
         time.monotonic() < end
     ):

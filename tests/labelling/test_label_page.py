@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 import pytest
+from polling import HANGS
 
 from harness.labelling.annotating import Annotating
 from harness.labelling.folder import Project
@@ -37,7 +38,7 @@ def served(session: Annotating | Resolving) -> Iterator[int]:
 
 
 def ask(port: int, path: str, body: Any = None) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     if body is None:
         connection.request("GET", path)
     else:
@@ -110,7 +111,7 @@ class Serving:
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=HANGS)
         assert self.process.stdout is not None
         self.process.stdout.close()
 
@@ -247,7 +248,7 @@ def test_two_people_label_by_keyboard_and_nothing_is_lost(
             capture_output=True,
             text=True,
             cwd=folder.parent,
-            timeout=120,
+            timeout=HANGS,
         )
         assert (done.returncode, done.stderr) == (0, "")
     assert "3 queries, 0 failed" in done.stdout

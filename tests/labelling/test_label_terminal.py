@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from polling import HANGS
 
 from harness.labelling.annotating import Annotating
 from harness.labelling.folder import Project
@@ -45,7 +46,7 @@ class Terminal:
         os.write(self.ours, keys.encode())
 
     def end(self) -> int:
-        status = self.process.wait(timeout=30)
+        status = self.process.wait(timeout=HANGS)
         os.close(self.ours)
         return status
 

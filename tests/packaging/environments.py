@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from polling import HANGS
+
 TOP = Path(__file__).parents[2]
 LINK = "harness/dataset/adapters"
 """What is a symbolic link in a checkout."""
@@ -23,7 +25,7 @@ def ran(*command: object, cwd: Path, **more: str) -> subprocess.CompletedProcess
         env={**kept, **more},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
     )
 
 

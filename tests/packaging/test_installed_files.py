@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import orjson
 import pytest
 import yaml
 from environments import TOP, Environment, tracked
+from polling import listens, wait_until
 
 pytestmark = pytest.mark.packaging
 
@@ -136,7 +135,7 @@ def test_the_example_of_a_service_runs(installed: Environment, empty: Path) -> N
         port = free.server_address[1]
     process = subprocess.Popen([installed.bin("python"), path, str(port)], cwd=empty)
     try:
-        _until_open(port)
+        wait_until(lambda: listens(port), process)
         installed.runs(
             *(empty, "harness", "run", "--dataset", "sample", "--retriever", "http"),
             *("--param", f"url=http://127.0.0.1:{port}"),
@@ -144,16 +143,6 @@ def test_the_example_of_a_service_runs(installed: Environment, empty: Path) -> N
     finally:
         process.kill()
         process.wait()
-
-
-def _until_open(port: int) -> None:
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-            return
-        except ConnectionRefusedError:
-            time.sleep(0.05)
-    raise TimeoutError(port)
 
 
 def test_the_example_of_an_ab_test_runs(installed: Environment, empty: Path) -> None:

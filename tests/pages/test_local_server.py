@@ -8,6 +8,7 @@ from threading import Thread
 
 import orjson
 import pytest
+from polling import HANGS
 
 from harness.errors import UsageError
 from harness.pages.local_server import Answer, Request, as_json, server
@@ -34,7 +35,7 @@ def port() -> Iterator[int]:
 def ask(
     port: int, method: str, path: str, body: bytes | None = None, **headers: str
 ) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     named = {name.replace("_", "-"): value for name, value in headers.items() if value}
     connection.request(method, path, body=body, headers=named)
     answer = connection.getresponse()
@@ -75,7 +76,7 @@ def test_bodies_are_json_of_a_bounded_size(port: int) -> None:
 
 
 def test_nothing_is_kept_or_framed(port: int) -> None:
-    connection = HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     connection.request("GET", "/it")
     headers = connection.getresponse().headers
     assert headers["Cache-Control"] == "no-store"

@@ -15,6 +15,7 @@ from typing import Any
 
 import orjson
 import pytest
+from polling import HANGS
 
 from harness.__main__ import main
 from harness.pages.server import server
@@ -39,7 +40,7 @@ def port(results: Path) -> Iterator[int]:
 
 
 def get(port: int, path: str, host: str = "") -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     connection.request("GET", path, headers={"Host": host} if host else {})
     answer = connection.getresponse()
     return answer.status, answer.read()
@@ -179,7 +180,7 @@ def test_an_unfinished_run_of_another_shape_is_told_as_broken_and_the_others_go_
 
 
 def post(port: int, run: str, origin: str = "") -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     own = origin or f"http://127.0.0.1:{port}"
     headers = {"Origin": own, "Content-Type": "application/json"}
     connection.request("POST", "/clear", orjson.dumps({"run": run}), headers)
@@ -277,7 +278,7 @@ def test_the_command_serves_and_ends_with_ctrl_c(results: Path) -> None:
         address = serving.stdout.readline().decode().split()[0]
         assert get(int(address.rstrip("/").rpartition(":")[2]), "/")[0] == 200
         os.kill(serving.pid, signal.SIGINT)
-        _, errors = serving.communicate(timeout=30)
+        _, errors = serving.communicate(timeout=HANGS)
         assert (serving.returncode, errors) == (0, b"")
 
 

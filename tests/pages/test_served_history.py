@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 from made_history import made_history
+from polling import HANGS
 
 from harness.pages.server import server
 
@@ -24,7 +25,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 
 def get(port: int, path: str) -> tuple[int, bytes]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     connection.request("GET", path)
     answer = connection.getresponse()
     return answer.status, answer.read()

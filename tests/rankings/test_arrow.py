@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.rankings.arrow import flags, integers, strings, take, to_numpy
@@ -13,7 +13,6 @@ texts = st.lists(st.lists(st.text(max_size=3) | st.none(), max_size=5), min_size
 
 
 @given(texts, st.data())
-@settings(deadline=None)
 def test_rows_of_a_chunked_column_are_those_that_arrow_takes(
     chunks: list[list[str | None]], data: st.DataObject
 ) -> None:

@@ -17,9 +17,6 @@ from harness.rankings.published.form import (
     run_format,
 )
 from harness.rankings.published.records import read_records
-from tests.places import DATA
-
-PUBLISHED = DATA / "published"
 
 
 def _read(path: Path, ranking: str = "") -> list[Answer]:
@@ -41,8 +38,8 @@ def _read(path: Path, ranking: str = "") -> list[Answer]:
         ("cogito/baseline_per_question.json", "cogito"),
     ],
 )
-def test_every_form_is_recognised_by_its_fields(file: str, form: str) -> None:
-    assert recognised(PUBLISHED / file) == form
+def test_every_form_is_recognised_by_its_fields(data: Path, file: str, form: str) -> None:
+    assert recognised(data / "published" / file) == form
 
 
 def test_the_official_log_is_read_without_its_twist(tmp_path: Path) -> None:
@@ -63,8 +60,8 @@ def test_the_official_log_is_read_without_its_twist(tmp_path: Path) -> None:
         assert _read(path) == [Answer(Question("q"), expected)]
 
 
-def test_sessions_of_locomo_get_the_names_of_the_dataset() -> None:
-    first = _read(PUBLISHED / "letta" / "results.jsonl", "retrieved_session_ids")[0]
+def test_sessions_of_locomo_get_the_names_of_the_dataset(data: Path) -> None:
+    first = _read(data / "published" / "letta" / "results.jsonl", "retrieved_session_ids")[0]
     assert first.found == ["S1", "S10", "S9", "S7", "S5"]
     assert (first.question.haystack, first.question.place) == ("conv-26", 0)
 

@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from small import lists
 
@@ -309,7 +309,6 @@ def columns(run: dict[str, list[tuple[str, float]]], *, scored: bool) -> Ranking
 
 
 @given(runs, st.booleans())
-@settings(deadline=None)
 def test_what_is_written_as_trec_comes_back_in_the_same_order(
     tmp_path_factory: pytest.TempPathFactory, run: dict[str, list[tuple[str, float]]], scored: bool
 ) -> None:
@@ -334,7 +333,6 @@ numbers = st.floats(allow_nan=False) | st.sampled_from(
 
 
 @given(st.lists(st.lists(numbers, max_size=9), max_size=6), st.integers(1, 7))
-@settings(deadline=None)
 def test_trec_lines_have_the_shortest_digits_wherever_blocks_are_cut(
     tmp_path_factory: pytest.TempPathFactory, scores: list[list[float]], rows: int
 ) -> None:
@@ -358,7 +356,6 @@ def test_an_id_that_the_trec_format_cannot_carry_is_refused(tmp_path: Path, id_:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text("xé", max_size=20)), max_size=60))
-@settings(deadline=None)
 def test_duplicates_are_the_rows_that_a_set_has_seen_before(rows: list[tuple[str, str]]) -> None:
     rows.sort(key=lambda row: row[0])
     query = np.array(["abc".index(q) for q, _ in rows], np.int32)

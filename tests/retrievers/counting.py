@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from polling import wait_until
 
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.embeddings import Store, digests
@@ -19,19 +20,31 @@ TEXTS = [f"note {i}" for i in range(64)]
 
 
 class Counting:
-    """Vectors made of the text's hash; the texts go to a file, one a line."""
+    """Vectors made of the text's hash; the texts go to a file, one a line.
+
+    Each call takes `seconds`; calls after `most` texts wait for the file `goes_on(log)`.
+    """
 
     at_once = 8
 
-    def __init__(self, log: Path, revision: str = "r1", seconds: float = 0.0) -> None:
+    def __init__(
+        self, log: Path, revision: str = "r1", seconds: float = 0.0, most: int = 10**9
+    ) -> None:
         self.model, self.revision = "counting", revision
-        self._log, self._seconds = log, seconds
+        self._log, self._seconds, self._most = log, seconds, most
 
     def __call__(self, texts: list[str], prompt: str) -> npt.NDArray[np.float32]:
         with open(self._log, "a") as file:
             file.writelines(f"{prompt}{text}\n" for text in texts)
         time.sleep(self._seconds)
+        if len(embedded(self._log)) > self._most:
+            wait_until(goes_on(self._log).exists)
         return np.array([vector(prompt + text) for text in texts], np.float32)
+
+
+def goes_on(log: Path) -> Path:
+    """Returns the path of the file that ends the wait after `most` texts."""
+    return log.with_name("goes-on")
 
 
 def vector(text: str) -> list[float]:
@@ -45,10 +58,10 @@ def embedded(log: Path) -> list[str]:
     return [line for line in lines if line != "dimension"]
 
 
-def embed(log: Path, seconds: float, first: int) -> None:
+def embed(log: Path, seconds: float, first: int, most: int = 10**9) -> None:
     """Embed all texts, beginning with another one; what a second process runs."""
     texts = TEXTS[first:] + TEXTS[:first]
-    found = Embedder(Counting(log, seconds=seconds))(texts)
+    found = Embedder(Counting(log, seconds=seconds, most=most))(texts)
     assert found.tolist() == [vector(text) for text in texts]
 
 

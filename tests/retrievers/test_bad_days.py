@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import socket
 import socketserver
 import subprocess
@@ -19,7 +20,9 @@ from typing import Any
 
 import pytest
 from notes import corpus
+from polling import HANGS, listens, wait_until
 from serving import Message, Reply, serving
+from urllib3.util import connection
 
 from harness.dataset.prepare import open_dataset
 from harness.rankings.rankings import read_rankings
@@ -67,45 +70,52 @@ class Service(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+sys.stdin.readline()
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Service).serve_forever()
 """
 
 
 @contextmanager
-def restarting(script: Path, port: int, tells: str, pause: float) -> Iterator[None]:
-    """A service that dies once, at its sixtieth question, and is started anew after a pause."""
-    import os
+def restarting(script: Path, port: int, tells: str, until: Callable[[], object]) -> Iterator[None]:
+    """A service that dies once, at its sixtieth question, and listens anew after `until()`."""
 
     def start(**more: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, str(script), str(port), tells]
-        return subprocess.Popen(command, env={**os.environ, **more})
+        return subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, **more})
 
-    running = [start(DIES="1")]
+    first, second = start(DIES="1"), start()
 
     def watch() -> None:
-        if running[0].wait() == 1:
-            time.sleep(pause)
-            running.append(start())
+        if first.wait() == 1:
+            until()
+            second.stdin.close()
 
     threading.Thread(target=watch, daemon=True).start()
-    for _ in range(200):
-        try:
-            socket.create_connection(("127.0.0.1", port), 0.1).close()
-            break
-        except OSError:
-            time.sleep(0.05)
+    first.stdin.close()
+    wait_until(lambda: listens(port), first)
     try:
         yield
     finally:
-        for one in running:
+        for one in (first, second):
             one.kill()
             one.wait()
 
 
-@pytest.mark.parametrize(("tells", "pause"), [("silent", 1.0), ("tells", 0.0)])
+@pytest.mark.parametrize("tells", ["silent", "tells"])
 def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
-    tmp_path: Path, tells: str, pause: float
+    tmp_path: Path, tells: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refused = threading.Event()
+
+    def connect(*given: Any, **named: Any) -> socket.socket:
+        try:
+            return connected(*given, **named)
+        except ConnectionRefusedError:
+            refused.set()
+            raise
+
+    connected = connection.create_connection
+    monkeypatch.setattr(connection, "create_connection", connect)
     with socketserver.TCPServer(("127.0.0.1", 0), socketserver.BaseRequestHandler) as free:
         port = free.server_address[1]
     script = tmp_path / "service.py"
@@ -114,7 +124,8 @@ def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
         open_dataset("sample"),
         RetrieverSpec("http", {"url": f"http://127.0.0.1:{port}"}),
     )
-    with restarting(script, port, tells, pause):
+    # A silent one is away for long enough that it is missed.
+    with restarting(script, port, tells, refused.wait if tells == "silent" else lambda: None):
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out")
         first = RunFolder(folder).record["queries"]
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out", resume=True)
@@ -162,7 +173,9 @@ def test_a_reply_that_comes_twice_is_no_answer_to_the_next_question() -> None:
         server.shutdown()
 
 
-def answered(change: Callable[[Message, Message], Any], tmp_path: Path) -> tuple[Path, list[str]]:
+def answered(
+    change: Callable[[Message, Message], Any], tmp_path: Path, timeout: float = HANGS
+) -> tuple[Path, list[str]]:
     """A run with a service whose answers to some questions are changed; the texts of those."""
     changed: list[str] = []
 
@@ -177,7 +190,7 @@ def answered(change: Callable[[Message, Message], Any], tmp_path: Path) -> tuple
         return 200, reply
 
     with serving(answer) as (url, _):
-        spec = RetrieverSpec("http", {"url": url, "timeout": 1.0, "retries": 0})
+        spec = RetrieverSpec("http", {"url": url, "timeout": timeout, "retries": 0})
         folder = run(open_dataset("sample"), spec, Settings(k=5), out=tmp_path)
     return folder, changed
 
@@ -189,14 +202,25 @@ def answered(change: Callable[[Message, Message], Any], tmp_path: Path) -> tuple
         lambda m, r: {"results": r["results"] * 2},
         lambda m, r: {"results": [{"hits": "none"}]},
         lambda m, r: [1, 2],
-        lambda m, r: time.sleep(1.5) or r,
     ],
-    ids=["of another message", "two for one", "no list", "no object", "too late"],
+    ids=["of another message", "two for one", "no list", "no object"],
 )
 def test_a_wrong_answer_costs_its_question_or_haystack_and_is_no_zero(
     tmp_path: Path, change: Callable[[Message, Message], Any]
 ) -> None:
-    folder, changed = answered(change, tmp_path)
+    _costs_what_it_concerns(*answered(change, tmp_path))
+
+
+def test_an_answer_that_comes_too_late_costs_its_question_or_haystack_and_is_no_zero(
+    tmp_path: Path,
+) -> None:
+    over = threading.Event()
+    folder, changed = answered(lambda m, r: over.wait() and r, tmp_path, timeout=1.0)
+    over.set()
+    _costs_what_it_concerns(folder, changed)
+
+
+def _costs_what_it_concerns(folder: Path, changed: list[str]) -> None:
     record = RunFolder(folder).record["queries"]
     assert changed
     assert len(changed) <= record["failed"] < record["asked"]

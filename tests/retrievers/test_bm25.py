@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from bm25s.tokenization import Tokenized
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from notes import corpus
 
@@ -34,7 +34,6 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.text() | st.from_regex(r"[a-zA-Z0-9_ .é²İß-]{0,20}"), max_size=6))
 @example(["", "a", "a b", "ab", "ab", "-ab_1 C3", "straße İstanbul ½ x² don't"])
 @example(["ab", "cd"])
@@ -60,7 +59,6 @@ def test_terms_of_a_column_are_those_of_each_text() -> None:
 documents = st.lists(st.lists(st.integers(0, 7), max_size=9), min_size=1, max_size=12)
 
 
-@settings(deadline=None)
 @given(
     documents.filter(lambda all_: sum(map(len, all_)) > 0),
     st.lists(st.integers(0, 7), min_size=1, max_size=5),

@@ -72,7 +72,7 @@ def served(tmp_path: Path) -> str:
 
 
 def test_its_python_has_its_packages_and_its_prefix(theirs: Path, served: str) -> None:
-    command = Command(f"{served}:Mine name=mira", venv=str(theirs), timeout=20)
+    command = Command(f"{served}:Mine name=mira", venv=str(theirs))
     command.index(corpus(["a", "b"]))
     (found,) = command.search([Question("?")], 5)
     command.close()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tiny_bert
 from notes import ask, corpus
+from polling import HANGS
 
 from harness.retrievers.bert import Bert
 from harness.retrievers.dense import Dense
@@ -115,7 +116,7 @@ def _run(out: Path, *params: str) -> dict[str, Any]:
         "print('torch' in sys.modules); sys.exit(status)"
     )
     command = [sys.executable, "-c", code, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS)
     assert done.returncode == 0, done.stderr
     said, torch = done.stdout.strip().splitlines()
     run: dict[str, Any] = json.loads(said)["run"]

@@ -9,7 +9,7 @@ import os
 import resource
 import signal
 import sqlite3
-import time
+import sys
 import zlib
 from collections.abc import Callable
 from contextlib import closing
@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from counting import TEXTS, WIDE, Counting, embed, embedded, vector, write_forever
+from counting import TEXTS, WIDE, Counting, embed, embedded, goes_on, vector, write_forever
+from polling import HANGS, Watched, wait_until
 
 from harness.errors import UsageError
 from harness.retrievers import blocks
@@ -57,21 +58,21 @@ def test_processes_that_embed_the_same_texts_at_once_embed_each_once(tmp_path: P
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(HANGS)
         assert process.exitcode == 0
     assert sorted(embedded(log)) == sorted(TEXTS)
 
 
 def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = tmp_path / "log"
-    process = spawn.Process(target=embed, args=(log, 0.3, 0))
+    process = spawn.Process(target=embed, args=(log, 0.3, 0, 8))
     process.start()
-    deadline = time.monotonic() + 30
-    while len(embedded(log)) < 8 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: len(embedded(log)) > 8)
     before = len(embedded(log))
+    # The other goes on when this one says that it waits.
+    monkeypatch.setattr(sys, "stderr", Watched("note: waiting", goes_on(log).touch))
     with running(Clock()) as clock:
         Embedder(Counting(log))(["mine"])
     clock.stop()
@@ -83,27 +84,23 @@ def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
     assert clock.waited > clock.seconds  # which is not its own time
 
 
-def test_who_is_waited_for_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_who_is_waited_for_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = tmp_path / "log"
-    process = spawn.Process(target=embed, args=(log, 7.0, 56))
+    process = spawn.Process(target=embed, args=(log, 0, 0, 0))
     process.start()
-    deadline = time.monotonic() + 30
-    while not embedded(log) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: bool(embedded(log)))
+    note = f"note: waiting for process {process.pid}, which embeds with counting too"
+    monkeypatch.setattr(sys, "stderr", said := Watched(note, process.kill))
     Embedder(Counting(log))(["mine"])
-    process.kill()
     process.join()
-    said = f"note: waiting for process {process.pid}, which embeds with counting too\n"
-    assert said in capfd.readouterr().err
+    assert f"{note}\n" in said.getvalue()
 
 
 def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    process = spawn.Process(target=embed, args=(log, 0.3, 0))
+    process = spawn.Process(target=embed, args=(log, 0.3, 0, 40))
     process.start()
-    deadline = time.monotonic() + 30
-    while sum(one.vectors for one in kept()) < 16 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    wait_until(lambda: sum(one.vectors for one in kept()) >= 16)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
@@ -119,9 +116,7 @@ def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
 def test_what_is_killed_in_the_midst_of_writing_leaves_whole_vectors(after: int) -> None:
     process = spawn.Process(target=write_forever)
     process.start()
-    deadline = time.monotonic() + 30
-    while sum(one.vectors for one in kept()) < after * WIDE and time.monotonic() < deadline:
-        time.sleep(0.001)
+    wait_until(lambda: sum(one.vectors for one in kept()) >= after * WIDE)
     process.kill()
     process.join()
     store = Store("wide", "r")

@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from notes import SharedWords, ask, corpus
 from places import EXAMPLES
+from polling import HANGS, Watched, listens, wait_until
 from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
@@ -47,26 +47,16 @@ def example() -> Iterator[str]:
         port = free.server_address[1]
     process = subprocess.Popen([sys.executable, str(EXAMPLES / "http_server.py"), str(port)])
     try:
+        wait_until(lambda: listens(port), process)
         yield f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         process.wait()
 
 
-def until_up(url: str) -> None:
-    for _ in range(100):
-        try:
-            Http(url, retries=0).index(corpus([]))
-            return
-        except RunError:
-            time.sleep(0.05)
-    raise TimeoutError(url)
-
-
 def test_the_example_service_ranks_as_the_same_code_in_this_process(
     example: str, home: Path, tmp_path: Path
 ) -> None:
-    until_up(example)
     dataset = open_dataset("sample")
     there = run(dataset, RetrieverSpec("http", {"url": example}), out=tmp_path / "there")
     here = run(dataset, SharedWords(), out=tmp_path / "here")  # type: ignore[arg-type]
@@ -133,28 +123,35 @@ def test_an_error_of_the_service_is_told_in_its_words_and_not_tried_again() -> N
 
 
 def test_a_service_that_hangs_costs_one_message(home: Path) -> None:
+    over = threading.Event()
+
     def slow(message: Message) -> Reply:
         if message["type"] == "search" and message["queries"][0]["text"] == "hang":
-            time.sleep(1)
+            over.wait()
         return first(message)
 
     with serving(slow) as (url, _):
-        service = Http(url, timeout=0.2, retries=0)
+        service = Http(url, retries=0)
         service.index(corpus(["a", "b"]))
+        service._timeout, patient = 0.2, service._timeout
         with pytest.raises(Exception, match="timed out"):
             service.search([Question("hang")], 5)
+        service._timeout = patient
         assert service.search([Question("go on")], 5) == [Result(["d1"], [2.5])]
+        over.set()
 
 
 def test_messages_are_sent_side_by_side_but_no_more_than_were_allowed() -> None:
     lock, now, most = threading.Lock(), 0, 0
+    three = threading.Barrier(3, timeout=HANGS)
 
     def counting(message: Message) -> Reply:
         nonlocal now, most
         with lock:
             now += 1
             most = max(most, now)
-        time.sleep(0.05)
+        if message["type"] == "search":
+            three.wait()
         with lock:
             now -= 1
         return first(message)
@@ -251,8 +248,17 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
 ) -> None:
     here = run(open_dataset("sample"), SharedWords(), out=tmp_path / "here")  # type: ignore[arg-type]
     expected = read_rankings(RunFolder(here).rankings)
-    memory = Memory(several=several)
-    with serving(memory) as (url, _):
+    memory, two = Memory(several=several), threading.Event()
+
+    def both(message: Message) -> Reply:
+        reply = memory(message)
+        if memory.most > 1:
+            two.set()
+        elif several and message["type"] == "index":  # the first client waits for a second one
+            two.wait(HANGS)
+        return reply
+
+    with serving(both) as (url, _):
         arguments = [sys.executable, "-m", "harness", "run", "--dataset", "sample"]
         arguments += ["--retriever", "http", "--param", f"url={url}"]
         runs = [
@@ -263,7 +269,7 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
             )
             for workers in (1, 2)
         ]
-        said = [one.communicate(timeout=120)[1].decode() for one in runs]
+        said = [one.communicate(timeout=HANGS)[1].decode() for one in runs]
     assert [one.returncode for one in runs] == [0, 0], said
     for workers in (1, 2):
         (folder,) = (tmp_path / str(workers)).iterdir()
@@ -275,23 +281,25 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
 
 
 def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
-    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harness.retrievers.turns._SILENT", 0.05)
     gc.collect()  # what another test let go of in a cycle holds its service yet
     code = (
         "import sys, time; from harness.retrievers.turns import Turns; "
-        "turns = Turns(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(60)"
+        "turns = Turns(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(3600)"
     )
     with serving(Memory(several=False)) as (url, _):
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)
         assert other.stdout is not None
         assert other.stdout.readline() == b"mine\n"
-        dataset = open_dataset("sample")
-        threading.Timer(1, other.kill).start()  # what dies does not hold it for ever
-        folder = run(dataset, RetrieverSpec("http", {"url": url}), out=tmp_path)
+        # What dies does not hold it for ever.
+        note = f"waiting for {url}: it holds one haystack at a time"
+        said = Watched(note, threading.Timer(0.5, other.kill).start)
+        monkeypatch.setattr(sys, "stderr", said)
+        folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
     other.wait()
-    assert f"waiting for {url}: it holds one haystack at a time" in capfd.readouterr().err
+    assert note in said.getvalue()
     record = RunFolder(folder).record
     waited = record["reported_by_the_system"][0]["waited_seconds"]
     assert waited >= 0.3
@@ -326,7 +334,6 @@ def test_a_service_that_is_never_ready_costs_its_haystacks(home: Path, tmp_path:
 
 def test_titles_are_sent_and_the_examples_read_them(example: str) -> None:
     """As a class that reads `contents` has them."""
-    until_up(example)
     notes = corpus(["of tea", "of tea"], titles=["", "a boat"])
     command = RetrieverSpec("command", {"run": f"{sys.executable} {EXAMPLES / 'command.py'}"})
     for retriever in (Http(example), command.build(), SharedWords()):

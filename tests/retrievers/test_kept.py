@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from notes import ask, corpus
+from polling import HANGS
 
 from harness.errors import UsageError
 from harness.retrievers import inverted
@@ -81,7 +82,7 @@ def test_processes_that_want_one_index_at_once_build_it_once(tmp_path: Path) -> 
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(HANGS)
         assert process.exitcode == 0
     assert log.read_text().split() == ["piece"] * 12
 
@@ -157,7 +158,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing() -> None:
     answers = spawn.Queue()
     process = spawn.Process(target=_on_a_full_disk, args=(answers,))
     process.start()
-    said = answers.get(timeout=60)
+    said = answers.get(timeout=HANGS)
     process.join()
     assert said.startswith(f"{folder()}: cannot be written (File too large): free space there")
     assert not [path for path in folder().iterdir() if path.suffix != ".lock"]

@@ -15,6 +15,7 @@ import pytest
 import tiny_bert
 from loopback import Loopback
 from notes import ask, corpus
+from polling import HANGS
 
 from harness.errors import UsageError
 from harness.retrievers.bert import Bert
@@ -190,7 +191,7 @@ def _run(
     command = [sys.executable, "-m", "harness", "run", "--dataset", "labelled", "--json"]
     command += ["--source", str(own), "--retriever", "minilm", "--out", str(out)]
     command += [part for param in params for part in ("--param", param)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANGS, env=environment)
     assert done.returncode == 0, done.stderr
     return _of(done.stdout)
 

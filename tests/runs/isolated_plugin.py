@@ -138,7 +138,7 @@ class Meets(Words):
         super().index(corpus)
         # Random, as two of these may have the same process id and start in the same tick.
         tempfile.mkstemp(dir=self.folder)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 300
         while len(list(self.folder.iterdir())) < 2:
             if time.monotonic() > end:
                 raise TimeoutError("nobody came")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from polling import HANGS
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -72,7 +73,7 @@ def run(home: Path, tmp_path: Path) -> Run:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=HANGS,
         )
 
     return call

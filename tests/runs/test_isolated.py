@@ -8,13 +8,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from corpora import labelled
+from polling import HANGS, wait_until
 
 from harness.__main__ import main
 from harness.dataset.prepare import home as cache_folder
@@ -93,13 +94,6 @@ def _sleeping(mark: str) -> list[int]:
         except OSError:  # it ended meanwhile
             continue
     return found
-
-
-def _soon(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 60
-    while not true() and time.monotonic() < end:
-        time.sleep(0.05)
-    return true()
 
 
 @pytest.mark.usefixtures("sandboxed", "home")
@@ -237,7 +231,7 @@ def test_a_process_that_dies_costs_its_haystack_and_leaves_nothing_behind(
     errors = [orjson.loads(line) for line in (folder / "errors.jsonl").read_bytes().splitlines()]
     assert {error["query"] for error in errors} == {"q0-0", "q0-1"}
     assert any("ended, status 9, at 'search'" in error["error"] for error in errors)
-    assert _soon(lambda: not _sleeping(mark))
+    wait_until(lambda: not _sleeping(mark))
 
 
 @pytest.mark.slow
@@ -262,14 +256,14 @@ def test_a_run_that_is_stopped_leaves_no_process_behind(
         [*command, "--out", str(tmp_path / "out")], stderr=subprocess.PIPE, text=True
     )
     try:
-        assert _soon(lambda: bool(_sleeping(mark)))
+        wait_until(lambda: bool(_sleeping(mark)), process)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=HANGS)
     finally:
         process.kill()
     assert process.returncode == (130 if number == signal.SIGINT else -number)
     assert number != signal.SIGINT or said.startswith("harness: stopped; ")
-    assert _soon(lambda: not _sleeping(mark))
+    wait_until(lambda: not _sleeping(mark))
 
 
 @pytest.mark.slow

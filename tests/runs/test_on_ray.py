@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpora import labelled
+from polling import HANGS, wait_until
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -224,12 +224,9 @@ def test_a_node_that_dies_changes_no_byte(
 
     def kill_one() -> None:
         by_id = {node.node_id: node for node in nodes.workers}
-        until = time.monotonic() + 120
-        while not (held := [p.suffix[1:] for p in tmp_path.glob("wait.*")]):
-            if time.monotonic() > until:
-                return
-            time.sleep(0.05)
-        nodes.remove_node(by_id.get(held[0], nodes.workers[0]), allow_graceful=False)
+        wait_until(lambda: bool([*tmp_path.glob("wait.*")]))
+        held = next(tmp_path.glob("wait.*")).suffix[1:]
+        nodes.remove_node(by_id.get(held, nodes.workers[0]), allow_graceful=False)
         waits.touch()
 
     deed = threading.Thread(target=kill_one)
@@ -259,11 +256,9 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
         stderr=subprocess.PIPE,
         text=True,
     )
-    while not [*tmp_path.glob("wait.*")]:
-        assert begun.poll() is None
-        time.sleep(0.05)
+    wait_until(lambda: bool([*tmp_path.glob("wait.*")]), begun)
     nodes.remove_node(nodes.head_node, allow_graceful=False)
-    _, said = begun.communicate(timeout=120)
+    _, said = begun.communicate(timeout=HANGS)
     assert begun.returncode == 1
     assert said.strip().splitlines()[-1].endswith("what is finished is kept: go on with --resume")
     assert not [*out.glob("[!.]*")]

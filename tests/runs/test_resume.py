@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import orjson
 import pytest
 from corpora import labelled
+from polling import HANGS, wait_until
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
@@ -36,7 +36,10 @@ class Slow:
         for query in queries:
             with open(os.environ["SLOW_LOG"], "a") as log:
                 log.write(query.text + chr(10))
-        time.sleep(float(os.environ["SLOW_SECONDS"]))
+        seconds = float(os.environ["SLOW_SECONDS"])
+        if seconds and len(open(os.environ["SLOW_LOG"]).readlines()) > 24:
+            seconds = 3600  # until it is killed
+        time.sleep(seconds)
         return [[(i, 1 / (3 + n)) for n, i in enumerate(self.order)] for _ in queries]
 """
 
@@ -323,22 +326,18 @@ class Command:
     def asked(self) -> list[str]:
         return self.log.read_text().splitlines()
 
-    def wait_until_asked(self, n: int) -> None:
-        end = time.monotonic() + 30
-        while len(self.asked) < n and time.monotonic() < end:
-            assert self.process.poll() is None
-            time.sleep(0.005)
+    def has_ended(self) -> bool:
+        """Tells whether no process of its session is alive."""
+        listed = subprocess.check_output(["ps", "-e", "-o", "sid=,stat="], text=True)
+        alive = [line.split() for line in listed.splitlines()]
+        return not [1 for sid, stat in alive if sid == str(self.process.pid) and stat[0] != "Z"]
 
-    def session_ends(self, seconds: float = 10) -> bool:
-        """Nothing of it is left alive."""
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            listed = subprocess.check_output(["ps", "-e", "-o", "sid=,stat="], text=True)
-            alive = [line.split() for line in listed.splitlines()]
-            if not [1 for sid, stat in alive if sid == str(self.process.pid) and stat[0] != "Z"]:
-                return True
-            time.sleep(0.02)
-        return False
+
+def _answered(journal: Path) -> list[int]:
+    """Returns the queries whose answers are in whole lines of a journal."""
+    lines = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
+    whole = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
+    return [answer["query"] for line in whole for answer in line["answers"]]
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -352,27 +351,23 @@ def test_a_killed_command_goes_on_and_gives_the_same_bytes(
 ) -> None:
     files, more = tmp_path / "files", ["--workers", str(workers)]
     command = Command(files, tmp_path, tmp_path / "out", *more, seconds=0.05)
-    command.wait_until_asked(16)
+    wait_until(lambda: len(command.asked) >= 16, command.process)
+    journal = _partial(tmp_path / "out") / "journal.jsonl"
+    wait_until(lambda: bool(_answered(journal)), command.process)
     if how is signal.SIGINT:
         os.killpg(command.process.pid, how)  # as a terminal does, to all
     else:
         command.process.kill()
-    _, said = command.process.communicate(timeout=20)
-    assert command.session_ends()
+    _, said = command.process.communicate(timeout=HANGS)
+    wait_until(command.has_ended)
     if how is signal.SIGINT:
         assert command.process.returncode == 130
         assert said == "harness: stopped; the same command with --resume goes on from here\n"
-    journal = (_partial(tmp_path / "out") / "journal.jsonl").read_bytes()
-    done = {
-        notes.query_table["text"][answer["query"]].as_py()
-        for line in journal.splitlines(keepends=True)
-        if line.endswith(b"\n")
-        for answer in orjson.loads(line)["answers"]
-    }
+    done = {notes.query_table["text"][query].as_py() for query in _answered(journal)}
     assert 0 < len(done) < 36
     before = len(command.asked)
     command = Command(files, tmp_path, tmp_path / "out", *more, "--resume", seconds=0)
-    _, said = command.process.communicate(timeout=30)
+    _, said = command.process.communicate(timeout=HANGS)
     assert (command.process.returncode, said) == (0, "")
     assert sorted(command.asked[before:]) == sorted(
         set(notes.query_table["text"].to_pylist()) - done

@@ -87,7 +87,7 @@ def test_bm25_in_shards_is_bm25_to_the_bit(
             assert told(found) == expected, (k, n)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=12), min_size=1, max_size=4),
     st.integers(1, 12),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from small import one_corpus
@@ -46,7 +46,6 @@ def test_auroc_is_the_share_of_pairs_in_order_ties_half(a: Any, b: Any) -> None:
 
 
 @given(confidences(most=6))
-@settings(deadline=None)
 def test_risk_coverage_is_the_mean_over_all_orders_of_the_surest_i(case: Any) -> None:
     confidence, wrong = case
     curves = []

@@ -177,7 +177,7 @@ _QUESTION = st.tuples(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(_CHANGE, min_size=1, max_size=5, unique=True), st.lists(_QUESTION, min_size=1))
 def test_any_changes_questions_and_rankings_are_counted_as_plain_python_does(
     changes: list[Change], questions: list[tuple[dict[str, int], int | None, list[str], int]]

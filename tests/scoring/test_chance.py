@@ -50,7 +50,7 @@ def of_all(orders: list[tuple[str, ...]], judged: dict[str, int]) -> Ranked:
 
 
 @given(haystacks())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_answers(
     haystack: tuple[list[str], dict[str, int]],
 ) -> None:
@@ -80,7 +80,7 @@ CARRIED = st.lists(st.tuples(st.sets(st.sampled_from("abcd"), max_size=3), st.in
 
 
 @given(CARRIED.filter(lambda some: 0 < len(some) < 6), st.sets(st.sampled_from("abxy")), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_ceiling_with_shared_evidence_is_that_of_the_best_ranking_in_any_order_of_the_lines(
     carried: list[tuple[set[str], int]], absent: set[str], data: st.DataObject
 ) -> None:
@@ -116,7 +116,7 @@ def test_the_ceiling_counts_the_documents_that_carry_most_wherever_they_are_list
 
 
 @given(st.lists(st.sets(st.integers(0, 11), min_size=1, max_size=5), min_size=1, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_too_much_to_go_through_is_an_upper_bound_and_is_called_one(
     carried: list[set[int]],
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
     st.lists(st.sets(st.sampled_from("abcd"), max_size=3), min_size=1, max_size=4),
     st.sets(st.sampled_from("abcdxy"), max_size=2),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_chance_with_shared_evidence_is_the_mean_over_all_permutations(
     carried: list[set[str]], absent: set[str]
 ) -> None:

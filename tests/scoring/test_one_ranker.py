@@ -30,7 +30,7 @@ def case(seed: int) -> tuple[dict[str, dict[str, int]], dict[str, dict[str, floa
 
 
 @given(st.integers(0, 2**32), st.sampled_from(list(Ties)), st.sampled_from(["zero", "skip"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_files_dictionaries_and_columns_agree(
     tmp_path_factory: pytest.TempPathFactory, seed: int, ties: Ties, missing: str
 ) -> None:
@@ -55,7 +55,7 @@ def test_files_dictionaries_and_columns_agree(
 
 
 @given(st.integers(0, 2**32), st.sampled_from(list(Ties)))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_rows_put_in_order_stand_where_the_judged_are_ranked(seed: int, ties: Ties) -> None:
     _, run = case(seed)
     rankings = in_order(read_rankings(run), ties)

@@ -43,7 +43,7 @@ def tied_runs(draw: st.DrawFn) -> tuple[dict[str, float], dict[str, int]]:
 
 
 @given(tied_runs(), st.sampled_from(list(Ties)))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_best_worst_and_expected_are_those_of_all_tie_orders(
     case: tuple[dict[str, float], dict[str, int]], ties: Ties
 ) -> None:

@@ -98,7 +98,7 @@ def random_case(rng: random.Random) -> tuple[dict, dict]:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_equals_pytrec_eval_on_random_cases(seed: int) -> None:
     import pytrec_eval
 

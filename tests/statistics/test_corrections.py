@@ -12,7 +12,7 @@ from harness.statistics.corrections import benjamini_hochberg, holm
 families = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=15)  # statsmodels collects garbage at each call
+@settings(max_examples=15)
 @given(families)
 def test_both_are_statsmodels(p: list[float]) -> None:
     from statsmodels.stats.multitest import multipletests

@@ -113,7 +113,7 @@ def test_differences_turn_with_the_systems_and_reach_from_minus_one() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_order_of_answers_makes_no_difference(seed: int) -> None:
     draw = np.random.default_rng(seed)
     judged = draw.integers(0, 2, 80).astype(float)

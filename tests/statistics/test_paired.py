@@ -69,7 +69,7 @@ def test_everything_of_a_comparison_by_hand() -> None:
     assert np.isnan(outcomes(a, b)[4:, 0]).tolist() == [True, False, True]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pairs())
 def test_swapping_the_systems_turns_the_signs_and_nothing_else(
     drawn: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -86,7 +86,7 @@ def test_swapping_the_systems_turns_the_signs_and_nothing_else(
             assert (one.won, one.lost, one.tied) == (two.lost, two.won, two.tied)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(pairs(), st.randoms(use_true_random=False))
 def test_neither_order_nor_names_of_clusters_matter(
     drawn: tuple[np.ndarray, np.ndarray, np.ndarray], random: object

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from polling import HANGS
 
 TESTS = """
 from harness.testing import evaluate
@@ -42,7 +43,7 @@ def test_of_something_else():
 def call(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_mine.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANGS)
 
 
 @pytest.mark.slow

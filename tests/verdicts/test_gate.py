@@ -16,6 +16,7 @@ import orjson
 import pytest
 import yaml
 from places import EXAMPLES
+from polling import HANGS
 from small import in_three_haystacks
 
 from harness.__main__ import main
@@ -327,7 +328,7 @@ def call(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PRE_COMMIT_HOME": str(folder / ".cache")}
     return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGS
     )
 
 

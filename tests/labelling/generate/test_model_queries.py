@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from generated_notes import NOTES, lines, write
 from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
+from polling import HANGS
 
 from harness.dataset.prepare import home
 from harness.errors import RunError, UsageError
@@ -38,7 +39,7 @@ def server() -> Iterator[OpenAIEndpoint]:
 
 
 def choices(url: str, **way: Any) -> Choices:
-    settings = {"concurrency": 2, "retries": 3, "timeout": 5.0, **way}
+    settings = {"concurrency": 2, "retries": 3, "timeout": HANGS, **way}
     asker = Asker(Way("tiny", url, **settings), home(), "harness label generate")
     return Choices([], parse(DEFAULT), similarity=None, asker=asker)
 

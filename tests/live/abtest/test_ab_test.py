@@ -9,10 +9,12 @@ import os
 from datetime import UTC, datetime
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from polling import HANGS
 
 from harness import ABTest
 from harness.errors import RunError, UsageError
@@ -90,10 +92,12 @@ def test_a_search_goes_to_the_unit_s_system_and_is_timed() -> None:
     test = ABTest(old, new, name="search", unit="query")
     assert (test.plan.a, test.plan.b) == ("old", "new")
     arms = {test.route(query): query for query in ("who", "what", "when", "where", "why", "how")}
+    began = perf_counter()
     answer = test.search(arms["a"], 2)
+    took = perf_counter() - began
     assert answer.found == [f"old {arms['a']}"] * 2
     assert (answer.arm, answer.system) == ("a", "old")
-    assert 0 <= answer.seconds < 1
+    assert 0 <= answer.seconds <= took
     with pytest.raises(ConnectionError):
         test.search(arms["b"], 2)
     with pytest.raises(UsageError, match="needs unit"):
@@ -145,7 +149,7 @@ def test_a_test_cannot_change_on_its_way(tmp_path: Path) -> None:
 
 def _write(path: Path, which: int, together: Barrier) -> None:
     with ABTest("old", "new", name="shared", journal=path) as test:
-        together.wait(60)
+        together.wait(HANGS)
         for at in range(500):
             test.record(f"{which}-{at}", {"click": at % 2, "query": 1.5})
 

@@ -45,7 +45,7 @@ made = st.tuples(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(recalls=st.lists(made, min_size=1, max_size=40), window=st.integers(1, 30))
 def test_means_are_those_of_evaluate(
     recalls: list[tuple[str, list[tuple[str, int]], bool]], window: int

@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from polling import HANGS
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -58,7 +59,7 @@ def port(monitor: Monitor) -> Iterator[int]:
 
 
 def get(port: int, path: str, host: str = "") -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
     connection.request("GET", path, headers={"Host": host} if host else {})
     answer = connection.getresponse()
     return answer.status, answer.read().decode()

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from polling import HANGS
 
 from harness.errors import UsageError
 from harness.live.monitor.monitor import Monitor
@@ -25,7 +26,7 @@ for _ in range(3):
 
 def test_a_program_that_ends_without_closing_keeps_its_last_recalls(tmp_path: Path) -> None:
     state = tmp_path / "monitor.state"
-    subprocess.run([sys.executable, "-c", PROGRAM, str(state)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", PROGRAM, str(state)], check=True, timeout=HANGS)
     with Monitor(state=state) as monitor:
         assert monitor.totals["recalls"] == 3
 

@@ -10,7 +10,6 @@ import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 from notes import corpus
+from polling import HANGS, listens, wait_until
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
@@ -72,7 +72,7 @@ def test_the_reference_memory_server_finds_what_it_was_told(make: Make) -> None:
             }
         },
         search={"search_nodes": {"query": "{each_word}"}},
-        timeout=120,
+        timeout=HANGS,
     )
     calls.index(memory, corpus(["green tea", "black coffee", "a green coffee bean", "milk"]))
     found = ask(memory, "Which green coffee?")
@@ -148,11 +148,7 @@ def service() -> Iterator[str]:
         port = free.getsockname()[1]
     process = subprocess.Popen([*NOTES.split(), str(port)], stderr=subprocess.DEVNULL)
     try:
-        for _ in range(200):
-            with closing(socket.socket()) as there:
-                if there.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
+        wait_until(lambda: listens(port), process)
         yield f"http://127.0.0.1:{port}/mcp"
     finally:
         process.kill()
@@ -230,7 +226,7 @@ def test_a_server_that_minds_no_end_of_its_input_ends_with_a_killed_harness(
     server.write_text(
         f"import os, sys, time\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
         "open('pid', 'w').write(str(os.getpid()))\n"
-        "from mcp_notes_server import server\nserver.run('stdio')\ntime.sleep(600)\n"
+        "from mcp_notes_server import server\nserver.run('stdio')\ntime.sleep(3600)\n"
     )
     command = [sys.executable, "-m", "harness", "run", "--dataset", "sample", "--retriever", "mcp"]
     given = {"command": f"{sys.executable} {server}", "add": ADD, "search": RECALL}
@@ -239,13 +235,15 @@ def test_a_server_that_minds_no_end_of_its_input_ends_with_a_killed_harness(
     ]
     words = [word for param in params for word in ("--param", param)]
     with subprocess.Popen([*command, *words], cwd=tmp_path, stderr=subprocess.DEVNULL) as run:
-        until = time.monotonic() + 60
-        while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
-            assert run.poll() is None
-            assert time.monotonic() < until
-            time.sleep(0.02)
+        pid = tmp_path / "pid"
+        wait_until(lambda: pid.is_file() and pid.read_text() != "", run)
         run.kill()
-    place = Path("/proc", (tmp_path / "pid").read_text())
-    while place.exists() and "Z" not in (place / "stat").read_text().rpartition(")")[2][:3]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    place = Path("/proc", pid.read_text())
+
+    def has_ended() -> bool:
+        try:
+            return "Z" in (place / "stat").read_text().rpartition(")")[2][:3]
+        except FileNotFoundError:
+            return True
+
+    wait_until(has_ended)

@@ -32,7 +32,7 @@ def make(endpoint: OpenAIEndpoint) -> Iterator[Make]:
     made: list[Mem0] = []
 
     def build(**params: Any) -> Mem0:
-        made.append(Mem0(**{"embedder": "words", "retries": 0, "timeout": 5, **params}))
+        made.append(Mem0(**{"embedder": "words", "retries": 0, "timeout": 60, **params}))
         return made[-1]
 
     yield build
@@ -193,9 +193,9 @@ def test_an_embedding_that_fails_after_the_extraction_is_an_error(
 def test_a_question_that_fails_is_an_error_and_the_next_is_answered(
     make: Make, endpoint: OpenAIEndpoint
 ) -> None:
-    memory = make(timeout=0.3)
+    memory = make(timeout=2)
     memory.index(corpus(MIRA))
-    endpoint.fail(EMBEDDINGS, Failure(seconds=1))
+    endpoint.fail(EMBEDDINGS, Failure(seconds=4))
     with pytest.raises(Exception, match="timed out"):
         find(memory, "marathon")
     assert find(memory, "marathon in March")[0].text == "My marathon is in March."

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from notes import corpus
 from places import EXAMPLES
+from polling import HANGS
 
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question
@@ -75,7 +76,7 @@ export default class Documents implements Provider {
 def test_sessions_are_told_and_what_it_logs_is_no_reply(tmp_path: Path) -> None:
     (tmp_path / "provider.mjs").write_text(SESSIONS)
     command = Command(
-        f"node {EXAMPLES / 'memorybench.mjs'} {tmp_path / 'provider.mjs'}", timeout=30
+        f"node {EXAMPLES / 'memorybench.mjs'} {tmp_path / 'provider.mjs'}", timeout=HANGS
     )
     command.index(corpus(["green tea", "black tea"], said=[86_400, 86_400]))
     assert command.search([Question("tea")], 5)[0].hits == [
@@ -97,7 +98,7 @@ def test_sessions_are_told_and_what_it_logs_is_no_reply(tmp_path: Path) -> None:
 def test_documents_in_typescript(tmp_path: Path) -> None:
     (tmp_path / "provider.ts").write_text(DOCUMENTS)
     program = f"npx -y tsx {EXAMPLES / 'memorybench.mjs'} {tmp_path / 'provider.ts'}"
-    command = Command(program, timeout=120)
+    command = Command(program, timeout=HANGS)
     command.index(corpus(["green tea", "black tea"], said=[86_400, 86_400]))
     assert command.search([Question("tea")], 1)[0].hits == [
         Hit("green tea 1970-01-02T00:00:00", ["d1"], None)

@@ -7,7 +7,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from answers import answers
 from notes import ask, corpus
 from places import ROOT
+from polling import HANGS, wait_until
 
 from harness.retrievers.registry import RetrieverSpec
 
@@ -54,15 +54,16 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def wait(address: str, server: subprocess.Popen[bytes]) -> None:
-    """Until the server answers; 30 s at most."""
-    for _ in range(300):
+    """Until the server answers."""
+
+    def answers() -> bool:
         try:
-            urllib.request.urlopen(address, timeout=5)
-            return
+            urllib.request.urlopen(address, timeout=HANGS)
         except OSError:
-            assert server.poll() is None, "the server ended"
-            time.sleep(0.1)
-    raise TimeoutError(address)
+            return False
+        return True
+
+    wait_until(answers, server)
 
 
 def names(url: str) -> list[str]:
@@ -102,7 +103,11 @@ def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
     notes = ROOT / "tests" / "retrievers"
     environment = {**os.environ, "PYTHONPATH": f"{notes}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        env=environment,
     )
     assert done.stdout.split() == ["2", "0"], done.stderr
     assert names(url) == ["mine"]

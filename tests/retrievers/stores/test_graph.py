@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from answers import answers
 from notes import ask, scores
+from polling import HANGS
 from spoken import Turn, corpus
 
 from harness.errors import RunError, UsageError
@@ -191,7 +192,11 @@ def test_a_process_that_nobody_told_to_close_leaves_no_nodes(bolt: Any) -> None:
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+        env=environment,
     )
     assert done.stdout.split() == ["2"], done.stderr
     assert nodes(bolt) == 0

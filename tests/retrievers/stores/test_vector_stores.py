@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from answers import answers
 from notes import ask, corpus
+from polling import HANGS
 
 from harness.errors import RunError, UsageError
 from harness.retrievers.contract import Question
@@ -106,7 +107,7 @@ def test_lancedb_leaves_no_folder_behind(tmp_path: Path) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-m", "harness", "run", "--dataset", "sample", "--limit", "8"]
     command += ["--retriever", "lancedb", "--out", str(tmp_path / "results")]
-    subprocess.run(command, check=True, timeout=120, env=environment)
+    subprocess.run(command, check=True, timeout=HANGS, env=environment)
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith("harness")] == []
 
 

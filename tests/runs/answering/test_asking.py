@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pytest
 from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
+from polling import HANGS
 
 from harness.errors import RunError, UsageError
 from harness.runs.answering.asking import Asker, Way
@@ -57,14 +58,14 @@ def test_what_was_asked_once_is_never_asked_again(tmp_path: Path) -> None:
         Failure(cut=True),
         Failure(body=b"<html>no JSON</html>"),
         Failure(body=b'{"choices": []}'),
-        Failure(seconds=1.0),
+        Failure(seconds=4.0),
     ],
     ids=["500", "429", "cut", "html", "no choice", "slow"],
 )
 def test_a_bad_moment_is_passed_over(tmp_path: Path, failure: Failure) -> None:
     with OpenAIEndpoint(_echo) as endpoint:
         endpoint.fail(CHAT, failure)
-        asker = _asker(endpoint, tmp_path, timeout=0.5)
+        asker = _asker(endpoint, tmp_path, timeout=2.0)
         assert asker.all([_call("a")])[0].reply.text == "to a"
         asker.close()
         # An endpoint that knows the key of a call bills what was sent twice once.
@@ -116,7 +117,7 @@ def test_the_limit_is_kept_before_a_call_whatever_comes_of_it(tmp_path: Path) ->
 
 
 def test_so_many_are_asked_at_once(tmp_path: Path) -> None:
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=HANGS)
 
     def answer(chat: Chat) -> str:
         together.wait()

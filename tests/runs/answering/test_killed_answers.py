@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from answering_rule import Rule
 from openai_endpoint import Chat, OpenAIEndpoint
+from polling import wait_until
 
 from harness.dataset.reader import Dataset
 
@@ -26,10 +27,7 @@ def _killed(command: list[str], endpoint: OpenAIEndpoint, calls: int) -> None:
     """Run a command, and kill it when so many more calls were billed."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     until = len(endpoint.bills) + calls
-    limit = time.monotonic() + 60
-    while len(endpoint.bills) < until and process.poll() is None:
-        assert time.monotonic() < limit
-        time.sleep(0.001)
+    wait_until(lambda: len(endpoint.bills) >= until or process.poll() is not None)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from polling import listens, wait_until
 
 pytestmark = [pytest.mark.systems, pytest.mark.usefixtures("home")]
 
@@ -39,12 +39,8 @@ def server(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
             [sys.executable, "-m", "llama_cpp.server", *settings], stdout=log, stderr=log
         )
     try:
-        for _ in range(1200):
-            assert process.poll() is None, (tmp_path / "server.txt").read_text()[-2000:]
-            with socket.socket() as trial:
-                if trial.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
+        wait_until(lambda: listens(port) or process.poll() is not None)
+        assert process.poll() is None, (tmp_path / "server.txt").read_text()[-2000:]
         yield f"http://127.0.0.1:{port}/v1", process
     finally:
         process.kill()

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -181,7 +181,6 @@ words = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(words, min_size=1, max_size=8), words)
 def test_a_run_is_found_wherever_it_stands_and_f1_is_the_formulas(
     documents: list[list[str]], text: list[str]
@@ -201,7 +200,6 @@ def test_a_run_is_found_wherever_it_stands_and_f1_is_the_formulas(
         assert set(match.positions.tolist()) == holding
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(), max_size=6), st.lists(st.text(), max_size=4))
 def test_no_text_is_too_odd(documents: list[str], texts: list[str]) -> None:
     matches = Matcher(documents, speakers=["", "A|b("]).find(texts + documents)

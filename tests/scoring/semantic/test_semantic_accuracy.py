@@ -74,7 +74,6 @@ def problems(draw: st.DrawFn) -> tuple[Any, Any, int]:
     return draw(cosines(draw(st.integers(0, 7)), gold)), np.array(piece), pieces
 
 
-@settings(deadline=None)
 @given(problems(), st.floats(0.05, 1))
 def test_bounds_and_what_can_only_grow(problem: tuple[Any, Any, int], threshold: float) -> None:
     matrix, piece, pieces = problem
@@ -94,7 +93,6 @@ def test_bounds_and_what_can_only_grow(problem: tuple[Any, Any, int], threshold:
             assert value <= found[name]
 
 
-@settings(deadline=None)
 @given(problems(), st.floats(0.05, 1), st.integers(1, 4))
 def test_chance_is_the_mean_over_all_choices(
     problem: tuple[Any, Any, int], threshold: float, k: int
@@ -114,7 +112,7 @@ def test_chance_is_the_mean_over_all_choices(
 WORDS = ["oboe", "Lisbon", "cat", "May", "rent", "violin", "garden"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_what_ids_find_is_found_by_text_too(data: st.DataObject) -> None:
     """Documents with texts of their own: the evidence itself is similar at any threshold."""
