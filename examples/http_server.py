@@ -15,7 +15,7 @@ def reply(message):
     asked = message["run"], message["haystack"]  # several may ask at once
     if message["type"] == "reset":
         haystacks[asked] = {}
-        return {"several": True}
+        return {"concurrent_haystacks": True}
     if message["type"] == "close":
         haystacks.pop(asked, None)
         return {}

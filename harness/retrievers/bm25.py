@@ -54,7 +54,7 @@ class BM25:
     index of more than 65,536 documents is on disk, and kept (see `harness cache`).
     """
 
-    in_shards = True
+    supports_sharding = True
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class BM25:
         self._words = Words(stemmer, stopwords)
         self._index = inverted.in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
         self._collection: Collection | None = None
-        self.retune(k1, b, delta, method)
+        self.set_params(k1, b, delta, method)
 
-    def retune(
+    def set_params(
         self, k1: float = 1.2, b: float = 0.75, delta: float = 0.5, method: str = "lucene"
     ) -> None:
         """Set what the index does not depend on."""
@@ -114,7 +114,7 @@ class BM25:
         size = {"documents": len(lengths), "terms": int(lengths.sum(dtype=np.int64))}
         return {**size, **{f"having {stem}": n for stem, n in held.items()}}
 
-    def assume(self, statistics: Mapping[str, int]) -> None:
+    def set_collection_stats(self, statistics: Mapping[str, int]) -> None:
         """Score what is indexed as a shard of a collection with these statistics."""
         found = Collection(statistics["documents"], statistics["terms"], statistics)
         size = self._collection and (self._collection.documents, self._collection.terms)

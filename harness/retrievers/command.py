@@ -74,13 +74,13 @@ class Command:
     def index(self, corpus: Corpus) -> None:
         """Reset, unless that is done, then send the documents in their order."""
         own = wire.own_key(corpus, *self._command, self.revision or "")
-        if self._begun is not corpus and self.kept(own, corpus):
+        if self._begun is not corpus and self.has_index(own, corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents, self._changes):
             self._is_ready = wire.is_ready(self._exchange(message))
 
-    def kept(self, key: str, corpus: Corpus) -> bool:
+    def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the command says that it has kept what it was sent under this key.
 
         Starts the command where it is not up.
@@ -91,7 +91,7 @@ class Command:
             self._start()
         reply = self._exchange(self._messages.reset(corpus, key))
         self._changes = bool(reply.get("changes"))
-        if reply.get("kept"):
+        if reply.get("has_index"):
             self._is_ready = wire.is_ready(reply)
             return True
         self._begun = corpus

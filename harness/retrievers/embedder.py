@@ -168,7 +168,7 @@ class VectorRetriever:
     """A pass over all vectors answers so many questions."""
 
     @property
-    def in_shards(self) -> bool:
+    def supports_sharding(self) -> bool:
         """Exact search can be cut: a document's score is of it and the question alone."""
         return self._approximate is None
 

@@ -50,12 +50,12 @@ class Http:
     """
 
     modules: ClassVar[tuple[str, ...]] = ("urllib3",)
-    # What it takes in depends on the service, which says by `kept` whether it has it.
+    # What it takes in depends on the service, which says by `has_index` whether it has it.
     search_params: ClassVar[tuple[str, ...]] = (
         *("url", "timeout", "index_timeout", "retries", "documents", "questions", "concurrency"),
         "ready_timeout",
     )
-    concurrent = True
+    thread_safe = True
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Http:
             maxsize=max(concurrency, _CONNECTIONS), retries=False, headers=headers
         )
 
-    def kept(self, key: str, corpus: Corpus) -> bool:
+    def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the service still has what it was sent under this key.
 
         Waits for a service that holds one haystack at a time, where another process uses it.
@@ -115,11 +115,11 @@ class Http:
         self._turns.take()
         self._indexed = True
         reply = self._post(reset)
-        self._several = bool(reply.get("several"))
+        self._several = bool(reply.get("concurrent_haystacks"))
         if self._several:
             self._turns.give()
         self._changes = bool(reply.get("changes"))
-        if reply.get("kept"):
+        if reply.get("has_index"):
             self._is_ready = wire.is_ready(reply)
             return True
         self._begun = corpus
@@ -128,7 +128,7 @@ class Http:
     def index(self, corpus: Corpus) -> None:
         """Reset, unless that is done, then send the documents in their order."""
         own = wire.own_key(corpus, self.revision or "")
-        if self._begun is not corpus and self.kept(own, corpus):
+        if self._begun is not corpus and self.has_index(own, corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents, self._changes):
@@ -146,7 +146,7 @@ class Http:
             raise RuntimeError(
                 f"{self._url} may have been given another haystack since, by another retriever or "
                 "run: index again, or let the service hold several and answer /reset with "
-                '{"several": true}'
+                '{"concurrent_haystacks": true}'
             )
         size = self._questions
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]
@@ -173,7 +173,7 @@ class Http:
         waited = {"waited_seconds": self._turns.waited} if self._turns.waited >= 0.1 else {}
         return {**self._usage.counts, **waited}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use a service that holds one haystack; whether it is to be indexed again."""
         if self._several:
             return False

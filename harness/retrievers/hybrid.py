@@ -41,9 +41,9 @@ class Hybrid:
             raise ValueError("retrievers is empty; name two or more")
         self._stages = [Stage(one.strip() if isinstance(one, str) else one, seed) for one in given]
         self.revision = "+".join(filter(None, (stage.revision for stage in self._stages))) or None
-        self.retune(method, weights, k0, depth)
+        self.set_params(method, weights, k0, depth)
 
-    def retune(
+    def set_params(
         self,
         method: str = "rrf",
         weights: Sequence[float] | None = None,
@@ -61,7 +61,7 @@ class Hybrid:
 
     def index(self, corpus: Corpus) -> None:
         """Index the corpus in each; services that are one's at a time in one order for all."""
-        self.give_way()
+        self.release()
         for stage in sorted(self._stages, key=lambda stage: stage.address):
             stage.index(corpus)
 
@@ -79,9 +79,9 @@ class Hybrid:
         """What each says of itself."""
         return {"retrievers": [stage.report() for stage in self._stages]}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use what each shares with them; whether any is to index again."""
-        gave = [stage.give_way() for stage in self._stages]  # every one of them
+        gave = [stage.release() for stage in self._stages]  # every one of them
         return any(gave)
 
     def close(self) -> None:

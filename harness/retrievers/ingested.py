@@ -37,16 +37,15 @@ def take_in(
     Raises RunError where it is `only_kept` that counts and nothing is, and what the retriever
     raises.
     """
-    keeps = callable(getattr(retriever, "kept", None))
+    keeps = callable(getattr(retriever, "has_index", None))
     if system is not None and keeps:
         return _kept(retriever, corpus, key(retriever, corpus, system), only_kept)
     if system is not None and _saves(retriever) and corpus.fingerprint() is not None:
         return _saved(retriever, corpus, system, only_kept)
     if only_kept:
         raise RunError(
-            "--search-only: nothing of this system is kept: it offers neither save(folder) and "
-            "load(folder) nor kept(key), or is an object without `params`, by which it would be "
-            "known again"
+            "--require-cached-index: this system cannot be cached: it has neither save(folder) and "
+            "load(folder) nor has_index(key), or is an object without `params`, which identify it"
         )
     calls.index(retriever, corpus)
     return True
@@ -54,7 +53,7 @@ def take_in(
 
 def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> bool:
     """Ask its own store, else index; whether it indexed. One process after the other."""
-    calls.give_way(retriever)  # or one who waits here has what the other waits for
+    calls.release(retriever)  # or one who waits here has what the other waits for
     folder().mkdir(parents=True, exist_ok=True)
     lock = folder() / f".ingesting-{name}.lock"
     note = "another process has a haystack taken in that this one needs too; waiting for it"
@@ -78,16 +77,18 @@ def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, Any]) -> str:
 def _of_index(retriever: Retriever, system: Mapping[str, Any]) -> dict[str, Any]:
     """The system, without the parameters that only searching depends on."""
     free = set(getattr(retriever, "search_params", ()))
-    retune = getattr(type(retriever), "retune", None)
-    if retune is not None:
-        free |= set(inspect.signature(retune).parameters)
+    set_params = getattr(type(retriever), "set_params", None)
+    if set_params is not None:
+        free |= set(inspect.signature(set_params).parameters)
     params = {name: v for name, v in (system.get("params") or {}).items() if name not in free}
     return {**system, "params": params}
 
 
 def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
-    wants = len(inspect.signature(retriever.kept).parameters)
-    return bool(awaited(retriever.kept(name, corpus) if wants > 1 else retriever.kept(name)))
+    wants = len(inspect.signature(retriever.has_index).parameters)
+    return bool(
+        awaited(retriever.has_index(name, corpus) if wants > 1 else retriever.has_index(name))
+    )
 
 
 def _saves(retriever: Retriever) -> bool:
@@ -126,6 +127,6 @@ def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept:
 
 def _not_kept(corpus: Corpus) -> str:
     return (
-        f"--search-only: a haystack of {len(corpus):,} documents is not kept as this system with "
-        "these parameters takes it in; run without --search-only, which takes it in"
+        f"--require-cached-index: a haystack of {len(corpus):,} documents has no cached index of "
+        "this system with these parameters; run once without --require-cached-index"
     )

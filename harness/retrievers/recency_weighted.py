@@ -48,9 +48,11 @@ class RecencyWeighted:
         self._stage = Stage(retriever, seed)
         self.revision = self._stage.revision
         self._importance = importance
-        self.retune(half_life, recency_weight, importance_weight, relevance_weight, combine, depth)
+        self.set_params(
+            half_life, recency_weight, importance_weight, relevance_weight, combine, depth
+        )
 
-    def retune(
+    def set_params(
         self,
         half_life: float = 30.0,
         recency_weight: float = 1.0,
@@ -84,9 +86,9 @@ class RecencyWeighted:
         """What the retriever inside says of itself."""
         return {"retriever": self._stage.report()}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use what the retriever inside shares with them."""
-        return self._stage.give_way()
+        return self._stage.release()
 
     def close(self) -> None:
         """Close the retriever inside."""

@@ -306,7 +306,7 @@ class FunctionRetriever:
         self.function = function
         self._params = dict(params)
         self._wants_corpus = "corpus" in accepted
-        self.own_ids = not self._wants_corpus
+        self.returns_dataset_ids = not self._wants_corpus
 
     def index(self, corpus: Any) -> None:
         """Keep the corpus for functions that ask for it."""

@@ -69,9 +69,9 @@ class Rerank:
         """The reranker, how many pairs it scored, and what the first retriever says."""
         return {**self._about, "pairs": self._pairs, "retriever": self._stage.report()}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use what the first retriever shares with them."""
-        return self._stage.give_way()
+        return self._stage.release()
 
     def close(self) -> None:
         """Close the first retriever."""

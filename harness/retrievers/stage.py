@@ -52,7 +52,10 @@ class Stage:
             self.name = values["name"]
             self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
         for trait, reason in (
-            (getattr(self._retriever, "own_ids", False), "it answers with the dataset's ids"),
+            (
+                getattr(self._retriever, "returns_dataset_ids", False),
+                "it answers with the dataset's ids",
+            ),
             (is_oracle(self._retriever), "it is shown the answer key"),
         ):
             if trait:
@@ -88,9 +91,9 @@ class Stage:
                 raise type(error)(f"{self.name}: {error}") from error
         return rankings
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """See Retriever."""
-        return calls.give_way(self._retriever)
+        return calls.release(self._retriever)
 
     def close(self) -> None:
         """No more will be asked."""

@@ -2,9 +2,9 @@
 
 Three requests, each answered by one reply: `reset` begins a haystack, `index` takes documents in
 (in time order, in batches, the final one marked `last`), `search` answers questions. Where `reset`
-is answered by `"kept": true`, no documents are sent. A reply that says `"ready": false` is followed
-by `ready` until it is, one that says `"several": true` by `close` when a haystack is done with, and
-one that says `"changes": true` by `update` and `forget`, where the dataset has such.
+is answered by `"has_index": true`, no documents are sent. `"ready": false` is followed by `ready`
+until it is true, `"concurrent_haystacks": true` by `close` when a haystack is done with, and
+`"changes": true` by `update` and `delete`, where the dataset has such.
 Every request carries the client (`run`) and the `haystack`. The schema is `wire.schema.json` beside
 this file; HTTP posts a message to the path of its type, a command reads and writes one message a
 line. A message may come twice where the first reply was lost: indexing a document again replaces
@@ -25,7 +25,8 @@ from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.corpus import Changed
 from harness.schema import Document, as_datetime
 
-WIRE_VERSION = 2
+WIRE_VERSION = 1
+_TYPE_OF = {"update": "update", "forget": "delete"}
 SCHEMA = Path(__file__).with_name("wire.schema.json")
 LONGEST_REPLY = 1 << 28
 """Bytes of one reply, unpacked; what goes on for longer is no answer, and would fill the memory."""
@@ -69,7 +70,7 @@ class Messages:
         for event in corpus.events():
             if isinstance(event, Changed):
                 named = {"document": event.document, "by": event.by}
-                yield self._message(event.kind, **_plain(named))
+                yield self._message(_TYPE_OF[event.kind], **_plain(named))
                 continue
             for start in range(0, len(event), size):
                 documents = [_document(one) for one in event[start : start + size]]

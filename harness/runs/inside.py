@@ -96,7 +96,7 @@ def _about(spec: RetrieverSpec, retriever: Retriever) -> dict[str, Any]:
         "revision": getattr(retriever, "revision", None),
         "oracle": is_oracle(retriever),
         "batch_size": getattr(retriever, "batch_size", 1),
-        "own_ids": bool(getattr(retriever, "own_ids", False)),
+        "returns_dataset_ids": bool(getattr(retriever, "returns_dataset_ids", False)),
         "reports": callable(getattr(retriever, "report", None)),
     }
 

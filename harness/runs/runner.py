@@ -18,7 +18,7 @@ from harness.files import disk_errors, write_json
 from harness.leftovers import discard
 from harness.masking import values_of_others
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.calls import give_way
+from harness.retrievers.calls import release
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, undisturbed
 from harness.retrievers.registry import RetrieverSpec
@@ -181,7 +181,7 @@ def run(
                     dataset.manifest.exclude_self,
                     crew.batch_size or batch_size,
                     system_of(about, built, named=named),
-                    settings.search_only,
+                    settings.require_cached_index,
                     settings.concurrency if crew.batch_size is None else 1,
                     settings.limits,
                 )
@@ -214,7 +214,7 @@ def run(
                     closed(built)
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so
-                    give_way(built)
+                    release(built)
         _stop_without_answer(done, dataset, partial)
         write_run(
             folder,
@@ -223,7 +223,7 @@ def run(
             record={
                 "retriever": {
                     **about,
-                    "ids": "dataset" if getattr(built, "own_ids", False) else "handles",
+                    "ids": "dataset" if getattr(built, "returns_dataset_ids", False) else "handles",
                     "sees_answer_key": sees_answer_key,
                 },
                 "settings": {

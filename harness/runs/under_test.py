@@ -72,10 +72,10 @@ def system_of(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dic
 
 def check_fit(settings: Settings, built: Retriever) -> None:
     """Raises UsageError for settings that this retriever cannot be run with."""
-    if settings.concurrency > 1 and not getattr(built, "concurrent", False):
+    if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
         raise UsageError(
             f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
-            "be called several times at once; if it may, give it concurrent = True"
+            "be called several times at once; if it may, give it thread_safe = True"
         )
     if settings.max_usd is not None and not callable(getattr(built, "report", None)):
         raise UsageError(

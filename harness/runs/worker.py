@@ -58,7 +58,7 @@ class Worker:
         exclude_self: bool,
         batch_size: int | None,
         system: Mapping[str, Any] | None = None,
-        search_only: bool = False,
+        require_cached_index: bool = False,
         concurrency: int = 1,
         limits: Limits | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Worker:
         calls of `search` at once."""
         self._place = place
         self._limits = limits or Limits()
-        self._system, self._search_only = system, search_only
+        self._system, self._require_cached_index = system, require_cached_index
         self._concurrency = concurrency
         self.builds = retriever
         self._k = k
@@ -155,9 +155,9 @@ class Worker:
         follows = unit.chain is not None and unit.chain == bench.chain
         return bench.stuck and isinstance(self.builds, TO_BUILD) and not follows
 
-    def give_way(self) -> None:
+    def release(self) -> None:
         """Let other processes use what the retriever shares with them."""
-        if self._bench is not None and calls.give_way(self._bench.retriever):
+        if self._bench is not None and calls.release(self._bench.retriever):
             self._bench.haystack = self._bench.chain = None
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ class Worker:
         try:
             self._wait_for_late(bench)
             with running(clock):
-                work = partial(take, only_kept=self._search_only)
+                work = partial(take, only_kept=self._require_cached_index)
                 outcome.kept = not bench.call(work, self._limits.index)
         except HarnessError:
             raise
@@ -218,7 +218,9 @@ class Worker:
     def _tell(self, bench: Bench, before: Corpus | None, *, only_kept: bool) -> bool:
         """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
         if only_kept:
-            raise RunError("--search-only: what is told as of the time of a question is not kept")
+            raise RunError(
+                "--require-cached-index: what is told as of the time of a question is not kept"
+            )
         calls.tell(bench.retriever, bench.view.corpus, before)
         return True
 
@@ -230,7 +232,7 @@ class Worker:
             retriever.reveal([gold_of(bench, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of one that bears several at once do not wait for each other.
-        apart = self._limits.in_time and getattr(retriever, "concurrent", False)
+        apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
         clock = Clock()
 
         def ask() -> Sequence[Any]:

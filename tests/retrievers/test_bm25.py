@@ -134,7 +134,7 @@ def test_settings_of_the_formula_share_one_index(
     question = [Question("When did they paint?")]
     retriever = BM25()
     retriever.index(indexed)
-    retriever.retune(k1=2.0, method="atire")
+    retriever.set_params(k1=2.0, method="atire")
     (retuned,) = retriever.search(question, 10)
     other = BM25(k1=2.0, method="atire")
     other.index(indexed)

@@ -81,7 +81,10 @@ def test_every_message_fits_the_published_schema_and_documents_come_in_their_ord
     late = iter([False, False, True])
 
     def held(message: Message) -> Reply:
-        replies: dict[str, Message] = {"reset": {"several": True}, "index": {"ready": False}}
+        replies: dict[str, Message] = {
+            "reset": {"concurrent_haystacks": True},
+            "index": {"ready": False},
+        }
         if message["type"] == "ready":
             return 200, {"ready": next(late)}
         return (200, replies[message["type"]]) if message["type"] in replies else first(message)
@@ -97,7 +100,7 @@ def test_every_message_fits_the_published_schema_and_documents_come_in_their_ord
     for message in told:
         schema.validate({k: v for k, v in message.items() if k not in ("path", "token")})
         schema.validate(first(message)[1])
-    for reply in ({"several": True}, {"ready": False}):
+    for reply in ({"concurrent_haystacks": True}, {"ready": False}):
         schema.validate(reply)
     sent = [d for m in told if m["type"] == "index" for d in m["documents"]]
     assert [(d["id"], d["timestamp"]) for d in sent] == [
@@ -228,7 +231,7 @@ class Memory:
         if message["type"] == "reset":
             self.haystacks[asked] = {}
             self.most = max(self.most, len(self.haystacks))
-            return 200, {"several": True} if self.several else {}
+            return 200, {"concurrent_haystacks": True} if self.several else {}
         if message["type"] == "close":
             del self.haystacks[asked]
             return 200, {}

@@ -48,7 +48,7 @@ class HangsAsync(Counts):
         return super().search(queries, k)
 
 class HangsBesideOthers(Hangs):
-    concurrent = True
+    thread_safe = True
 
 class Slow(Counts):
     "Answers a question late, and is in no state to be asked another before."
@@ -98,7 +98,7 @@ class Fails(Plain):
         return super().search(queries, k)
 
 class Beside(Plain):
-    concurrent = True
+    thread_safe = True
     def search(self, queries, k):
         time.sleep(0.005)
         return super().search(queries, k)
@@ -286,7 +286,7 @@ def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_p
 
     def limited(message: Message) -> Reply:
         if message["type"] != "search":
-            return 200, {"several": True}
+            return 200, {"concurrent_haystacks": True}
         if next(refusals, False):
             return 503, {}, {"Retry-After": "1"}
         return 200, {"results": [{"hits": []} for _ in message["queries"]]}
@@ -314,7 +314,7 @@ def test_documents_that_a_service_is_slow_to_take_in_are_not_sent_again(tmp_path
             if len(taken) % 2 == 0:
                 time.sleep(1.0)
         results = [{"hits": []} for _ in message.get("queries", ())]
-        return 200, {"results": results, "several": True}
+        return 200, {"results": results, "concurrent_haystacks": True}
 
     with serving(slow) as (url, _):
         params = {"url": url, "index_timeout": 0.4, "documents": 10_000}

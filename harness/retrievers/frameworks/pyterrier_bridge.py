@@ -46,13 +46,13 @@ class PyTerrier:
             found, self._options = found(**self._options), {}
         self._make = None if isinstance(found, pyterrier.Transformer) else found
         self.version = str(pyterrier.__version__)
-        self.own_ids = False
+        self.returns_dataset_ids = False
         if self._make is None:
             if self._options:
                 raise UsageError("options are for a function that builds, not for a transformer")
             self._transformer = found
             self._gives_candidates = _wants_candidates(found)
-            self.own_ids = not self._gives_candidates
+            self.returns_dataset_ids = not self._gives_candidates
             self.name = type(found).__name__
             # Where an object lies in memory is another place in each process.
             self.params = {"transformer": re.sub(r" at 0x[0-9a-f]+", "", repr(found))}

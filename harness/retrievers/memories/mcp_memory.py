@@ -37,7 +37,7 @@ class Mcp:
     """
 
     modules: ClassVar[tuple[str, ...]] = ("mcp",)
-    concurrent = True
+    thread_safe = True
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class Mcp:
             report["waited_seconds"] = self._turns.waited
         return report
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use a server that lives on; whether it is to be indexed again."""
         if self._turns is None:
             return False

@@ -88,7 +88,7 @@ class ReadsHandles(Honest):
         return self.order
 
 class Racy(Honest):
-    concurrent = True
+    thread_safe = True
     def search(self, queries, k):
         import time
         self.asked = set(queries[0].text.lower().split())
@@ -96,7 +96,7 @@ class Racy(Honest):
         return [self.rank(self.asked)[:k]]
 
 class Relative(Honest):
-    in_shards = True
+    supports_sharding = True
 
     def search(self, queries, k):
         ranked = super().search(queries, k)
