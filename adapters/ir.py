@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
 from harness.dataset.catalogue import register_adapter
 from harness.errors import RunError, UsageError, install
@@ -41,14 +41,16 @@ class Ir:
         """A dataset by its id. Whether there is one shows when it is prepared."""
         return _variant(name, f"{name}, through ir_datasets") if name else None
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """Nothing: ir_datasets finds its own files."""
         raise UsageError(
             f"ir/{variant.name} comes through ir_datasets, which keeps its own files: leave out "
             "--source, or read your files with the dataset `labelled`"
         )
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Everything that ir_datasets has of it."""
         write_ir_dataset(raw.variant.name, out, quiet=raw.quiet)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
@@ -60,16 +60,18 @@ class Labelled:
             return _VARIANT
         return replace(_VARIANT, name=name) if _NAME.fullmatch(name) else None
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The files of a folder, by role."""
         if (source / "haystacks.jsonl").is_file():
             raise UsageError(
                 f"{source / 'haystacks.jsonl'}: says which documents each query is answered from, "
                 "which neither BEIR's format nor TREC's can carry; export the dataset as jsonl"
             )
-        return labelled_files.find(source, view.split)
+        return labelled_files.find(source, config.split)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Everything in the files; queries of other splits than the one chosen are left out."""
         key = _read_judgements(raw.files, needed=replace(raw.variant, name="") == _VARIANT)
         splits = {role.partition("/")[2] for role in raw.files} - {""}

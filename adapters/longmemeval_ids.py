@@ -30,7 +30,7 @@ VARIANT = Variant(
 _COLUMNS = ["question_id", "question_type", "answer_session_ids"]
 
 
-def locate(source: Path) -> Path:
+def find_files(source: Path) -> Path:
     """The table itself, or in a folder. Raises UsageError where it is not there."""
     path = source / FILE if source.is_dir() else source
     if not path.is_file():
@@ -40,7 +40,7 @@ def locate(source: Path) -> Path:
     return path
 
 
-def normalise(path: Path, abilities: dict[str, Ability], out: DatasetWriter) -> None:
+def convert(path: Path, abilities: dict[str, Ability], out: DatasetWriter) -> None:
     """Write a haystack a question, which holds its evidence, and the judgements.
 
     Raises UsageError for a table of other columns, and an unknown type.

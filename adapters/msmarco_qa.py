@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
@@ -77,24 +77,24 @@ def variants(licence: str) -> Iterable[Variant]:
         )
 
 
-def locate(source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+def find_files(source: Path, variant: Variant, config: DatasetConfig) -> Mapping[str, Path]:
     """A parquet or JSONL file, or the files of the split in a folder laid out as on the hub."""
     if source.is_file():
         return {source.name: source}
     version = _version(variant)
     for folder in (source / version, source):
-        found = sorted(folder.glob(f"{view.split}*.parquet")) or sorted(
-            folder.glob(f"{view.split}*.jsonl*")
+        found = sorted(folder.glob(f"{config.split}*.parquet")) or sorted(
+            folder.glob(f"{config.split}*.jsonl*")
         )
         if found:
             return {path.relative_to(source).as_posix(): path for path in found}
     raise UsageError(
-        f"{source}: no {version}/{view.split}-00000-of-....parquet in this folder, nor "
-        f"{view.split}.jsonl; lay it out as microsoft/ms_marco on the hub does"
+        f"{source}: no {version}/{config.split}-00000-of-....parquet in this folder, nor "
+        f"{config.split}.jsonl; lay it out as microsoft/ms_marco on the hub does"
     )
 
 
-def normalise(raw: Raw, view: View, out: DatasetWriter) -> None:
+def convert(raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
     """Questions, passages and what was selected."""
     paths = list(raw.files.values())
     questions = (question for path in paths for question in _questions(path))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.dataset.adapter import View
+from harness.dataset.adapter import DatasetConfig
 from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
 from harness.dataset.writer import DatasetWriter
 
@@ -28,9 +28,9 @@ class SessionDocuments:
     Texts are compared by a 64-bit hash, so that those of a large file need not stay in memory.
     """
 
-    def __init__(self, view: View, out: DatasetWriter) -> None:
-        self._turns = view.granularity == "turn"
-        self._dated = view.text == "dated"
+    def __init__(self, config: DatasetConfig, out: DatasetWriter) -> None:
+        self._turns = config.granularity == "turn"
+        self._dated = config.text == "dated"
         self._out = out
         self._rows: dict[tuple[str, int, int], range] = {}
         self._content: dict[str, int] = {}

@@ -73,11 +73,11 @@ def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
     Raises UsageError for a dataset, a view of it, or a retriever that there is not.
     """
     from harness.dataset.catalogue import find
-    from harness.dataset.prepare import choose_view
+    from harness.dataset.prepare import choose_config
 
     view = view_arguments(options)
     _, variant, name = find(options.dataset)
-    choose_view(variant, view["granularity"], view["text"], view["split"], name)
+    choose_config(variant, view["granularity"], view["text"], view["split"], name)
     if not options.isolate:  # whose code is imported in its sandbox alone
         spec = _spec(options)
         spec.check()

@@ -13,7 +13,7 @@ from places import ROOT
 
 from harness.cli import parser
 from harness.dataset.catalogue import find
-from harness.dataset.prepare import choose_view
+from harness.dataset.prepare import choose_config
 from harness.retrievers.registry import RetrieverSpec
 from harness.scoring.metrics import parse_metrics
 
@@ -135,7 +135,7 @@ def test_every_shipped_config_names_what_there_is(
     known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
     for one in expand(options, str(file), known):
         _, variant, name = find(one.dataset)
-        choose_view(variant, one.granularity or "", one.text or "", one.split or "", name)
+        choose_config(variant, one.granularity or "", one.text or "", one.split or "", name)
         if one.published:
             assert one.sha256
             assert one.url.startswith("https://")

@@ -15,7 +15,7 @@ import tiny
 from loopback import Loopback
 
 from harness.dataset import catalogue
-from harness.dataset.adapter import Raw, View
+from harness.dataset.adapter import DatasetConfig, SourceFiles
 from harness.dataset.prepare import open_dataset
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
@@ -119,8 +119,8 @@ def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_i
     class Newer(tiny.Tiny):
         version = 2
 
-        def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
-            super().normalise(raw, view, out)
+        def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
+            super().convert(raw, config, out)
             out.judgement("q", "d2")
 
     in_use = open_dataset("tiny")
@@ -166,8 +166,8 @@ def test_bad_input_leaves_the_cache_as_it_was(
     home: Path, published: Loopback, tmp_path: Path
 ) -> None:
     class Strict(tiny.Tiny):
-        def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
-            super().normalise(raw, view, out)
+        def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
+            super().convert(raw, config, out)
             out.query("q", "Again?", "all")
 
     open_dataset("tiny/lines")
