@@ -230,7 +230,7 @@ class _Chat:
         if not there:
             self._out.repair("questions without evidence: kept, without judgements", query)
         for row in dict.fromkeys(self._rows[message] for message in there):
-            self._out.judgement(query, row)
+            self._out.qrel(query, row)
 
 
 def _before(exchange: Exchange) -> str:

@@ -129,7 +129,7 @@ def _write_key(dataset: Any, out: DatasetWriter) -> None:
             out.repair("queries without a judgement: left out", query.query_id)
     for (query_id, document), grade in grades.items():
         if query_id in known:
-            out.judgement(query_id, document, grade)
+            out.qrel(query_id, document, grade)
         else:
             out.repair("judgements of queries that are not there: left out", query_id)
 

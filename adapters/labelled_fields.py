@@ -27,7 +27,7 @@ _LATEST = 100_000_000_000
 
 
 @dataclass(frozen=True)
-class Judgement:
+class LabelledQrel:
     """One judgement, and where it stands; `split` as the file under qrels/ is called."""
 
     file: TextFile
@@ -35,13 +35,13 @@ class Judgement:
     query: str
     document: str
     grade: int
-    unit: str | None = None
-    key: str = "default"
+    evidence_id: str | None = None
+    qrels_set: str = "default"
     missing: bool = False
     split: str = ""
 
 
-def judgements(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Judgement]:
+def qrels(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[LabelledQrel]:
     """Every judgement of a folder's files: those of their own, then those that queries hold.
 
     Raises UsageError for one that cannot be read, a file without any, and, where some are `needed`,
@@ -49,36 +49,36 @@ def judgements(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Ju
     """
     n = 0
     for role, path in files.items():
-        if role.startswith("judgements"):
+        if role.startswith("qrels"):
             before = n
             for one in _of_file(path, role.partition("/")[2]):
                 n += 1
                 yield one
             if n == before:
-                raise UsageError(f"{path}: holds no judgements")
+                raise UsageError(f"{path}: holds no qrels")
     file = opened(files["queries"])
     for line, record in records("queries", files["queries"]):
         held = relevant(file, line, record)
         for document, grade in held.items():
             n += 1
             query = string(file, line, record, "id")
-            yield Judgement(file, line, query, document, grade)
+            yield LabelledQrel(file, line, query, document, grade)
     if needed and not n:
         folder = files["queries"].parent
         raise UsageError(f"{folder}: no file with the judgements; accepted are {ACCEPTED}")
 
 
-def _of_file(path: Path, split: str) -> Iterator[Judgement]:
+def _of_file(path: Path, split: str) -> Iterator[LabelledQrel]:
     file = opened(path)
-    for line, record in records("judgements", path):
-        yield Judgement(
+    for line, record in records("qrels", path):
+        yield LabelledQrel(
             file,
             line,
             string(file, line, record, "query"),
             string(file, line, record, "document"),
             grade(file, line, record["grade"]) if "grade" in record else 1,
-            optional_string(file, line, record, "unit"),
-            optional_string(file, line, record, "key") or "default",
+            optional_string(file, line, record, "evidence_id"),
+            optional_string(file, line, record, "qrels_set") or "default",
             _flag(file, line, record, "missing"),
             split,
         )

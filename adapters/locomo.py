@@ -160,7 +160,9 @@ class _Conversation:
         for place, string in enumerate(evidence):
             of_session = self._config.granularity in _OF_SESSIONS
             piece = string.split(":")[0][1:] if of_session else string
-            self._judge(query, piece, string, unit=f"{place}:{string}", key=OFFICIAL_KEY)
+            self._judge(
+                query, piece, string, evidence_id=f"{place}:{string}", qrels_set=OFFICIAL_KEY
+            )
 
     def _default_key(self, query: str, evidence: list[str]) -> None:
         """The turns that exist, each once, or their sessions."""
@@ -180,16 +182,24 @@ class _Conversation:
                 )
             # Several observations may carry one turn: then any of them will do.
             unit = piece if self._config.granularity == "observation" else None
-            self._judge(query, piece, name, unit=unit)
+            self._judge(query, piece, name, evidence_id=unit)
 
     def _judge(
-        self, query: str, piece: str, name: str, *, unit: str | None = None, key: str = "default"
+        self,
+        query: str,
+        piece: str,
+        name: str,
+        *,
+        evidence_id: str | None = None,
+        qrels_set: str = "default",
     ) -> None:
         """Judge every document that carries `piece`; where none does, `name`, never to be found."""
         for row in self._rows.get(piece, []):
-            self._out.judgement(query, row, unit=unit, key=key)
+            self._out.qrel(query, row, evidence_id=evidence_id, qrels_set=qrels_set)
         if piece not in self._rows:
-            self._out.judgement(query, -1, unit=unit, key=key, document_id=name)
+            self._out.qrel(
+                query, -1, evidence_id=evidence_id, qrels_set=qrels_set, document_id=name
+            )
 
     def _normalised(self, query: str, evidence: list[str]) -> list[str]:
         """Ids of the evidence turns that exist, each once; every mend is recorded."""

@@ -186,7 +186,7 @@ def _question(
     )
     pieces = _pieces(evidence)
     for row in _official_gold(evidence, sessions):
-        out.judgement(id_, row, unit=pieces.get(row), key=OFFICIAL_KEY)
+        out.qrel(id_, row, evidence_id=pieces.get(row), qrels_set=OFFICIAL_KEY)
     if not abstention:
         _default_key(id_, evidence, named, sessions, pieces, out)
 
@@ -229,7 +229,7 @@ def _default_key(
         if found.session in named:
             marked = [True] if sessions else [_has_answer(turn) for turn in found.turns]
             for row in compress(found.rows, marked):
-                out.judgement(question, row, unit=pieces.get(row))
+                out.qrel(question, row, evidence_id=pieces.get(row))
                 judged += 1
     for missing in sorted(set(named) - {found.session for found in evidence}):
         out.repair(
@@ -237,7 +237,7 @@ def _default_key(
             "cannot be found",
             f"{question}: {missing}",
         )
-        out.judgement(question, -1, document_id=missing)
+        out.qrel(question, -1, document_id=missing)
         judged += 1
     if not judged:
         out.repair(

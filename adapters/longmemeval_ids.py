@@ -62,4 +62,4 @@ def convert(path: Path, abilities: dict[str, Ability], out: DatasetWriter) -> No
             ability = Ability.ABSTENTION if "_abs" in id_ else abilities[kind]
             out.query(id_, "", id_, ability=ability, category=kind)
             for document in documents:
-                out.judgement(id_, document)
+                out.qrel(id_, document)

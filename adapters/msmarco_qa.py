@@ -135,7 +135,7 @@ def _write_apart(questions: Iterable[_Question], out: DatasetWriter) -> int:
         _write_query(question, question.id, out)
         for row, selected in zip(rows, question.selected, strict=True):
             if selected:
-                out.judgement(question.id, row)
+                out.qrel(question.id, row)
         n += sum(question.selected)
     return n
 
@@ -156,7 +156,7 @@ def _write_pooled(questions: Iterable[_Question], out: DatasetWriter) -> int:
                 out.document(key.hex(), text)
             if selected and key.hex() not in judged:
                 judged.add(key.hex())
-                out.judgement(question.id, key.hex())
+                out.qrel(question.id, key.hex())
         _write_query(question, HAYSTACK, out)
         n += len(judged)
     out.haystack(HAYSTACK)

@@ -259,7 +259,7 @@ class _Person:
             elif session.place < asked_in.place:
                 judged = True
                 for key in ("default", OFFICIAL_KEY):
-                    self._out.judgement(query, self._rows[session.uuid], key=key)
+                    self._out.qrel(query, self._rows[session.uuid], qrels_set=key)
             else:
                 own = session is asked_in
                 self._out.repair(
@@ -270,7 +270,7 @@ class _Person:
                     f"{query}: {session.id}",
                 )
                 # The script looks for it all the same: it cannot be found.
-                self._out.judgement(query, -1, key=OFFICIAL_KEY, document_id=session.id)
+                self._out.qrel(query, -1, qrels_set=OFFICIAL_KEY, document_id=session.id)
         for _ in range(len(uuids) - len({*uuids})):
             self._out.repair("evidence that names a session twice: merged", query)
         if not judged:

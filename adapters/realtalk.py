@@ -236,7 +236,7 @@ class _Chat:
         if not turns:
             self._out.repair("questions without evidence: kept, without judgements", id_)
         for row in dict.fromkeys(self._rows[turn] for turn in turns):
-            self._out.judgement(id_, row)
+            self._out.qrel(id_, row)
 
     def _named(self, query: str, string: str) -> Iterator[str]:
         """The turns that exist of those that an evidence string names; every mend is recorded."""

@@ -21,7 +21,7 @@ dataset = open_dataset("sample")
 views = [View(dataset, haystack, seed=0) for haystack in range(len(dataset.haystack_ids))]
 questions = dataset.query_table["text"].to_pylist()
 row_of = {text: row for row, text in enumerate(questions)}
-judged = dataset.judgements()
+judged = dataset.qrels()
 relevant = [
     set(judged.document[(judged.query == row) & (judged.grade > 0)].tolist())
     for row in range(dataset.n_queries)

@@ -56,7 +56,7 @@ def prepared(
             fingerprint=out.fingerprint,
             created="2024-01-01T00:00:00+00:00",
             exclude_self=exclude_self,
-            keys=out.keys,
+            qrels_sets=out.qrels_sets,
         )
     manifest.write(folder)
     dataset = Dataset(folder)
@@ -84,9 +84,9 @@ def one_corpus(
             out.query(id_, id_, "all", **(query or {}).get(id_, {}))
             for document, grade in grades.items():
                 if document in documents:
-                    out.judgement(id_, document, grade)
+                    out.qrel(id_, document, grade)
                 else:
-                    out.judgement(id_, -1, grade, document_id=document)
+                    out.qrel(id_, -1, grade, document_id=document)
 
     return prepared(folder, fill, unknown_documents="keep", **view)
 

@@ -101,7 +101,7 @@ def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None
         query = talks.write_question(question, person, out, where)
         for name, grade in (("evidence", 1), ("no_longer", 0)):
             for place in told.places(question, name, where):
-                out.judgement(query, told.rows[place], grade)
+                out.qrel(query, told.rows[place], grade)
 
 
 def _change(record: Any, person: str, told: talks.Told, where: str) -> Change:

@@ -96,4 +96,4 @@ def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None
         query = talks.write_question(question, person, out, where)
         places = told.places(question, "evidence", where)
         for row in dict.fromkeys(told.rows[place] for place in places):
-            out.judgement(query, row)
+            out.qrel(query, row)

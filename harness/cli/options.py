@@ -191,7 +191,7 @@ def fitting_dataset(options: argparse.Namespace) -> Any:
     from harness.scoring.protocols import fitting
 
     dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, options.protocol or ())
+    fitting(dataset.qrels_sets, options.protocol or ())
     return dataset
 
 

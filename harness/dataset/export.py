@@ -1,6 +1,6 @@
 """A prepared dataset as files that other tools read: BEIR, MTEB, TREC, or JSONL.
 
-* `jsonl` loses nothing: documents.jsonl, queries.jsonl, judgements.jsonl and, where something was
+* `jsonl` loses nothing: documents.jsonl, queries.jsonl, qrels.jsonl and, where something was
   changed, changes.jsonl, as the dataset `labelled` reads them back.
 * `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
   `metadata`, where BEIR's tools keep what they do not use.
@@ -79,17 +79,17 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
         needed=("id", "text"),
     )
     write_lines(
-        folder / "judgements.jsonl",
+        folder / "qrels.jsonl",
         (
             {
                 "query": dataset.query_ids[one["query"]],
                 "document": one["document_id"],
                 "grade": one["grade"],
-                "unit": one["unit"],
-                "key": "" if one["key"] == "default" else one["key"],
+                "evidence_id": one["evidence_id"],
+                "key": "" if one["qrels_set"] == "default" else one["qrels_set"],
                 "missing": True if one["document"] < 0 else None,
             }
-            for one in judgement_rows(dataset)
+            for one in qrel_rows(dataset)
         ),
         needed=("query", "document", "grade"),
     )
@@ -232,9 +232,9 @@ def _queries(dataset: Dataset, *, with_haystack: bool) -> Iterator[tuple[str, st
         yield query.id, query.text, rest
 
 
-def judgement_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def qrel_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
     """Rows of the judgement table, of every answer key."""
-    with pa.memory_map(str(dataset.folder / "judgements.arrow")) as source:
+    with pa.memory_map(str(dataset.folder / "qrels.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
         for batch in table.to_batches(max_chunksize=1 << 14):
             yield from batch.to_pylist()
@@ -243,8 +243,8 @@ def judgement_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
 def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str, int]]:
     """Query, document and grade of the default key, one a document: its highest grade."""
     grades: dict[tuple[str, str], int] = {}
-    for one in judgement_rows(dataset):
-        if one["key"] == "default":
+    for one in qrel_rows(dataset):
+        if one["qrels_set"] == "default":
             document = names[one["document"]] if one["document"] >= 0 else one["document_id"]
             pair = (dataset.query_ids[one["query"]], document)
             grades[pair] = max(one["grade"], grades.get(pair, one["grade"]))

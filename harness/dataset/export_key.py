@@ -4,7 +4,7 @@
 |---|---|
 | dataset.json | (one object) name, granularity, text, split, fingerprint, own_document_left_out |
 | queries.jsonl | a query: id, haystack, ability, category, timestamp, answers |
-| judgements.jsonl | a judgement of any answer key: query, document, grade, unit, key, missing |
+| qrels.jsonl | a judgement: query, document, grade, evidence_id, qrels_set, missing |
 | haystacks.jsonl | a haystack: id, documents (how many), latest (when the last one was said) |
 | changes.jsonl | a change: haystack, kind, document, timestamp, by; empty where there is none |
 | documents.jsonl | a document in a haystack: haystack, id, session, timestamp, title, text |
@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.export import judgement_rows, write_lines
+from harness.dataset.export import qrel_rows, write_lines
 from harness.dataset.reader import Dataset
 from harness.files import write_json
 
@@ -43,7 +43,7 @@ def export_key(
     }
     write_json(folder / "dataset.json", {**about, "own_document_left_out": manifest.exclude_self})
     write_lines(folder / "queries.jsonl", _queries(dataset))
-    write_lines(folder / "judgements.jsonl", _judgements(dataset))
+    write_lines(folder / "qrels.jsonl", _qrels(dataset))
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
     haystacks = zip(dataset.haystack_ids, sizes, _latest(dataset), strict=True)
     write_lines(
@@ -90,14 +90,14 @@ def _changes(dataset: Dataset) -> Iterator[dict[str, Any]]:
             }
 
 
-def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:
-    for one in judgement_rows(dataset):
+def _qrels(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    for one in qrel_rows(dataset):
         yield {
             "query": dataset.query_ids[one["query"]],
             "document": one["document_id"],
             "grade": one["grade"],
-            "unit": one["unit"],
-            "key": one["key"],
+            "evidence_id": one["evidence_id"],
+            "qrels_set": one["qrels_set"],
             "missing": one["document"] < 0,
         }
 
@@ -110,7 +110,7 @@ def _documents(
     for query, ids in named.items():
         if query in haystack_of:
             wanted.setdefault(haystack_of[query], set()).update(ids)
-    for one in judgement_rows(dataset):
+    for one in qrel_rows(dataset):
         haystack = int(dataset.query_haystack[one["query"]])
         wanted.setdefault(haystack, set()).add(one["document_id"])
     names = ("id", "session", *(("title", "text") if texts else ()))

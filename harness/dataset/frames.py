@@ -16,7 +16,7 @@ from harness.files import digest
 from harness.leftovers import mark
 from harness.rankings.tables import Frame, as_table
 
-ROLES = ("documents", "queries", "judgements", "changes")
+ROLES = ("documents", "queries", "qrels", "changes")
 
 
 @contextmanager

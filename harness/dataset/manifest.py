@@ -71,7 +71,7 @@ class Manifest:
     created: str
     exclude_self: bool = False
     k: int = 100
-    keys: list[str] = field(default_factory=list)
+    qrels_sets: list[str] = field(default_factory=list)
     origin: list[str] = field(default_factory=list)
     own_files: bool = False
     mean_over: str = ""

@@ -52,7 +52,7 @@ def open_dataset(
 
     `granularity`, `text` and `split` default to the dataset's first. `source` is a local copy of
     the raw files (file or folder) to read instead of downloading. For `labelled` it may be tables
-    of pandas, polars, Arrow or Hugging Face: {"documents": ..., "queries": ..., "judgements": ...}.
+    of pandas, polars, Arrow or Hugging Face: {"documents": ..., "queries": ..., "qrels": ...}.
 
     Raises UsageError for unknown names and choices, missing or broken raw files and a cache that
     cannot be written or is full; RunError when a download fails.
@@ -370,7 +370,7 @@ def _build(
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 exclude_self=raw.variant.exclude_self,
                 k=raw.variant.depths.get(config.granularity, raw.variant.k),
-                keys=out.keys,
+                qrels_sets=out.qrels_sets,
                 mean_over=raw.variant.mean_over,
             )
         manifest.write(folder)

@@ -86,7 +86,7 @@ def _with_hits(
 
 def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
     """Positions of a query's gold documents: best grade first, and of those the newest."""
-    judged = bench.dataset.judgements()
+    judged = bench.dataset.qrels()
     mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
     grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
     positions = bench.view.gold_positions(list(grade))

@@ -66,7 +66,7 @@ def test_paths_are_taken_from_the_file_s_own_folder(
     (place / "data").mkdir(parents=True)
     (place / "data" / "documents.jsonl").write_text('{"id": "d", "text": "the key"}\n')
     (place / "data" / "queries.jsonl").write_text('{"id": "q", "text": "key?"}\n')
-    (place / "data" / "judgements.jsonl").write_text('{"query": "q", "document": "d"}\n')
+    (place / "data" / "qrels.jsonl").write_text('{"query": "q", "document": "d"}\n')
     (place / "mine.py").write_text("def find(text, k):\n    return ['d']\n")
     (place / "more.py").write_text(
         "from harness.retrievers.registry import register_retriever\n"

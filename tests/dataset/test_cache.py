@@ -100,7 +100,7 @@ def truncated(path: Path) -> None:
     os.truncate(path, path.stat().st_size * 2 // 3)
 
 
-@pytest.mark.parametrize("name", ["documents.arrow", "judgements.arrow", "manifest.json"])
+@pytest.mark.parametrize("name", ["documents.arrow", "qrels.arrow", "manifest.json"])
 @pytest.mark.parametrize("damage", [truncated, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_folder_that_does_not_match_its_manifest_is_made_again(
     builds: Callable[[], int], name: str, damage: Callable[[Path], object]
@@ -110,7 +110,7 @@ def test_a_folder_that_does_not_match_its_manifest_is_made_again(
     after = open_dataset("tiny")
     assert builds() == 2
     assert (len(after.documents), after.fingerprint) == (10_000, before.fingerprint)
-    assert len(after.judgements()) == 1
+    assert len(after.qrels()) == 1
 
 
 def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_it_was(
@@ -121,7 +121,7 @@ def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_i
 
         def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
             super().convert(raw, config, out)
-            out.judgement("q", "d2")
+            out.qrel("q", "d2")
 
     in_use = open_dataset("tiny")
     catalogue.register_adapter("tiny")(Newer)
@@ -129,7 +129,7 @@ def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_i
     assert newer.manifest.adapter_version == 2
     assert open_dataset("tiny").fingerprint == newer.fingerprint != in_use.fingerprint
     assert builds() == 2
-    assert (len(newer.judgements()), len(in_use.judgements())) == (2, 1)
+    assert (len(newer.qrels()), len(in_use.qrels())) == (2, 1)
 
 
 def test_two_processes_at_once_prepare_it_once_and_both_have_it(

@@ -21,7 +21,7 @@ from harness.errors import HarnessError
 def read(dataset: Dataset) -> list[Any]:
     """All that a run and its scores take from a dataset."""
     documents = dataset.documents
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     return [
         documents.contents(),
         [documents.column(name).to_pylist() for name in documents.names],

@@ -61,7 +61,7 @@ class Tiny:
         out.documents([f"d{i}" for i in range(half, len(texts))], texts[half:])
         out.haystack("all")
         out.query("q", "Where is the key?", "all")
-        out.judgement("q", "d1")
+        out.qrel("q", "d1")
 
 
 def wait_at_gate() -> None:

@@ -210,7 +210,7 @@ def same_scores(retriever: Any, spec: RetrieverSpec) -> str:
 def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
     """Of questions of `sample`, each haystack shown as in a run with this seed."""
     dataset = open_dataset("sample")
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     with_gold = np.unique(judged.query[(judged.grade >= 1) & (judged.document >= 0)])
     chosen = np.random.default_rng(0).permutation(with_gold)[:_N_QUESTIONS]
     values = np.zeros(len(chosen))

@@ -50,7 +50,7 @@ def assert_same(task: Any, dataset: Dataset) -> None:
     """The queries, their documents, and their judgements as mteb has them."""
     documents = dataset.documents
     texts = dict(zip(documents.column("id").to_pylist(), documents.contents(), strict=True))
-    key = dataset.judgements()
+    key = dataset.qrels()
     judged: dict[str, dict[str, int]] = {}
     for q, d, g in zip(key.query.tolist(), key.document_id.to_pylist(), key.grade, strict=True):
         judged.setdefault(dataset.query_ids[q], {})[d] = int(g)
