@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 
 from harness.errors import RunError
 from harness.masking import excerpt, from_environment, refuse_address
+from harness.records.base import encode
 from harness.retrievers import clock, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
 from harness.retrievers.patience import patiently
 from harness.retrievers.turns import Turns
+from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:
     import urllib3
@@ -35,7 +37,7 @@ _PIECE = 1 << 16
 
 
 class Http:
-    """A service in any language: POST url/reset, url/index and url/search, see wire.schema.json.
+    """A service in any language: POST url/reset, url/index and url/search, see wire_records.py.
 
     Documents come in time order, `documents` a message, one message after the other; questions
     `questions` a message, at most `concurrency` messages at once. Lost connections and statuses
@@ -115,12 +117,12 @@ class Http:
         self._turns.take()
         self._indexed = True
         reply = self._post(reset)
-        self._several = bool(reply.get("concurrent_haystacks"))
+        self._several = reply.concurrent_haystacks
         if self._several:
             self._turns.give()
-        self._changes = bool(reply.get("changes"))
-        if reply.get("has_index"):
-            self._is_ready = wire.is_ready(reply)
+        self._changes = reply.changes
+        if reply.has_index:
+            self._is_ready = reply.ready
             return True
         self._begun = corpus
         return False
@@ -132,12 +134,12 @@ class Http:
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents, self._changes):
-            self._is_ready = wire.is_ready(self._post(message))
+            self._is_ready = self._post(message).ready
 
     def ready(self) -> bool:
         """Whether the service can find what it was sent: asked, where it said that it cannot."""
         if not self._is_ready:
-            self._is_ready = wire.is_ready(self._post(self._messages.ready()))
+            self._is_ready = self._post(self._messages.ready()).ready
         return self._is_ready
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
@@ -168,7 +170,7 @@ class Http:
         finally:
             measured.join()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Counts:
         """What the service says that its replies have cost, summed; seconds waited for others."""
         waited = {"waited_seconds": self._turns.waited} if self._turns.waited >= 0.1 else {}
         return {**self._usage.counts, **waited}
@@ -197,20 +199,21 @@ class Http:
         self._indexed = False
         self._turns.give()
 
-    def _post(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _post(self, message: Message) -> Reply:
         """The reply to a message. Raises RunError where the service was never there."""
         import orjson
         import urllib3
 
-        place = f"{self._url}/{message['type']}"
-        body = orjson.dumps(message)
-        limit = self._timeout if message["type"] == "search" else self._index_timeout
+        place = f"{self._url}/{message_type(message)}"
+        body = encode(message)
+        searching = isinstance(message, Search)
+        limit = self._timeout if searching else self._index_timeout
 
         away = False
         if self._gone:
             raise ConnectionError(f"{place}: the service was gone before, see there")
 
-        def attempt() -> _Reply:
+        def attempt() -> _Response:
             nonlocal away
             try:
                 answer = self._pool.request(
@@ -219,7 +222,7 @@ class Http:
             except urllib3.exceptions.NewConnectionError:
                 away = True
                 raise
-            reply = _Reply(answer.status, answer.headers, _whole(answer, place))
+            reply = _Response(answer.status, answer.headers, _whole(answer, place))
             if reply.status in _TRY_AGAIN:
                 raise _RefusedError(reply)
             return reply
@@ -228,7 +231,7 @@ class Http:
             if isinstance(error, _EndlessError):
                 return False
             late = isinstance(error, urllib3.exceptions.ReadTimeoutError)
-            return not late or message["type"] == "search"
+            return not late or searching
 
         try:
             reply = patiently(attempt, self._retries, may_repeat)
@@ -245,7 +248,7 @@ class Http:
             self._gone = self._gone or (gone and not clock.current().given_up)
             raise
         self._reached = True
-        if away and message["type"] != "reset":
+        if away and not isinstance(message, Reset):
             self._gone = True
             raise ConnectionError(
                 f"{place}: the service was gone and came back since it took the haystack in, and "
@@ -271,7 +274,7 @@ class Http:
         return checked
 
 
-class _Reply(NamedTuple):
+class _Response(NamedTuple):
     """What a service answered, read to its end."""
 
     status: int
@@ -301,7 +304,7 @@ def _whole(answer: urllib3.BaseHTTPResponse, place: str) -> bytes:
 class _RefusedError(Exception):
     """A reply by which the service asks to be asked again later."""
 
-    def __init__(self, reply: _Reply) -> None:
+    def __init__(self, reply: _Response) -> None:
         super().__init__(f"status {reply.status}")
         self.reply, self.headers = reply, reply.headers
         # Who says when to come again is not failing.

@@ -12,7 +12,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from notes import SharedWords, ask, corpus
@@ -22,12 +21,14 @@ from serving import Message, Reply, serving
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
 from harness.rankings.rankings import read_rankings
+from harness.records.base import json_schema
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.http import TOKEN, Http
 from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.wire import SCHEMA
+from harness.retrievers.wire_records import Reply as WireReply
+from harness.retrievers.wire_records import Request
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -77,7 +78,8 @@ def test_the_example_service_ranks_as_the_same_code_in_this_process(
 
 
 def test_every_message_fits_the_published_schema_and_documents_come_in_their_order() -> None:
-    schema = Draft202012Validator(orjson.loads(SCHEMA.read_bytes()))
+    requests = Draft202012Validator(json_schema(Request, "requests"))
+    replies_ = Draft202012Validator(json_schema(WireReply, "replies"))
     late = iter([False, False, True])
 
     def held(message: Message) -> Reply:
@@ -96,12 +98,12 @@ def test_every_message_fits_the_published_schema_and_documents_come_in_their_ord
         service.close()
     paths = ["/reset", "/index", "/index", "/ready", "/ready", "/ready", "/search", "/close"]
     assert [m["path"] for m in told] == paths
-    assert len({(m["run"], m["haystack"]) for m in told}) == 1
+    assert len({(m["client"], m["haystack"]) for m in told}) == 1
     for message in told:
-        schema.validate({k: v for k, v in message.items() if k not in ("path", "token")})
-        schema.validate(first(message)[1])
+        requests.validate({k: v for k, v in message.items() if k not in ("path", "token")})
+        replies_.validate(first(message)[1])
     for reply in ({"concurrent_haystacks": True}, {"ready": False}):
-        schema.validate(reply)
+        replies_.validate(reply)
     sent = [d for m in told if m["type"] == "index" for d in m["documents"]]
     assert [(d["id"], d["timestamp"]) for d in sent] == [
         ("d2", "1970-01-01T00:00:10"),
@@ -227,7 +229,7 @@ class Memory:
         self.most = 0
 
     def __call__(self, message: Message) -> Reply:
-        asked = (message["run"], message["haystack"]) if self.several else "the one"
+        asked = (message["client"], message["haystack"]) if self.several else "the one"
         if message["type"] == "reset":
             self.haystacks[asked] = {}
             self.most = max(self.most, len(self.haystacks))

@@ -119,7 +119,8 @@ def test_services_are_told_in_time_order_where_they_want_to_know(
         if message["type"] == "index":
             sent |= {document["id"] for document in message["documents"]}
         elif message["type"] in ("update", "delete"):
-            assert {message["document"], message.get("by", message["document"])} <= sent
+            other = message.get("replacement") or message.get("requested_in")
+            assert {message["document"], other or message["document"]} <= sent
     lasts = [message["last"] for message in told if message["type"] == "index"]
     assert sum(lasts) == len(dataset.haystack_ids)
 

@@ -266,7 +266,7 @@ class Store:
         self._lock = threading.Lock()
 
     def __call__(self, message: Message) -> Reply:
-        asked = message["run"], message["haystack"]
+        asked = message["client"], message["haystack"]
         time.sleep(self.seconds)
         with self._lock:
             if message["type"] == "reset":
