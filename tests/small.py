@@ -49,7 +49,9 @@ def prepared(
             licence="CC0-1.0",
             source="here",
             adapter_version=1,
-            raw=[RawFile("a", "/a", 1, 2, "00", "pinned")],
+            raw=[
+                RawFile(name="a", path="/a", bytes=1, modified_ns=2, sha256="00", status="pinned")
+            ],
             repairs=out.repairs,
             counts=out.counts,
             files=out.files,

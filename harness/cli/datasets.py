@@ -194,7 +194,10 @@ def call_export(options: argparse.Namespace) -> int:
 
 
 def _print_info(dataset: Any, options: argparse.Namespace) -> None:
-    values = {**asdict(dataset.manifest), "folder": str(dataset.folder)}
+    from harness.records.base import to_plain
+
+    values = {**to_plain(dataset.manifest), "folder": str(dataset.folder)}
+    del values["checksums"]
     _print_values(values, options)
 
 

@@ -86,7 +86,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
                 "document": one["document_id"],
                 "grade": one["grade"],
                 "evidence_id": one["evidence_id"],
-                "key": "" if one["qrels_set"] == "default" else one["qrels_set"],
+                "qrels_set": "" if one["qrels_set"] == "default" else one["qrels_set"],
                 "missing": True if one["document"] < 0 else None,
             }
             for one in qrel_rows(dataset)

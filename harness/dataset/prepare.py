@@ -399,7 +399,14 @@ def _raw_record(name: str, path: Path, raw: SourceFiles) -> RawFile:
     elif remote and _REVISION.match(remote.url) and path.is_relative_to(raw.downloads):
         status = "revision"
     stat = path.stat()
-    return RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)
+    return RawFile(
+        name=name,
+        path=str(path.absolute()),
+        bytes=stat.st_size,
+        modified_ns=stat.st_mtime_ns,
+        sha256=sha256,
+        status=status,
+    )
 
 
 def _warn_unknown(manifest: Manifest) -> None:

@@ -61,7 +61,8 @@ class DatasetWriter:
         self._judged = columns(QRELS)
         self._judged_query: list[str] = []
         self._changes: list[tuple[Change, str]] = []
-        self._repairs: dict[str, Repair] = {}
+        self._repairs: dict[str, list[str]] = {}
+        self._repair_counts: Counter[str] = Counter()
         self.origins: list[str] = []
 
     def __enter__(self) -> DatasetWriter:
@@ -208,10 +209,10 @@ class DatasetWriter:
 
     def repair(self, kind: str, what: str) -> None:
         """Record something mended, kept although odd, or left out. `kind` is a sentence."""
-        entry = self._repairs.setdefault(kind, Repair(kind))
-        entry.count += 1
-        if len(entry.examples) < _EXAMPLES:
-            entry.examples.append(what)
+        self._repair_counts[kind] += 1
+        examples = self._repairs.setdefault(kind, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(what)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -250,8 +251,11 @@ class DatasetWriter:
 
     @property
     def repairs(self) -> list[Repair]:
-        """What `repair` was told, in the order of first mention."""
-        return list(self._repairs.values())
+        """The repairs in the order in which they were first recorded."""
+        return [
+            Repair(kind=kind, count=self._repair_counts[kind], examples=examples)
+            for kind, examples in self._repairs.items()
+        ]
 
     @property
     def fingerprint(self) -> str:

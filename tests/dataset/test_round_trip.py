@@ -197,7 +197,9 @@ def test_repairs_are_counted_whole_and_shown_by_their_first_examples(tmp_path: P
             out.repair("an odd date: kept", f"record {i}")
 
     (repair,) = prepared(tmp_path / "data", fill).manifest.repairs
-    assert repair == Repair("an odd date: kept", 50, [f"record {i}" for i in range(20)])
+    assert repair == Repair(
+        kind="an odd date: kept", count=50, examples=[f"record {i}" for i in range(20)]
+    )
 
 
 def test_many_documents_are_read_across_batches(tmp_path: Path) -> None:
