@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.formats import trec
@@ -184,7 +184,7 @@ def write_beir(
 def documents_of(file: TextFile) -> Iterator[Documents]:
     """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
     for lines, records in batches(file):
-        titles = [record.get("title") for record in records]
+        titles: list[Any] = [record.get("title") for record in records]
         if set(map(type, titles)) - {str, type(None)}:
             titles = [
                 optional_string(file, line, record, "title")

@@ -92,7 +92,7 @@ def grade(file: TextFile, line: int, value: object) -> int:
         raise file.error(line, str(error)) from None
 
 
-def relevant(file: TextFile, line: int, record: Mapping[str, Any]) -> dict[str, int]:
+def relevant(file: TextFile, line: int, record: Mapping[str, object]) -> dict[str, int]:
     """The judgements that a query holds: documents with their grades, 1 for those that are listed.
 
     An id, a list of ids, or an object {id: grade}; in a table's cell as JSON, or as Python prints
@@ -126,7 +126,7 @@ def _parsed(file: TextFile, line: int, text: str) -> Any:
         ) from None
 
 
-def _flag(file: TextFile, line: int, record: Mapping[str, Any], name: str) -> bool:
+def _flag(file: TextFile, line: int, record: Mapping[str, object], name: str) -> bool:
     value = record.get(name)
     if value in (None, "", True, False):
         return value is True
@@ -136,7 +136,7 @@ def _flag(file: TextFile, line: int, record: Mapping[str, Any], name: str) -> bo
 
 
 def haystacks(
-    file: TextFile, line: int, record: Mapping[str, Any]
+    file: TextFile, line: int, record: Mapping[str, object]
 ) -> Mapping[str, int | None] | None:
     """Haystacks of a document, each with its own time there; None where it names none.
 
@@ -154,20 +154,20 @@ def haystacks(
     return dict.fromkeys(names)
 
 
-def ability(file: TextFile, line: int, record: Mapping[str, Any]) -> Ability:
+def ability(file: TextFile, line: int, record: Mapping[str, object]) -> Ability:
     """What a query asks; lookup where it does not say. Raises UsageError for an unknown one."""
     value = record.get("ability")
     if value is None or value == "":
         return Ability.LOOKUP
     try:
-        return Ability(value)
+        return Ability(str(value))
     except ValueError:
         raise file.error(
             line, f"the ability {value!r} is none of {', '.join(Ability)}; choose one"
         ) from None
 
 
-def answers(file: TextFile, line: int, record: Mapping[str, Any]) -> list[str]:
+def answers(file: TextFile, line: int, record: Mapping[str, object]) -> list[str]:
     """Reference answers: a string, or a list of them. Raises UsageError for anything else."""
     value = record.get("answers")
     if value is None or value == "":

@@ -26,7 +26,7 @@ from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldErr
 from harness.rankings.json_rows import load_json
 from harness.rankings.tables import FORMS, form_of, has_header, header, parquet_errors
 
-Records = Iterator[tuple[int, dict[str, Any]]]
+Records = Iterator[tuple[int, dict[str, object]]]
 
 FIELDS = {
     "documents": DOCUMENTS,
@@ -225,7 +225,9 @@ def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
             yield number, record
 
 
-def _of_object(file: TextFile, role: str, value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_object(
+    file: TextFile, role: str, value: Mapping[str, object]
+) -> Iterator[dict[str, object]]:
     """{id: text}, {id: {field: value}}; judgements {query: {document: grade}}, {query: [id]}."""
     for id_, held in value.items():
         if role == "qrels" and isinstance(held, dict):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.locomo_conversation import (
@@ -95,7 +95,12 @@ class _Conversation:
     """One conversation being written: where its pieces of evidence are, by turn or session."""
 
     def __init__(
-        self, record: dict[str, Any], id: str, where: str, config: DatasetConfig, out: DatasetWriter
+        self,
+        record: dict[str, object],
+        id: str,
+        where: str,
+        config: DatasetConfig,
+        out: DatasetWriter,
     ) -> None:
         self._record = record
         self._id = id
@@ -135,7 +140,7 @@ class _Conversation:
             self._official_key(id_, evidence)
             self._default_key(id_, evidence)
 
-    def _query(self, id_: str, question: dict[str, Any], where: str) -> None:
+    def _query(self, id_: str, question: dict[str, object], where: str) -> None:
         number = field(question, "category", int, where)
         if number not in CATEGORIES:
             raise UsageError(f"{where}: category {number} is none of 1 to 5; correct it")

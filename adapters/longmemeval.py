@@ -272,7 +272,7 @@ def _slots(record: Any, question: str, where: str, out: DatasetWriter) -> Iterat
         yield Slot(id_, session, _timestamp(date, f"haystack_dates[{place}]", where), turns)
 
 
-def _has_answer(turn: Mapping[str, Any]) -> bool:
+def _has_answer(turn: Mapping[str, object]) -> bool:
     return turn.get("has_answer") is True
 
 

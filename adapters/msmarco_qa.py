@@ -188,7 +188,7 @@ def _questions(path: Path) -> Iterator[_Question]:
             yield _question(record, f"{file}:{line}")
 
 
-def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
+def _parquet_records(path: Path) -> Iterator[dict[str, object]]:
     try:
         import datasets
     except ModuleNotFoundError:

@@ -35,7 +35,7 @@ class SessionDocuments:
         self._rows: dict[tuple[str, int, int], range] = {}
         self._content: dict[str, int] = {}
 
-    def holds(self, turn: Mapping[str, Any]) -> bool:
+    def holds(self, turn: Mapping[str, object]) -> bool:
         """True for a turn that is part of the documents' text."""
         return self._dated or turn["role"] == "user"
 

@@ -14,8 +14,8 @@ from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.retrievers.embeddings import Kept
-    from harness.retrievers.kept import KeptIndex
+    from harness.retrievers.embeddings import CachedVectors
+    from harness.retrievers.kept import CachedIndex
     from harness.runs.answering.replies import Replies
 
 
@@ -51,7 +51,9 @@ def call_list(options: argparse.Namespace) -> int:
     """Print what is kept."""
     from harness.retrievers import embeddings, kept
 
-    _print(embeddings.kept(), kept.kept(), _replies(), options, "nothing is kept")
+    _print(
+        embeddings.cached_vectors(), kept.cached_indexes(), _replies(), options, "nothing is kept"
+    )
     return 0
 
 
@@ -126,7 +128,7 @@ def call_clear(options: argparse.Namespace) -> int:
     _print(vectors, indexes, {}, options, "there was nothing to clear")
     if (vectors or indexes) and not (options.json or options.quiet):
         print("\ncleared")
-    left = [one.name for one in kept.kept() if one.name.startswith(kept.INGESTED)]
+    left = [one.name for one in kept.cached_indexes() if one.name.startswith(kept.INGESTED)]
     if left and not (options.model or options.index or options.json or options.quiet):
         print(
             f"what systems took in is kept ({len(left)}), as it may have cost money: "
@@ -136,8 +138,8 @@ def call_clear(options: argparse.Namespace) -> int:
 
 
 def _print(
-    models: list[Kept],
-    indexes: list[KeptIndex],
+    models: list[CachedVectors],
+    indexes: list[CachedIndex],
     replies: dict[str, int],
     options: argparse.Namespace,
     nothing: str,

@@ -160,6 +160,7 @@ def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
     refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
     from harness.dataset.verify import verify
+    from harness.records.base import to_plain
 
     dataset = _prepared(options, view_arguments(options))
     if dataset is None:
@@ -169,11 +170,11 @@ def call_verify(options: argparse.Namespace) -> int:
         )
     findings = verify(dataset)
     if options.json:
-        print_json("datasets-verify", {"findings": findings})
+        print_json("datasets-verify", {"findings": to_plain(findings)})
     elif not options.quiet:
         for finding in findings:
-            print(f"{'ok ' if finding['ok'] else 'BAD'} {finding['what']}: {finding['found']}")
-    return 0 if all(finding["ok"] for finding in findings) else 1
+            print(f"{'ok ' if finding.ok else 'BAD'} {finding.what}: {finding.found}")
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def call_export(options: argparse.Namespace) -> int:

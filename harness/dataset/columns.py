@@ -109,7 +109,7 @@ class ContentHash:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._parts: dict[str, Any] = {
+        self._parts: dict[str, hashlib._Hash] = {
             f"{field.name}.{part}": hashlib.sha256()
             for field in schema
             for part in ("lengths", "values")
@@ -191,7 +191,7 @@ class TableFile:
         self._under_way: Future[None] | None = None
         self._open = True
 
-    def write_columns(self, columns: dict[str, Any]) -> None:
+    def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Add rows, given as one list a column."""
         arrays = [typed(field, columns[field.name]) for field in self.schema]
         self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))

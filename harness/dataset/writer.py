@@ -112,7 +112,7 @@ class DatasetWriter:
         self._flush_documents()
         self._document_ids.add(ids)
         n = len(ids)
-        columns: dict[str, Any] = {"id": ids, "text": texts}
+        columns: dict[str, Sequence[Any]] = {"id": ids, "text": texts}
         if titles is not None:
             columns["title"] = [title or None for title in titles]  # as `document` does
         self._tables["documents.arrow"].write(
@@ -343,6 +343,6 @@ class DatasetWriter:
                 )
 
 
-def columns(schema: pa.Schema) -> dict[str, Any]:
+def columns(schema: pa.Schema) -> dict[str, list[Any]]:
     """An empty list for each column."""
     return {name: [] for name in schema.names}

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unicodedata import unidata_version
 
 import numpy as np
@@ -86,7 +85,7 @@ class BM25:
         self._kept: Index | None = None
         self._collection = None
         if len(corpus) > inverted.BLOCK:
-            made_of: dict[str, Any] = {
+            made_of: dict[str, object] = {
                 **self._analysis,
                 "version": _VERSION,
                 "stemmer version": stemmer_version(),

@@ -95,9 +95,9 @@ class Embedder:
             self._store.create(dimension)
         return dimension
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Which model, and what the cache saved; texts are counted once a call."""
-        report: dict[str, Any] = {
+        report: dict[str, object] = {
             "model": self._encoder.model,
             "revision": self._encoder.revision,
             "texts_asked": self._asked,
@@ -212,7 +212,7 @@ class VectorRetriever:
             return self._approximate.search(vectors, k)
         return nearest(vectors, self._documents.pieces(), k)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The model, its revision, what the cache saved, and what approximate search left out."""
         return self._embed.report() | (self._approximate.report() if self._approximate else {})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +74,7 @@ class Hybrid:
             results.append(Result(fused.positions[:k], scores, abstain=fused.abstain))
         return results
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What each says of itself."""
         return {"retrievers": [stage.report() for stage in self._stages]}
 

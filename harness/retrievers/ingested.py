@@ -26,7 +26,7 @@ from harness.retrievers.locks import locked
 def take_in(
     retriever: Retriever,
     corpus: Corpus,
-    system: Mapping[str, Any] | None,
+    system: Mapping[str, object] | None,
     *,
     only_kept: bool = False,
 ) -> bool:
@@ -67,21 +67,22 @@ def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> b
         return True
 
 
-def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, Any]) -> str:
+def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, object]) -> str:
     """The key of a corpus as this system takes it in, in hexadecimal."""
     made_of = {"corpus": corpus.key.hex(), "system": _of_index(retriever, system)}
     plain = json.dumps(made_of, sort_keys=True, default=str)
     return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
 
 
-def _of_index(retriever: Retriever, system: Mapping[str, Any]) -> dict[str, Any]:
+def _of_index(retriever: Retriever, system: Mapping[str, object]) -> dict[str, object]:
     """The system, without the parameters that only searching depends on."""
     free = set(getattr(retriever, "search_params", ()))
     set_params = getattr(type(retriever), "set_params", None)
     if set_params is not None:
         free |= set(inspect.signature(set_params).parameters)
-    params = {name: v for name, v in (system.get("params") or {}).items() if name not in free}
-    return {**system, "params": params}
+    params = system.get("params")
+    kept = params.items() if isinstance(params, Mapping) else ()
+    return {**system, "params": {name: value for name, value in kept if name not in free}}
 
 
 def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
@@ -95,7 +96,7 @@ def _saves(retriever: Retriever) -> bool:
     return all(callable(getattr(retriever, name, None)) for name in ("save", "load"))
 
 
-def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept: bool) -> bool:
+def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, object], only_kept: bool) -> bool:
     """Load what is in the cache folder, else index and save; whether it indexed."""
     now = False
 

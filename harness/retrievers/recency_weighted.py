@@ -8,7 +8,6 @@ unless asked otherwise, so that what is not relevant at all stays last however n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,7 +81,7 @@ class RecencyWeighted:
         found = self._stage.search(queries, max(k, self._depth))
         return [self._weighed(query, one, k) for query, one in zip(queries, found, strict=True)]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the retriever inside says of itself."""
         return {"retriever": self._stage.report()}
 

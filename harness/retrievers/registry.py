@@ -87,7 +87,7 @@ class RetrieverSpec:
     """Everything needed to build a retriever again, here or in another process."""
 
     name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -301,7 +301,7 @@ class FunctionRetriever:
     with its handles or positions. Further parameters come from `--param`.
     """
 
-    def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], params: Mapping[str, object]) -> None:
         accepted = inspect.signature(function).parameters
         self.function = function
         self._params = dict(params)

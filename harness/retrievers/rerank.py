@@ -43,7 +43,7 @@ class Rerank:
             from harness.retrievers.registry import find
 
             self._score: Scorer = find(reranker)
-            self._about: dict[str, Any] = {"reranker": reranker}
+            self._about: dict[str, str] = {"reranker": reranker}
         else:
             need("a cross-encoder", "torch", "sentence_transformers")
             model = locate(reranker)
@@ -65,7 +65,7 @@ class Rerank:
             self._again(query, found, k) for query, found in zip(queries, rankings, strict=True)
         ]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The reranker, how many pairs it scored, and what the first retriever says."""
         return {**self._about, "pairs": self._pairs, "retriever": self._stage.report()}
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.records.base import Record, convert
 from harness.retrievers import calls
 from harness.retrievers.answers import (
     NotAnAnswerError,
@@ -23,8 +24,15 @@ from harness.retrievers.answers import (
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, Retriever
 
-Given = str | Mapping[str, Any]
+Given = str | Mapping[str, object]
 """What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
+
+
+class NestedSpec(Record):
+    """A retriever inside another, as a parameter names it."""
+
+    name: str
+    params: dict[str, object] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,11 +54,15 @@ class Stage:
         if isinstance(given, Retriever):
             self.name, self._retriever = type(given).__qualname__, given
         else:
-            values: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
-            if "name" not in values or set(values) - {"name", "params"}:
-                raise ValueError(f"a retriever is a name or {{name, params}}, not {given!r}")
-            self.name = values["name"]
-            self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
+            values = {"name": given} if isinstance(given, str) else dict(given)
+            try:
+                spec = convert(values, NestedSpec, "a retriever inside another")
+            except UsageError as error:
+                raise ValueError(
+                    f"a retriever is a name or {{name, params}}, not {given!r} ({error})"
+                ) from None
+            self.name = spec.name
+            self._retriever = RetrieverSpec(self.name, spec.params or {}).build(seed)
         for trait, reason in (
             (
                 getattr(self._retriever, "returns_dataset_ids", False),
@@ -99,7 +111,7 @@ class Stage:
         """No more will be asked."""
         calls.close(self._retriever)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Its name, and what it says of itself if it says anything."""
         report = getattr(self._retriever, "report", None)
         return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}

@@ -47,7 +47,7 @@ def test_changes_are_read_by_haystack_as_rows_in_time_order(tmp_path: Path) -> N
     ]
     assert dataset.changes(2) == []
     assert dataset.manifest.counts["changes"] == 3
-    assert [found["ok"] for found in verify(dataset) if found["what"] == "content"] == [True]
+    assert [found.ok for found in verify(dataset) if found.what == "content"] == [True]
 
 
 def test_who_has_no_changes_has_no_table_of_them(tmp_path: Path, sample: Dataset) -> None:

@@ -14,7 +14,7 @@ from notes import corpus
 from harness.retrievers import embedder, nearest, passages
 from harness.retrievers.contract import Question
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.embeddings import kept
+from harness.retrievers.embeddings import cached_vectors
 
 
 def all_at_once(queries: Any, documents: Any, k: int) -> list[list[int]]:
@@ -77,4 +77,4 @@ def test_a_corpus_that_is_read_from_the_cache_has_the_answers_of_one_that_is_hel
     texts.reverse()
     for (_, scores), (_, before) in zip(answers(), held, strict=True):
         assert scores == pytest.approx(before)
-    assert kept()[-1].vectors == 93
+    assert cached_vectors()[-1].vectors == 93

@@ -328,12 +328,14 @@ def test_what_was_paid_for_is_cleared_only_by_its_name(
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))  # others' is not to be cleared
 
     def there() -> int:
-        return len([one for one in kept.kept() if one.name.startswith(name)])
+        return len([one for one in kept.cached_indexes() if one.name.startswith(name)])
 
     spec = paid(tmp_path, "Saves")
     run(notes, spec, Settings(limit=1), out=tmp_path)
     (name,) = {
-        one.retriever for one in kept.kept() if str(one.params["system"]).startswith(spec.name)
+        one.retriever
+        for one in kept.cached_indexes()
+        if str(one.params["system"]).startswith(spec.name)
     }
     assert there() == 1
     assert main(["cache", "clear"]) == 0

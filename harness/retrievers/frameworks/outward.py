@@ -58,7 +58,7 @@ class Given:
         self._start = 0
         self.ids: list[str] = []
 
-    def index(self, ids: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    def index(self, ids: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
         """Take in rows with a text and maybe a title, shuffled and under handles of their own."""
         texts, titles = [], []
         for row in rows:
@@ -212,7 +212,7 @@ def _corpus(
     return Corpus(Documents(pa.table(columns)), order.astype(np.int32), numbers, undated, None)
 
 
-def _with_instruction(row: Mapping[str, Any]) -> str:
+def _with_instruction(row: Mapping[str, str]) -> str:
     """The text of a query, and behind it the task's instruction, as mteb gives it to a search."""
     instruction = row.get("instruction")
     return f"{row['text']} {instruction}" if instruction else str(row["text"])

@@ -29,7 +29,7 @@ class PyTerrier:
     modules: ClassVar[tuple[str, ...]] = ("pyterrier",)
     batch_size = 1_000_000  # a transformer takes a frame of all questions
 
-    def __init__(self, build: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, build: str, options: Mapping[str, object] | None = None) -> None:
         need("retriever 'pyterrier'", *self.modules)
         import pyterrier
 
@@ -124,7 +124,7 @@ class _Documents:
     def __len__(self) -> int:
         return len(self._corpus)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[dict[str, object]]:
         for document in self._corpus:
             about = metadata(document, "")
             yield {
@@ -138,7 +138,7 @@ class _Documents:
 _KNOWN = ("timestamp", "speaker", "session", "position")
 
 
-def _not_taken(function: Any, options: Mapping[str, Any]) -> str | None:
+def _not_taken(function: Any, options: Mapping[str, object]) -> str | None:
     """The first option that a function has no parameter for."""
     taken = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in taken.values()):

@@ -125,7 +125,7 @@ class Graph:
         """Remove the graph."""
         self._database.close()
 
-    def _best_of(self, scores: Scores) -> list[dict[str, Any]]:
+    def _best_of(self, scores: Scores) -> list[dict[str, object]]:
         """The seeds of each question, as parameters of a statement."""
         return [
             {"question": number, "position": position, "score": float(row[position])}

@@ -44,7 +44,7 @@ class Amb:
     again by its id, its `source_ids`, or the id in its text, and else by the text.
     """
 
-    def __init__(self, provider: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, provider: str, options: Mapping[str, object] | None = None) -> None:
         from harness.retrievers.registry import find
 
         if ":" not in provider:

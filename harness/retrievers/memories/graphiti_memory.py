@@ -73,7 +73,7 @@ class Graphiti:
         """The facts that Graphiti's default search finds: by words and by vectors, fused."""
         return [awaited(self._ask(query.text, k)) for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the endpoint says was used, and how many facts came of how many episodes."""
         report = self._endpoint.report()
         report |= {"episodes": self._told, "facts": self._facts}

@@ -125,9 +125,9 @@ class Mcp:
             )
         return [[] if self._empty else (await self._ask(query, k))[:k] for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the server calls itself, and how often each tool was called."""
-        report: dict[str, Any] = {"server": self._server, "tool_calls": dict(self._calls)}
+        report: dict[str, object] = {"server": self._server, "tool_calls": dict(self._calls)}
         if self._turns is not None and self._turns.waited >= 0.1:
             report["waited_seconds"] = self._turns.waited
         return report
@@ -207,12 +207,12 @@ class Mcp:
                 times[one] += 1
         return [hits[one] for one, _ in times.most_common()]
 
-    async def _found(self, values: Mapping[str, Any]) -> list[Hit]:
+    async def _found(self, values: Mapping[str, object]) -> list[Hit]:
         structured, texts = await self._call(self._asked, values)
         found = forms.items(structured, texts, self._results)
         return forms.hits(found, self._handles, self._nothing)
 
-    async def _call(self, call: Call, values: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    async def _call(self, call: Call, values: Mapping[str, object]) -> tuple[Any, list[str]]:
         if self._session is None:
             raise RuntimeError("there is no session: index() comes first")
         self._calls[call.tool] += 1

@@ -74,7 +74,7 @@ class Asker:
         self._replies = Replies(home)
         self._client: Any = None
         self.model = way.model
-        self.address: str = self._endpoint.report()["endpoint"]
+        self.address = self._endpoint.address
 
     def all(
         self, calls: Sequence[Call], done: Callable[[int], None] = lambda n: None
