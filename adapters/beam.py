@@ -16,7 +16,7 @@ from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters.beam_chat import Exchange, Message, read_exchanges
 from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
 from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, Change

@@ -22,7 +22,7 @@ from harness.dataset.adapters.formats.jsonl import batches, optional_string, str
 from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.adapters.raw_files import refuse_near
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.rankings.raw import BOMB_BYTES, BOMB_RATIO
 from harness.schema import Ability

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import RunError, UsageError, install
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.labelled_fields import LabelledQrel
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
-from harness.dataset.catalogue import register_adapter
-from harness.dataset.judged_rows import Repeated
+from harness.dataset.registry import register_adapter
+from harness.dataset.validate_qrels import Repeated
 from harness.errors import UsageError
 from harness.rankings.fields import DOCUMENTS
 from harness.schema import Ability, Change

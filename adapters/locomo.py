@@ -19,7 +19,7 @@ from harness.dataset.adapters.locomo_conversation import (
     read_sessions,
 )
 from harness.dataset.adapters.raw_files import field, one_file, read_once
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability

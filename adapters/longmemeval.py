@@ -21,7 +21,7 @@ from harness.dataset.adapters import longmemeval_ids
 from harness.dataset.adapters.json_stream import records
 from harness.dataset.adapters.raw_files import field, one_file, refuse_near
 from harness.dataset.adapters.session_documents import SessionDocuments, Slot
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp

@@ -22,7 +22,7 @@ from harness.dataset.adapters.formats.delimited import tsv_documents
 from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.ir import write_ir_dataset
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

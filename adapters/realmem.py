@@ -23,7 +23,7 @@ from harness.dataset.adapters.raw_files import (
     read_once,
     refuse_near,
 )
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.locomo_conversation import session_numbers
 from harness.dataset.adapters.raw_files import dated_turn, field, parts_in, read_once, refuse_near
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp

@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from harness import ABTest, RetrieverSpec, open_dataset
-from harness.retrievers.answers import as_result
+from harness.retrievers.outputs import as_result
 from harness.runs.view import View
 
 options = argparse.ArgumentParser(description=__doc__)

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import talks
 from harness.dataset.adapters.raw_files import field, read_once
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Change
 

@@ -21,7 +21,7 @@ from harness.dataset.adapters.mteb.corpora import Documents, Haystacks
 from harness.dataset.adapters.mteb.questions import read_questions
 from harness.dataset.adapters.mteb.subsets import Subset, write_subset
 from harness.dataset.adapters.mteb.tasks import Task
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability
 

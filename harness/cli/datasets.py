@@ -45,8 +45,8 @@ def add(verbs: Verbs) -> None:
 
 def call_list(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
-    from harness.dataset.catalogue import listing
     from harness.dataset.prepare import own_names, prepared_folders
+    from harness.dataset.registry import listing
 
     listed = dict(listing())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
@@ -106,8 +106,8 @@ def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
     if not options.source:
         refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
-    from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset
+    from harness.dataset.registry import find
 
     arguments = view_arguments(options)
     _, variant, name = find(options.name)
@@ -140,8 +140,8 @@ def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
 
     What comes with its adapter needs no download, so it is prepared on the spot.
     """
-    from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset, open_folder, prepared_folders
+    from harness.dataset.registry import find
 
     adapter, variant, name = find(options.name)
     if getattr(adapter, "shipped", None) is not None and not variant.files:

@@ -12,7 +12,7 @@ from harness.checksums import (
     read_with_checksums,
     write_with_checksums,
 )
-from harness.dataset.blocks import FILE as SUMS
+from harness.dataset.block_checksums import FILE as SUMS
 from harness.dataset.columns import FILES, TABLES
 from harness.errors import UsageError
 from harness.records.base import Record

@@ -12,12 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.dataset.adapter import Adapter, DatasetConfig, SourceFiles, Variant
-from harness.dataset.blocks import DamagedError
-from harness.dataset.catalogue import find
+from harness.dataset.block_checksums import DamagedError
 from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
+from harness.dataset.registry import find
 from harness.errors import NotAtHandError, UsageError, near, require_names
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.leftovers import sweep_below
@@ -60,9 +60,9 @@ def open_dataset(
     adapter, variant, full = find(name)
     config = choose_config(variant, granularity, text, split, full)
     if isinstance(source, Mapping):
-        from harness.dataset.frames import kept
+        from harness.dataset.from_dataframe import frames_folder
 
-        with disk_errors(home(), "set HARNESS_HOME"), kept(source, full, home()) as folder:
+        with disk_errors(home(), "set HARNESS_HOME"), frames_folder(source, full, home()) as folder:
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
     sweep_below(home())
     with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):

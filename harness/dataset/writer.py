@@ -9,8 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.blocks import write_sums
-from harness.dataset.changed_rows import with_rows
+from harness.dataset.block_checksums import write_sums
 from harness.dataset.columns import (
     CHANGES,
     CHANGES_FILE,
@@ -23,8 +22,9 @@ from harness.dataset.columns import (
     fingerprint,
     typed,
 )
-from harness.dataset.judged_rows import Repeated, with_rows_and_ids
 from harness.dataset.manifest import Repair
+from harness.dataset.validate_qrels import Repeated, with_rows_and_ids
+from harness.dataset.validate_updates import with_rows
 from harness.errors import UsageError
 from harness.schema import Ability, Change
 

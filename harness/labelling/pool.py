@@ -13,7 +13,7 @@ from harness.dataset.adapters import labelled_fields as fields
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.delimited import csv_records, tsv
 from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.files import fsync_path, write_bytes
 from harness.labelling.folder import Record, as_lines

@@ -19,11 +19,11 @@ import numpy.typing as npt
 from harness.errors import near, require_numbers
 from harness.retrievers import inverted
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.exact_search import best
+from harness.retrievers.index_cache import Index, index_of
 from harness.retrievers.inverted import Places
-from harness.retrievers.kept import Index, index_of
-from harness.retrievers.nearest import best
-from harness.retrievers.pruned import best_of
-from harness.retrievers.words import Words, stemmer_version
+from harness.retrievers.maxscore import best_of
+from harness.retrievers.tokenizer import Tokenizer, stemmer_version
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -39,7 +39,7 @@ IDF: dict[str, Callable[[int, int], float]] = {
 
 METHODS = tuple(IDF)
 PRUNED = 1 << 16
-"""Documents from which on frequent terms are not read whole (see pruned.py)."""
+"""Documents from which on frequent terms are not read whole (see maxscore.py)."""
 _VERSION = 2
 """Of the files of an index; another one is another index."""
 
@@ -65,7 +65,7 @@ class BM25:
         stopwords: str = "english",
     ) -> None:
         self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
-        self._words = Words(stemmer, stopwords)
+        self._words = Tokenizer(stemmer, stopwords)
         self._index = inverted.in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
         self._collection: Collection | None = None
         self.set_params(k1, b, delta, method)
@@ -95,7 +95,7 @@ class BM25:
                 corpus, "bm25", made_of, lambda to: self._build(corpus, to), inverted.opened
             )
         else:
-            documents = self._words.of(corpus.contents)
+            documents = self._words.encode(corpus.contents)
             terms = np.concatenate([np.zeros(0, np.int32), *documents])
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
@@ -138,7 +138,7 @@ class BM25:
 
     def _build(self, corpus: Corpus, folder: Path) -> None:
         # Words of its own: those of millions of documents are not to stay in memory.
-        inverted.build(corpus, Words(**self._analysis), folder)
+        inverted.build(corpus, Tokenizer(**self._analysis), folder)
 
     def _asked(self, text: str) -> tuple[list[int], list[int]]:
         """The terms of a question that the collection has, in its order, as the index numbers them

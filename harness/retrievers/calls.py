@@ -18,10 +18,10 @@ from functools import cache
 from time import monotonic, sleep
 from typing import Any
 
-from harness.retrievers.answers import as_answers
-from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Found, Question, Retriever
 from harness.retrievers.corpus import Changed
+from harness.retrievers.outputs import as_answers
+from harness.retrievers.timing import current
 from harness.schema import Document
 
 READY_TIMEOUT = 600.0

@@ -77,7 +77,7 @@ Found = (
 """What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}.
 
 Hits may be dicts with a `text` or `memory`, documents of LangChain, nodes of LlamaIndex; -1 in an
-array of positions is no document. See answers.py.
+array of positions is no document. See outputs.py.
 """
 
 

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.dataset.progress import progress
-from harness.retrievers.approximate import Approximate
-from harness.retrievers.blocks import Keys, Rows
+from harness.retrievers.ann import Approximate
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.corpus_vectors import Passages
 from harness.retrievers.embeddings import Store, Vectors, digests
-from harness.retrievers.nearest import nearest, unit
-from harness.retrievers.passages import Passages
+from harness.retrievers.exact_search import nearest, unit
+from harness.retrievers.vector_file import Keys, Rows
 
 Parts = Callable[[], Iterable[Sequence[str]]]
 """Gives all texts, some at a time; called again, the same ones once more."""

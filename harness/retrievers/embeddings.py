@@ -22,10 +22,10 @@ from harness.dataset.prepare import home
 from harness.errors import UsageError, near
 from harness.files import disk_errors
 from harness.records.base import Record, decode, write_json_record
-from harness.retrievers.blocks import Block, Keys, Rows
-from harness.retrievers.blocks import Vectors as Vectors  # for who embeds
 from harness.retrievers.key_table import KeyTable
 from harness.retrievers.locks import in_turn
+from harness.retrievers.vector_file import Block, Keys, Rows
+from harness.retrievers.vector_file import Vectors as Vectors  # for who embeds
 
 DTYPES = ("float32", "float16")
 

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 from harness.errors import RunError
 from harness.masking import excerpt, from_environment, refuse_address
 from harness.records.base import encode
-from harness.retrievers import clock, wire
+from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
-from harness.retrievers.patience import patiently
-from harness.retrievers.turns import Turns
+from harness.retrievers.retry import retry
+from harness.retrievers.service_lock import ServiceLock
 from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Http:
         self.revision = revision or None
         self._messages = wire.Messages()
         self.address = self._url.replace("://localhost", "://127.0.0.1", 1)
-        self._turns = Turns(self.address)
+        self._service_lock = ServiceLock(self.address)
         self._several = self._indexed = self._is_ready = False
         self._begun: Corpus | None = None
         self._changes = False
@@ -114,12 +114,12 @@ class Http:
         self._leave()
         self._gone, self._begun = False, None
         reset = self._messages.reset(corpus, key)
-        self._turns.take()
+        self._service_lock.acquire()
         self._indexed = True
         reply = self._post(reset)
         self._several = reply.concurrent_haystacks
         if self._several:
-            self._turns.give()
+            self._service_lock.release()
         self._changes = reply.changes
         if reply.has_index:
             self._is_ready = reply.ready
@@ -144,7 +144,7 @@ class Http:
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask, at most `concurrency` messages at once; answers in the order of the questions."""
-        if not self._several and not self._turns.mine:
+        if not self._several and not self._service_lock.owned:
             raise RuntimeError(
                 f"{self._url} may have been given another haystack since, by another retriever or "
                 "run: index again, or let the service hold several and answer /reset with "
@@ -158,7 +158,7 @@ class Http:
 
         if len(parts) == 1:
             return ask(parts[0])
-        measured = clock.current()
+        measured = timing.current()
 
         def ask_beside_others(part: Sequence[Question]) -> list[Result]:
             with measured.in_parallel():
@@ -172,7 +172,11 @@ class Http:
 
     def report(self) -> Counts:
         """What the service says that its replies have cost, summed; seconds waited for others."""
-        waited = {"waited_seconds": self._turns.waited} if self._turns.waited >= 0.1 else {}
+        waited = (
+            {"waited_seconds": self._service_lock.waited}
+            if self._service_lock.waited >= 0.1
+            else {}
+        )
         return {**self._usage.counts, **waited}
 
     def release(self) -> bool:
@@ -180,7 +184,7 @@ class Http:
         if self._several:
             return False
         held, self._indexed = self._indexed, False
-        self._turns.give()
+        self._service_lock.release()
         return held
 
     def close(self) -> None:
@@ -197,7 +201,7 @@ class Http:
             with suppress(urllib3.exceptions.HTTPError, ValueError):
                 self._post(self._messages.close())
         self._indexed = False
-        self._turns.give()
+        self._service_lock.release()
 
     def _post(self, message: Message) -> Reply:
         """The reply to a message. Raises RunError where the service was never there."""
@@ -234,7 +238,7 @@ class Http:
             return not late or searching
 
         try:
-            reply = patiently(attempt, self._retries, may_repeat)
+            reply = retry(attempt, self._retries, may_repeat)
         except _RefusedError as error:
             reply = error.reply
         except urllib3.exceptions.HTTPError as error:
@@ -245,7 +249,7 @@ class Http:
                 ) from None
             # What is gone is not asked again, with all retries, for every question of a haystack.
             gone = isinstance(error, urllib3.exceptions.NewConnectionError)
-            self._gone = self._gone or (gone and not clock.current().given_up)
+            self._gone = self._gone or (gone and not timing.current().given_up)
             raise
         self._reached = True
         if away and not isinstance(message, Reset):

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from harness.errors import near
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.stage import Given, Ranking, Stage
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
 
 Floats = npt.NDArray[np.float64]
 
@@ -28,7 +28,7 @@ class Hybrid:
 
     def __init__(
         self,
-        retrievers: str | Sequence[Given] = "bm25,minilm",
+        retrievers: str | Sequence[RetrieverRef] = "bm25,minilm",
         method: str = "rrf",
         weights: Sequence[float] | None = None,
         k0: float = 60.0,
@@ -38,7 +38,9 @@ class Hybrid:
         given = retrievers.split(",") if isinstance(retrievers, str) else retrievers
         if not given:
             raise ValueError("retrievers is empty; name two or more")
-        self._stages = [Stage(one.strip() if isinstance(one, str) else one, seed) for one in given]
+        self._stages = [
+            CandidateRetriever(one.strip() if isinstance(one, str) else one, seed) for one in given
+        ]
         self.revision = "+".join(filter(None, (stage.revision for stage in self._stages))) or None
         self.set_params(method, weights, k0, depth)
 
@@ -90,8 +92,8 @@ class Hybrid:
 
 
 def fuse(
-    rankings: Sequence[Ranking], method: str, weights: Sequence[float], k0: float = 60.0
-) -> Ranking:
+    rankings: Sequence[CandidateRanking], method: str, weights: Sequence[float], k0: float = 60.0
+) -> CandidateRanking:
     """All documents of the rankings, by the sum of what each ranking gives them.
 
     `rrf` gives weight / (k0 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009).
@@ -108,7 +110,9 @@ def fuse(
     distinct, first, which = np.unique(positions, return_index=True, return_inverse=True)
     sums = np.bincount(which, np.concatenate(gained), minlength=len(distinct)).astype(float)
     order = np.lexsort((first, -sums))
-    return Ranking(distinct[order], sums[order], all(ranking.abstain for ranking in rankings))
+    return CandidateRanking(
+        distinct[order], sums[order], all(ranking.abstain for ranking in rankings)
+    )
 
 
 def above_lowest(scores: Floats, spread: float) -> Floats:
@@ -120,7 +124,7 @@ def above_lowest(scores: Floats, spread: float) -> Floats:
     return scaled
 
 
-def _gain(ranking: Ranking, method: str, k0: float) -> Floats:
+def _gain(ranking: CandidateRanking, method: str, k0: float) -> Floats:
     n = len(ranking.positions)
     if method == "rrf":
         return 1 / (k0 + np.arange(1, n + 1))

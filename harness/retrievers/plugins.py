@@ -54,7 +54,7 @@ def load_file(path: Path) -> Any:
             sys.path.append(str(path.parent))
         _loading.append(path)
         try:
-            with undisturbed():
+            with preserve_process_state():
                 spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
@@ -90,7 +90,7 @@ def public_names(module: Any) -> list[str]:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
+def preserve_process_state() -> Iterator[None]:
     """Somebody else's code in here may go to another folder, take away what is printed to, or fork:
     we stay where we are, and one."""
     before, own = (os.getcwd(), sys.stdout, sys.stderr), os.getpid()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.errors import near
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.hybrid import above_lowest
-from harness.retrievers.stage import Given, Ranking, Stage
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +34,7 @@ class RecencyWeighted:
 
     def __init__(
         self,
-        retriever: Given = "bm25",
+        retriever: RetrieverRef = "bm25",
         half_life: float = 30.0,
         recency_weight: float = 1.0,
         importance_weight: float = 1.0,
@@ -44,7 +44,7 @@ class RecencyWeighted:
         depth: int = 100,
         seed: int = 0,
     ) -> None:
-        self._stage = Stage(retriever, seed)
+        self._stage = CandidateRetriever(retriever, seed)
         self.revision = self._stage.revision
         self._importance = importance
         self.set_params(
@@ -93,7 +93,7 @@ class RecencyWeighted:
         """Close the retriever inside."""
         self._stage.close()
 
-    def _weighed(self, query: Question, found: Ranking, k: int) -> Result:
+    def _weighed(self, query: Question, found: CandidateRanking, k: int) -> Result:
         at = found.positions
         if not len(at):
             return Result([], abstain=found.abstain)
@@ -130,7 +130,7 @@ class RecencyWeighted:
         return values
 
 
-def _relevance(found: Ranking) -> Floats:
+def _relevance(found: CandidateRanking) -> Floats:
     """Scores from 0, the last candidate, to 1, the first; by rank where there are none."""
     n = len(found.positions)
     scores = np.arange(n, 0, -1.0) if found.scores is None else found.scores

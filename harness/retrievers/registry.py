@@ -19,7 +19,6 @@ from harness.masking import filled_in, refuse_in, refuse_text
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
-from harness.retrievers.foreign import serving
 from harness.retrievers.plugins import (
     FAILURES,
     load_file,
@@ -30,6 +29,7 @@ from harness.retrievers.plugins import (
     registered,
     registered_in,
 )
+from harness.retrievers.wrap import wrapper_for
 
 __all__ = [
     "BUILT_IN",
@@ -120,7 +120,7 @@ class RetrieverSpec:
             raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...")
         try:
             built = factory(**params)
-            serves = serving(built)
+            serves = wrapper_for(built)
             built = serves() if serves is not None else built
         except (TypeError, ValueError) as error:
             said = str(error) if self.name in BUILT_IN else raised_at(error)
@@ -161,7 +161,7 @@ def factory_of(name: str) -> Callable[..., Any]:
     For an object that was made for another harness it is the class by which it serves here.
     """
     found = find(named(name))
-    return serving(found) or found
+    return wrapper_for(found) or found
 
 
 def _retrieves(function: Callable[..., Any]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate
-from harness.retrievers.stage import Given, Ranking, Stage
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
 
 Scorer = Callable[[str, list[str]], Any]
 """From a question and texts to one number a text, the higher the better."""
@@ -28,7 +28,7 @@ class Rerank:
 
     def __init__(
         self,
-        retriever: Given = "bm25",
+        retriever: RetrieverRef = "bm25",
         reranker: str = "cross-encoder/ms-marco-MiniLM-L6-v2",
         depth: int = 100,
         batch_size: int = 32,
@@ -49,7 +49,7 @@ class Rerank:
             model = locate(reranker)
             self._score = CrossEncoder(model, batch_size, device)
             self._about = {"reranker": model.name, "revision": model.revision}
-        self._stage = Stage(retriever, seed)
+        self._stage = CandidateRetriever(retriever, seed)
         revisions = (self._stage.revision, self._about.get("revision"))
         self.revision = "+".join(filter(None, revisions)) or None
 
@@ -77,7 +77,7 @@ class Rerank:
         """Close the first retriever."""
         self._stage.close()
 
-    def _again(self, query: Question, found: Ranking, k: int) -> Result:
+    def _again(self, query: Question, found: CandidateRanking, k: int) -> Result:
         candidates, rest = np.split(found.positions, [self._depth])
         if not len(candidates):
             return Result([], abstain=found.abstain)

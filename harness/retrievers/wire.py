@@ -20,9 +20,9 @@ from typing import TypeVar
 
 from harness.errors import UsageError
 from harness.records.base import convert
-from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.corpus import Changed
+from harness.retrievers.timing import current
 from harness.retrievers.wire_records import (
     WIRE_VERSION,
     Close,

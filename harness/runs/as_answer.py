@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.masking import all_without_known, without_known
-from harness.retrievers.answers import (
+from harness.retrievers.contract import Hit, Result
+from harness.retrievers.outputs import (
     NotAnAnswerError,
     as_result,
     in_order,
     padding,
     scores_of,
 )
-from harness.retrievers.contract import Hit, Result
 from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
 from harness.runs.isolated import Reply

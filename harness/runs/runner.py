@@ -20,7 +20,7 @@ from harness.masking import values_of_others
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import release
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import FAILURES, undisturbed
+from harness.retrievers.plugins import FAILURES, preserve_process_state
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
@@ -105,7 +105,7 @@ def run(
     builds: RetrieverSpec | Isolation | Retriever = tested
     if settings.isolate:
         builds = in_sandbox(tested, dataset, out, settings.seed)
-    with undisturbed():
+    with preserve_process_state():
         built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
     batch_size = batch_size_of(settings, built)
@@ -169,7 +169,7 @@ def run(
         haystacks = {unit.haystack for unit in planned}
         try:
             with (
-                undisturbed(),
+                preserve_process_state(),
                 journal_less(partial),
                 crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew,
             ):
@@ -210,7 +210,7 @@ def run(
             ) from None
         finally:
             if named:
-                with undisturbed(), journal_less(partial):
+                with preserve_process_state(), journal_less(partial):
                     closed(built)
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.errors import HarnessError
 from harness.retrievers import calls
-from harness.retrievers.answers import as_result, in_order, scores_of, within
 from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import Piece
+from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.money import COUNTS

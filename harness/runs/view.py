@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, last_of_base
-from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.corpus import Changed, handle, is_handle
+from harness.retrievers.outputs import within
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]

@@ -12,10 +12,10 @@ from loopback import Loopback
 from mteb_files import SMALL, Row, write
 
 from harness.dataset.adapters.mteb import Mteb, tasks
-from harness.dataset.catalogue import find
 from harness.dataset.export import export
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
+from harness.dataset.registry import find
 from harness.errors import RunError, UsageError
 from harness.schema import Ability
 

@@ -12,8 +12,8 @@ import pytest
 from places import ROOT
 
 from harness.cli import parser
-from harness.dataset.catalogue import find
 from harness.dataset.prepare import choose_config
+from harness.dataset.registry import find
 from harness.retrievers.registry import RetrieverSpec
 from harness.scoring.metrics import parse_metrics
 

@@ -14,7 +14,7 @@ import pytest
 import tiny
 from loopback import Loopback
 
-from harness.dataset import catalogue
+from harness.dataset import registry
 from harness.dataset.adapter import DatasetConfig, SourceFiles
 from harness.dataset.prepare import open_dataset
 from harness.dataset.writer import DatasetWriter
@@ -23,9 +23,9 @@ from harness.errors import UsageError
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    catalogue.register_adapter("tiny")(tiny.Tiny)
+    registry.register_adapter("tiny")(tiny.Tiny)
     yield
-    del catalogue._registered["tiny"]
+    del registry._registered["tiny"]
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_i
             out.qrel("q", "d2")
 
     in_use = open_dataset("tiny")
-    catalogue.register_adapter("tiny")(Newer)
+    registry.register_adapter("tiny")(Newer)
     newer = open_dataset("tiny")
     assert newer.manifest.adapter_version == 2
     assert open_dataset("tiny").fingerprint == newer.fingerprint != in_use.fingerprint
@@ -172,11 +172,11 @@ def test_bad_input_leaves_the_cache_as_it_was(
 
     open_dataset("tiny/lines")
     before = contents(home)
-    catalogue.register_adapter("tiny")(Strict)
+    registry.register_adapter("tiny")(Strict)
     with pytest.raises(UsageError, match="query id 'q' stands twice"):
         open_dataset("tiny/lines", rebuild=True)
     assert contents(home) == before
-    catalogue.register_adapter("tiny")(tiny.Tiny)
+    registry.register_adapter("tiny")(tiny.Tiny)
     assert open_dataset("tiny/lines").documents[1].text.startswith("The key")
 
 

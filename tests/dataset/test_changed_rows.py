@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small import Fill, prepared
 
-from harness.dataset.blocks import FILE as SUMS
-from harness.dataset.blocks import DamagedError
+from harness.dataset.block_checksums import FILE as SUMS
+from harness.dataset.block_checksums import DamagedError
 from harness.dataset.columns import FILES
 from harness.dataset.reader import ChangedRow, Dataset
 from harness.dataset.verify import verify

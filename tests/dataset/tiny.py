@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
-from harness.dataset.catalogue import register_adapter
 from harness.dataset.prepare import open_dataset
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import HarnessError, UsageError
 

@@ -20,10 +20,10 @@ import pytest
 from counting import TEXTS, WIDE, Counting, embed, embedded, vector, write_forever
 
 from harness.errors import UsageError
-from harness.retrievers import blocks
-from harness.retrievers.clock import Clock, running
+from harness.retrievers import vector_file
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.embeddings import Store, cached_vectors, digests
+from harness.retrievers.timing import Clock, timed
 from harness.runs.answering.replies import Replies, Reply
 
 spawn = multiprocessing.get_context("spawn")
@@ -70,7 +70,7 @@ def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
     while len(embedded(log)) < 8 and time.monotonic() < deadline:
         time.sleep(0.02)
     before = len(embedded(log))
-    with running(Clock()) as clock:
+    with timed(Clock()) as clock:
         Embedder(Counting(log))(["mine"])
     clock.stop()
     lines = embedded(log)
@@ -142,7 +142,7 @@ def test_what_is_killed_in_the_midst_of_writing_leaves_whole_vectors(after: int)
 def test_a_flipped_byte_is_noticed_and_said_and_its_block_alone_is_embedded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "BYTES", 16 * 4 * 4)  # 16 vectors a block
+    monkeypatch.setattr(vector_file, "BYTES", 16 * 4 * 4)  # 16 vectors a block
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
     damaged = sorted(cached_vectors()[0].path.glob("*.npy"))[1]
@@ -193,7 +193,7 @@ def test_vectors_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
         store.add(digests(["k"]), np.array([[1.0, 2.0]], np.float32))
     (block,) = store.path.glob("*.npy")
     spoilt = np.array([[1.0, np.nan]], np.float32)
-    keys = np.frombuffer(block.with_suffix(".keys").read_bytes(), blocks._RECORD).copy()
+    keys = np.frombuffer(block.with_suffix(".keys").read_bytes(), vector_file._RECORD).copy()
     keys["check"] = zlib.crc32(spoilt.data.cast("B"))
     block.with_suffix(".keys").write_bytes(keys.tobytes())
     block.write_bytes(block.read_bytes()[:-8] + spoilt.tobytes())

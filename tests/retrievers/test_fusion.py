@@ -14,10 +14,10 @@ from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Retriever
 from harness.retrievers.hybrid import Hybrid, fuse
+from harness.retrievers.nested import Ranking
 from harness.retrievers.recency_weighted import RecencyWeighted
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.rerank import Rerank
-from harness.retrievers.stage import Ranking
 
 # Two rankings of documents 0 to 4; 4 is in neither, 3 and 0 in one.
 FIRST = ([2, 0, 1], [9.0, 5.0, 1.0])

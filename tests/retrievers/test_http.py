@@ -282,11 +282,11 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
 def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
     home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.retrievers.turns._SILENT", 0.05)
+    monkeypatch.setattr("harness.retrievers.service_lock._SILENT", 0.05)
     gc.collect()  # what another test let go of in a cycle holds its service yet
     code = (
-        "import sys, time; from harness.retrievers.turns import Turns; "
-        "turns = Turns(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(60)"
+        "import sys, time; from harness.retrievers.service_lock import ServiceLock; "
+        "turns = ServiceLock(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(60)"
     )
     with serving(Memory(several=False)) as (url, _):
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)

@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.retrievers import inverted
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus
-from harness.retrievers.kept import cached_indexes, clear, folder, index_of, verify
+from harness.retrievers.index_cache import cached_indexes, clear, folder, index_of, verify
 
 ABOUT = "index.json"
 spawn = multiprocessing.get_context("spawn")

@@ -19,7 +19,7 @@ from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError
-from harness.retrievers import kept
+from harness.retrievers import index_cache
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -328,13 +328,13 @@ def test_what_was_paid_for_is_cleared_only_by_its_name(
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))  # others' is not to be cleared
 
     def there() -> int:
-        return len([one for one in kept.cached_indexes() if one.name.startswith(name)])
+        return len([one for one in index_cache.cached_indexes() if one.name.startswith(name)])
 
     spec = paid(tmp_path, "Saves")
     run(notes, spec, Settings(limit=1), out=tmp_path)
     (name,) = {
         one.retriever
-        for one in kept.cached_indexes()
+        for one in index_cache.cached_indexes()
         if str(one.params["system"]).startswith(spec.name)
     }
     assert there() == 1

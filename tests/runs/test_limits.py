@@ -12,8 +12,8 @@ from corpora import labelled, ranked
 from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
-from harness.retrievers.clock import Clock, current
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.timing import Clock, current
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -328,7 +328,7 @@ def test_of_threads_that_wait_at_once_the_one_counts_that_waits_longest() -> Non
 
     def work(seconds: float) -> None:
         with clock.in_parallel():
-            current().spare(seconds)
+            current().exclude(seconds)
         both.wait()
 
     for together in ([3.0, 5.0], [2.0, 1.0]):
@@ -338,7 +338,7 @@ def test_of_threads_that_wait_at_once_the_one_counts_that_waits_longest() -> Non
         for thread in threads:
             thread.join()
         clock.join()
-    clock.spare(1.5)
+    clock.exclude(1.5)
     assert clock.waited == 5.0 + 2.0 + 1.5
 
 

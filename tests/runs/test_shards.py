@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.dataset.shared import VARIABLE, Place
+from harness.dataset.remote_store import VARIABLE, Place
 from harness.errors import UsageError
 from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
+from harness.retrievers.exact_search import unit
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import Builder, falling, hit, metadata, no_more_than
 from harness.retrievers.minilm import packaged_embedder
-from harness.retrievers.nearest import unit
 
 
 class LangChain:

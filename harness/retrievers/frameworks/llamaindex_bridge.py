@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
+from harness.retrievers.exact_search import unit
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import (
     HANDLE,
@@ -19,7 +20,6 @@ from harness.retrievers.frameworks.build import (
     no_more_than,
 )
 from harness.retrievers.minilm import packaged_embedder
-from harness.retrievers.nearest import unit
 
 
 class LlamaIndex:

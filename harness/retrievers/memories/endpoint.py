@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from harness.errors import UsageError
 from harness.masking import from_environment, refuse_address
-from harness.retrievers.clock import current
+from harness.retrievers.timing import current
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -60,7 +60,7 @@ class Meter:
         """
         refused, self._refused.at = getattr(self._refused, "at", None), None
         if refused is not None:
-            current().spare(perf_counter() - refused)
+            current().exclude(perf_counter() - refused)
 
     async def seen_async(self, response: Any) -> None:
         """The same for an asynchronous client."""

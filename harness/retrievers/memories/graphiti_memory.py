@@ -13,7 +13,7 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
-from harness.retrievers.memories.told import Batch, batches, check_batch, line
+from harness.retrievers.memories.session_feed import Batch, batches, check_batch, line
 from harness.retrievers.minilm import packaged_embedder
 
 MINILM = "minilm"

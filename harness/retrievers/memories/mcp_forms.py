@@ -14,7 +14,7 @@ from harness.records.base import Record
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.corpus import is_handle
 from harness.retrievers.frameworks.build import falling
-from harness.retrievers.memories.told import line
+from harness.retrievers.memories.session_feed import line
 from harness.schema import Document, as_datetime
 
 OF_DOCUMENT = (

@@ -16,7 +16,7 @@ from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need, there
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.memories.mem0_parts import Embedding, Extractor, say_once
-from harness.retrievers.memories.told import Batch, batches, check_batch, line, role
+from harness.retrievers.memories.session_feed import Batch, batches, check_batch, line, role
 from harness.retrievers.minilm import packaged_embedder
 
 MINILM = "minilm"

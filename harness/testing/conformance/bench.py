@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from harness.dataset.documents import Documents
 from harness.dataset.prepare import open_dataset
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.retrievers import calls
-from harness.retrievers.answers import WrongNumberError, as_result
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
+from harness.retrievers.outputs import WrongNumberError, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import Shard, added, merged
 from harness.runs.view import View

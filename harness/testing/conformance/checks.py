@@ -11,9 +11,9 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.retrievers import calls
-from harness.retrievers.answers import NotAnAnswerError
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
+from harness.retrievers.outputs import NotAnAnswerError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import can_be_cut
 from harness.testing.conformance.bench import (

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, DatasetQrels
-from harness.retrievers.words import Words
+from harness.retrievers.tokenizer import Tokenizer
 from harness.verdicts.analyze.causes import Flags
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Rows
 
@@ -30,7 +30,7 @@ class SharedWords:
     """
 
     def __init__(self, dataset: Dataset, judged: DatasetQrels, missed: Pieces) -> None:
-        self._words = Words()
+        self._words = Tokenizer()
         self._dataset, self._missed = dataset, missed
         self._names: dict[int, dict[str, Terms]] = {}
         self._known: dict[str, Terms] = {}

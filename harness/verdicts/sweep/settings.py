@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
-from harness.retrievers.ingested import take_in
+from harness.retrievers.ingest_cache import ingest
 from harness.retrievers.registry import RetrieverSpec, find
 from harness.runs.provenance import known_by, retriever_record
 
@@ -116,7 +116,7 @@ class Keeping:
             spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
             self._indexed[key] = spec.build(self._seed)
             one = self._indexed[key]
-            take_in(one, corpus, known_by(retriever_record(spec), one))
+            ingest(one, corpus, known_by(retriever_record(spec), one))
             self.indexed += 1
         self._current = self._indexed[key]
         self._current.set_params(**self._tuned)

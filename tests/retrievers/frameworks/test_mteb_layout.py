@@ -212,7 +212,7 @@ def test_the_table_of_tasks_is_as_the_installed_mteb_has_it() -> None:
 
 
 def test_other_tasks_come_from_the_installed_mteb_or_are_refused_in_a_line() -> None:
-    from harness.dataset.catalogue import find
+    from harness.dataset.registry import find
     from harness.errors import UsageError
 
     _, variant, name = find("mteb/ArguAna")

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.dataset.blocks import read_sums, write_sums
+from harness.dataset.block_checksums import read_sums, write_sums
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError

@@ -66,7 +66,7 @@ class Clock:
         if self._told is not None:
             self._told(documents)
 
-    def spare(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """So much of the time until now is not the system's."""
         self._waited += seconds
 
@@ -88,7 +88,7 @@ class Clock:
     @contextmanager
     def in_parallel(self) -> Iterator[None]:
         """What this thread does within is done in others at the same time."""
-        with running(self._branch()):
+        with timed(self._branch()):
             yield
 
     def _branch(self) -> Clock:
@@ -109,7 +109,7 @@ _current: ContextVar[Clock | None] = ContextVar("clock", default=None)
 _branching = threading.Lock()
 
 
-class running:  # noqa: N801 - a context manager; as a generator it would take twice the time
+class timed:  # noqa: N801 - a context manager; as a generator it would take twice the time
     """Let what is called within say to `clock` what it waits for."""
 
     __slots__ = ("_clock", "_token")
@@ -137,7 +137,7 @@ def waiting() -> Iterator[None]:
         yield
 
 
-def one_by_one(documents: Iterable[T]) -> Iterator[T]:
+def counting_iterator(documents: Iterable[T]) -> Iterator[T]:
     """The documents; each is taken in when the next is asked for."""
     clock = current()
     for document in documents:

@@ -8,10 +8,10 @@ from time import perf_counter
 import numpy as np
 
 from harness.errors import UsageError
-from harness.retrievers.blocks import Vectors
 from harness.retrievers.contract import Result
+from harness.retrievers.exact_search import nearest
 from harness.retrievers.extras import need
-from harness.retrievers.nearest import nearest
+from harness.retrievers.vector_file import Vectors
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 """Gives all vectors of a corpus in order, piece by piece, with the position of the first."""

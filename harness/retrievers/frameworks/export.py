@@ -18,10 +18,10 @@ from harness.dataset.documents import Documents
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.extras import need
-from harness.retrievers.foreign import serving
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever
 from harness.retrievers.plugins import leaves
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec, files_of
-from harness.retrievers.stage import Ranking, Stage
+from harness.retrievers.wrap import wrapper_for
 
 Named = str | RetrieverSpec | Retriever
 """A retriever by name, with its parameters, or one that is built."""
@@ -33,7 +33,7 @@ def as_beir(retriever: Named, seed: int = 0) -> BeirSearch:
     `retriever`: a name as on the command line, a RetrieverSpec, or an object.
     Raises UsageError for what is no retriever, and for one that cannot stand inside another.
     """
-    return BeirSearch(Given(_built(retriever, seed), seed))
+    return BeirSearch(ExportedRetriever(_built(retriever, seed), seed))
 
 
 def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
@@ -46,14 +46,14 @@ def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
     need("as_mteb", "mteb")
     built = _built(retriever, seed)
     name, revision = _known_as(retriever, built, seed)
-    return MtebSearch(Given(built, seed), name, revision)
+    return MtebSearch(ExportedRetriever(built, seed), name, revision)
 
 
-class Given:
+class ExportedRetriever:
     """A retriever that is given documents with ids of others: it sees them as in a run."""
 
     def __init__(self, retriever: Retriever, seed: int) -> None:
-        self._stage = Stage(retriever, seed)
+        self._stage = CandidateRetriever(retriever, seed)
         self._seed = seed
         self._start = 0
         self.ids: list[str] = []
@@ -79,7 +79,7 @@ class Given:
         found = self._stage.search([Question(text) for text in texts], min(k, len(self.ids)))
         return [self._by_id(ranking) for ranking in found]
 
-    def _by_id(self, ranking: Ranking) -> dict[str, float]:
+    def _by_id(self, ranking: CandidateRanking) -> dict[str, float]:
         n = len(ranking.positions)
         scores = np.arange(n, 0, -1, dtype=float) if ranking.scores is None else ranking.scores
         named = [self.ids[i] for i in ranking.positions.tolist()]
@@ -89,7 +89,7 @@ class Given:
 class BeirSearch:
     """A retriever of ours as BEIR's BaseSearch."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ExportedRetriever) -> None:
         self._given = given
 
     def search(
@@ -116,7 +116,7 @@ class BeirSearch:
 class MtebSearch:
     """A retriever of ours as mteb's SearchProtocol."""
 
-    def __init__(self, given: Given, name: str, revision: str) -> None:
+    def __init__(self, given: ExportedRetriever, name: str, revision: str) -> None:
         from mteb.models import ModelMeta
 
         self._given = given
@@ -159,7 +159,7 @@ def _built(given: Any, seed: int) -> Retriever:
         given = RetrieverSpec(given)
     if isinstance(given, RetrieverSpec):
         return given.build(seed)
-    serves = serving(given)
+    serves = wrapper_for(given)
     if serves is not None:
         return serves()
     if isinstance(given, type) or not isinstance(given, Retriever):

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.records.base import Record, convert
 from harness.retrievers import calls
-from harness.retrievers.answers import (
+from harness.retrievers.baselines import is_oracle
+from harness.retrievers.contract import Corpus, Found, Question, Retriever
+from harness.retrievers.outputs import (
     NotAnAnswerError,
     as_result,
     documents_of,
@@ -21,10 +23,8 @@ from harness.retrievers.answers import (
     scores_of,
     within,
 )
-from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Found, Question, Retriever
 
-Given = str | Mapping[str, object]
+RetrieverRef = str | Mapping[str, object]
 """What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
 
 
@@ -36,7 +36,7 @@ class NestedSpec(Record):
 
 
 @dataclass(frozen=True)
-class Ranking:
+class CandidateRanking:
     """One answer, best first: `positions` and `scores` (None: it gave none) of shape (n,)."""
 
     positions: npt.NDArray[np.int64]
@@ -44,10 +44,10 @@ class Ranking:
     abstain: bool = False
 
 
-class Stage:
+class CandidateRetriever:
     """A retriever that another one asks for candidates."""
 
-    def __init__(self, given: Given | Retriever, seed: int) -> None:
+    def __init__(self, given: RetrieverRef | Retriever, seed: int) -> None:
         """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""
         from harness.retrievers.registry import RetrieverSpec
 
@@ -90,10 +90,10 @@ class Stage:
         self._corpus = corpus
         self._position_of_handle: dict[str, int] | None = None
 
-    def search(self, queries: Sequence[Question], k: int) -> list[Ranking]:
+    def search(self, queries: Sequence[Question], k: int) -> list[CandidateRanking]:
         """One ranking a question, of at most k documents, in as many at once as it likes."""
         size = int(getattr(self._retriever, "batch_size", 1))
-        rankings: list[Ranking] = []
+        rankings: list[CandidateRanking] = []
         for start in range(0, len(queries), size):
             part = queries[start : start + size]
             try:
@@ -116,7 +116,7 @@ class Stage:
         report = getattr(self._retriever, "report", None)
         return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}
 
-    def _ranking(self, found: Found, k: int) -> Ranking:
+    def _ranking(self, found: Found, k: int) -> CandidateRanking:
         """As the harness itself reads an answer: sorted by score, each document once."""
         result = as_result(found)
         ids: Any = result.ids
@@ -126,7 +126,9 @@ class Stage:
         positions = within(ids, len(self._corpus), self._position)
         known = scores_of(scores, len(positions))
         positions, known, _, _ = in_order(positions, known)
-        return Ranking(positions[:k], None if known is None else known[:k], bool(result.abstain))
+        return CandidateRanking(
+            positions[:k], None if known is None else known[:k], bool(result.abstain)
+        )
 
     def _position(self, id_: Any) -> int:
         if not isinstance(id_, str):

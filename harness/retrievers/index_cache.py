@@ -25,7 +25,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.dataset.prepare import home
-from harness.dataset.shared import Shared, shared
+from harness.dataset.remote_store import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, remove_leftovers
 from harness.leftovers import discard, temporary_folder

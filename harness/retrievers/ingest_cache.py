@@ -19,30 +19,30 @@ from harness.errors import RunError
 from harness.retrievers import calls
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Retriever
-from harness.retrievers.kept import INGESTED, folder, index_of
+from harness.retrievers.index_cache import INGESTED, folder, index_of
 from harness.retrievers.locks import locked
 
 
-def take_in(
+def ingest(
     retriever: Retriever,
     corpus: Corpus,
     system: Mapping[str, object] | None,
     *,
-    only_kept: bool = False,
+    require_cached: bool = False,
 ) -> bool:
     """Let a retriever take in a corpus, unless it has done so before; whether it did so now.
 
     `system` is what tells it from others: name, params, version, digests of files (values of JSON);
     None where that is not known, and nothing is kept.
-    Raises RunError where it is `only_kept` that counts and nothing is, and what the retriever
+    Raises RunError where it is `require_cached` that counts and nothing is, and what the retriever
     raises.
     """
     keeps = callable(getattr(retriever, "has_index", None))
     if system is not None and keeps:
-        return _kept(retriever, corpus, key(retriever, corpus, system), only_kept)
+        return _kept(retriever, corpus, key(retriever, corpus, system), require_cached)
     if system is not None and _saves(retriever) and corpus.fingerprint() is not None:
-        return _saved(retriever, corpus, system, only_kept)
-    if only_kept:
+        return _saved(retriever, corpus, system, require_cached)
+    if require_cached:
         raise RunError(
             "--require-cached-index: this system cannot be cached: it has neither save(folder) and "
             "load(folder) nor has_index(key), or is an object without `params`, which identify it"
@@ -51,7 +51,7 @@ def take_in(
     return True
 
 
-def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> bool:
+def _kept(retriever: Retriever, corpus: Corpus, name: str, require_cached: bool) -> bool:
     """Ask its own store, else index; whether it indexed. One process after the other."""
     calls.release(retriever)  # or one who waits here has what the other waits for
     folder().mkdir(parents=True, exist_ok=True)
@@ -61,7 +61,7 @@ def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> b
         if _asked(retriever, name, corpus):
             calls.wait_until_ready(retriever)
             return False
-        if only_kept:
+        if require_cached:
             raise RunError(_not_kept(corpus))
         calls.index(retriever, corpus)
         return True
@@ -96,13 +96,15 @@ def _saves(retriever: Retriever) -> bool:
     return all(callable(getattr(retriever, name, None)) for name in ("save", "load"))
 
 
-def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, object], only_kept: bool) -> bool:
+def _saved(
+    retriever: Any, corpus: Corpus, system: Mapping[str, object], require_cached: bool
+) -> bool:
     """Load what is in the cache folder, else index and save; whether it indexed."""
     now = False
 
     def build(aside: Path) -> None:
         nonlocal now
-        if only_kept:
+        if require_cached:
             raise RunError(_not_kept(corpus))
         calls.index(retriever, corpus)
         now = True

@@ -25,7 +25,7 @@ class Kind:
     is_one: Callable[[object], bool]
 
 
-def serving(thing: object) -> Callable[..., Retriever] | None:
+def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
     """What builds a retriever of an object that was made for another harness; of others None."""
     kind = kind_of(thing)
     if kind is None:

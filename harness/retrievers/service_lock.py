@@ -1,4 +1,4 @@
-"""Turns at a service that holds one haystack at a time: who wants it next waits.
+"""ServiceLock at a service that holds one haystack at a time: who wants it next waits.
 
 Processes of one machine wait for each other, by a lock on a file that stands for the service's
 address; of two retrievers in one process the later one takes it, and the earlier one is told so.
@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from harness.retrievers.clock import waiting
+from harness.retrievers.timing import waiting
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -30,13 +30,13 @@ class _Held:
     """A lock that this process has, and whose turn it is by it."""
 
     lock: BaseFileLock
-    by: weakref.ref[Turns]
+    by: weakref.ref[ServiceLock]
 
 
 _held: dict[str, _Held] = {}
 
 
-class Turns:
+class ServiceLock:
     """The turns of one retriever at the service with an address; `waited` are seconds, summed.
 
     Who takes several does so in the order of their addresses.
@@ -47,7 +47,7 @@ class Turns:
         self.waited = 0.0
         weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Wait until it is this one's turn.
 
         Raises RuntimeError where it would have to wait while it holds one of a later address.
@@ -80,14 +80,14 @@ class Turns:
         _held[self._address] = _Held(lock, weakref.ref(self))
 
     @property
-    def mine(self) -> bool:
+    def owned(self) -> bool:
         """Whether it is its turn: nobody else has taken one since."""
         held = _held.get(self._address)
         return held is not None and held.by() is self
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Let the next one."""
-        if self.mine:
+        if self.owned:
             _let_go(self._address)
 
 
