@@ -1,4 +1,4 @@
-"""Indexes on disk: built once, found again by what they are made of, never half there.
+"""On-disk cache of indexes.
 
 An index is a folder of files below `indexes` in the cache folder. Its name is a digest of the
 documents and their order, the retriever, the parameters that it depends on, and the version of

@@ -1,4 +1,4 @@
-"""What a system has taken in is taken in once: kept by the system itself, or saved in the cache.
+"""Ingests each corpus once and caches the result, in the system's own store or the cache folder.
 
 A haystack that was ingested has a key: of its content as it is shown (Corpus.key), the system, its
 version and code, and the parameters that ingesting depends on. So another k, more queries, a crash
@@ -30,12 +30,11 @@ def ingest(
     *,
     require_cached: bool = False,
 ) -> bool:
-    """Let a retriever take in a corpus, unless it has done so before; whether it did so now.
+    """Ingests a corpus, unless a cached index exists; returns whether it did.
 
-    `system` is what tells it from others: name, params, version, digests of files (values of JSON);
-    None where that is not known, and nothing is kept.
-    Raises RunError where it is `require_cached` that counts and nothing is, and what the retriever
-    raises.
+    `system` identifies the retriever: name, params, version, digests of files (JSON values); None
+    if it cannot be identified, and then nothing is cached. Raises RunError if `require_cached` and
+    there is no cached index, and what the retriever raises.
     """
     keeps = callable(getattr(retriever, "has_index", None))
     if system is not None and keeps:

@@ -1,4 +1,4 @@
-"""A retriever inside another one: built from a name, its answers as positions in the corpus."""
+"""A retriever used inside another: built from a name, its results as positions in the corpus."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CandidateRanking:
 
 
 class CandidateRetriever:
-    """A retriever that another one asks for candidates."""
+    """A retriever that gives another one its candidates."""
 
     def __init__(self, given: RetrieverRef | Retriever, seed: int) -> None:
         """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""

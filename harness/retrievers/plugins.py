@@ -74,13 +74,13 @@ def module_name(path: Path) -> str:
     return f"{PLUGIN_MODULE}{path.stem}_{abs(hash(str(path))):x}"
 
 
-def leaves(given: Any) -> Iterator[str]:
+def iter_strings(given: Any) -> Iterator[str]:
     """Every text in a name and its parameters, at any depth; of `a,b` both."""
     if isinstance(given, str):
         yield from (one.strip() for one in given.split(","))
     elif isinstance(given, Mapping | Sequence):
         for one in given.values() if isinstance(given, Mapping) else given:
-            yield from leaves(one)
+            yield from iter_strings(one)
 
 
 def public_names(module: Any) -> list[str]:
@@ -91,8 +91,7 @@ def public_names(module: Any) -> list[str]:
 
 @contextmanager
 def preserve_process_state() -> Iterator[None]:
-    """Somebody else's code in here may go to another folder, take away what is printed to, or fork:
-    we stay where we are, and one."""
+    """Restores the working directory and standard streams after plug-in code; exits forks."""
     before, own = (os.getcwd(), sys.stdout, sys.stderr), os.getpid()
     try:
         yield

@@ -35,7 +35,6 @@ __all__ = [
     "BUILT_IN",
     "FunctionRetriever",
     "RetrieverSpec",
-    "beside",
     "factory_of",
     "files_of",
     "find",
@@ -43,6 +42,7 @@ __all__ = [
     "names",
     "parameters",
     "register_retriever",
+    "sibling_file",
 ]
 
 ENTRY_POINTS = "harness.retrievers"
@@ -186,7 +186,7 @@ def named(name: str) -> str:
     only class with `index` and `search`, or its only function `retrieve`. Anything else is given
     back as it is. Raises UsageError for a file that has none of these, or several.
     """
-    file = beside(name)
+    file = sibling_file(name)
     if file is None:
         return name
     module = load_file(file)
@@ -210,11 +210,11 @@ def named(name: str) -> str:
     )
 
 
-def beside(name: str) -> Path | None:
+def sibling_file(name: str) -> Path | None:
     """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
     file = Path(f"{name}.py")
     known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
-    if known or not file.is_file() or brought(name):
+    if known or not file.is_file() or plugin_entry_points(name):
         return None
     return file
 
@@ -223,7 +223,7 @@ def files_of(name: str) -> list[Path]:
     """The file of a user's own that a plain name was taken from in this process; none else."""
     if name in registered_in:
         return [registered_in[name]]
-    file = beside(name)
+    file = sibling_file(name)
     return [file] if file is not None and module_name(file) in sys.modules else []
 
 
@@ -235,7 +235,7 @@ def find(name: str) -> Callable[..., Any]:
     """
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
-    for entry in brought(name):
+    for entry in plugin_entry_points(name):
         try:
             loaded: Callable[..., Any] = entry.load()
         except FAILURES as error:
@@ -261,7 +261,7 @@ def find(name: str) -> Callable[..., Any]:
     raise UsageError(f"unknown retriever {name!r}{near(name, names())}{here}")
 
 
-def brought(name: str) -> list[EntryPoint]:
+def plugin_entry_points(name: str) -> list[EntryPoint]:
     """The entry points by which installed packages bring a retriever of this name."""
     return [] if name in BUILT_IN else [*entry_points(group=ENTRY_POINTS, name=name)]
 

@@ -1,4 +1,4 @@
-"""ServiceLock at a service that holds one haystack at a time: who wants it next waits.
+"""Inter-process lock for services that can hold only one haystack at a time.
 
 Processes of one machine wait for each other, by a lock on a file that stands for the service's
 address; of two retrievers in one process the later one takes it, and the earlier one is told so.
@@ -37,9 +37,9 @@ _held: dict[str, _Held] = {}
 
 
 class ServiceLock:
-    """The turns of one retriever at the service with an address; `waited` are seconds, summed.
+    """One retriever's lock on the service at an address; `waited` is seconds in total.
 
-    Who takes several does so in the order of their addresses.
+    Several locks must be acquired in the order of their addresses.
     """
 
     def __init__(self, address: str) -> None:
@@ -48,9 +48,9 @@ class ServiceLock:
         weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
 
     def acquire(self) -> None:
-        """Wait until it is this one's turn.
+        """Waits for the lock and takes it.
 
-        Raises RuntimeError where it would have to wait while it holds one of a later address.
+        Raises RuntimeError if it would have to wait while it holds the lock of a later address.
         """
         if self._address in _held:
             _held[self._address].by = weakref.ref(self)
@@ -81,12 +81,12 @@ class ServiceLock:
 
     @property
     def owned(self) -> bool:
-        """Whether it is its turn: nobody else has taken one since."""
+        """True while this retriever has the lock and no other in this process took it over."""
         held = _held.get(self._address)
         return held is not None and held.by() is self
 
     def release(self) -> None:
-        """Let the next one."""
+        """Releases the lock if it is owned."""
         if self.owned:
             _let_go(self._address)
 

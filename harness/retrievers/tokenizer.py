@@ -1,4 +1,4 @@
-"""Texts as numbers of their terms, and counts of them: for the lexical retrievers."""
+"""The tokenizer of the lexical retrievers: texts to numbers of their terms."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_table_is_said_by_its_name(
     for source, says in (
         (good, "source['queries'], record 1: no field 'text' (or query, question, query_text)"),
         ({"documents": good["documents"]}, "source: the table 'queries' is missing"),
-        ({**good, "qrels": 1}, "source: 'qrels' is none of the tables documents, queries, judge"),
+        ({**good, "judgements": 1}, "source: 'judgements' is none of the tables documents, queri"),
         ({**good, "queries": 3}, "source['queries'] cannot be taken as a table"),
         ({"documents": table({"id": ["a", "a"], "text": ["b", "c"]}),
           "queries": table({"id": ["q"], "text": ["?"], "relevant": ["a"]})},
