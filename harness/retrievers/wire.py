@@ -16,7 +16,7 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.errors import UsageError
 from harness.records.base import convert
@@ -43,6 +43,7 @@ from harness.retrievers.wire_records import (
 from harness.schema import Document, as_datetime
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 LONGEST_REPLY = 1 << 28
 """Maximum bytes of one reply, unpacked."""
 
@@ -62,14 +63,7 @@ class Messages:
     def reset(self, corpus: Corpus, key: str) -> Reset:
         """Begins a haystack; `key` identifies its index."""
         self._haystack = corpus.key.hex()
-        return Reset(
-            number=next(self._numbers),
-            client=self._client,
-            haystack=self._haystack,
-            key=key,
-            version=WIRE_VERSION,
-            document_count=len(corpus),
-        )
+        return self._message(Reset, key=key, version=WIRE_VERSION, document_count=len(corpus))
 
     def batches(self, corpus: Corpus, size: int, changes: bool = False) -> Iterator[Message]:
         """Yields the documents, `size` a message; an empty corpus is one message without any.
@@ -81,65 +75,42 @@ class Messages:
             return
         for start in range(0, max(len(corpus), 1), size):
             end = min(start + size, len(corpus))
-            yield self._index([corpus[i] for i in range(start, end)], last=end == len(corpus))
-            current().taken_in(end - start)
+            documents = [_document(corpus[i]) for i in range(start, end)]
+            yield self._message(Index, documents=documents, last=end == len(corpus))
+            current().taken_in(len(documents))
 
     def _in_time(self, corpus: Corpus, size: int) -> Iterator[Message]:
         left = len(corpus)
         for event in corpus.events():
             if isinstance(event, Changed):
-                yield self._change(event)
+                old, new = event.document, event.by
+                if event.kind == "update":
+                    yield self._message(Update, document=old, replacement=new)
+                else:
+                    yield self._message(Delete, document=old, requested_in=new)
                 continue
             for start in range(0, len(event), size):
-                documents = event[start : start + size]
+                documents = [_document(one) for one in event[start : start + size]]
                 left -= len(documents)
-                yield self._index(documents, last=left == 0)
+                yield self._message(Index, documents=documents, last=left == 0)
                 current().taken_in(len(documents))
-
-    def _index(self, documents: Sequence[Document], *, last: bool) -> Index:
-        return Index(
-            number=next(self._numbers),
-            client=self._client,
-            haystack=self._haystack,
-            documents=[_document(one) for one in documents],
-            last=last,
-        )
-
-    def _change(self, change: Changed) -> Message:
-        number, client, haystack = next(self._numbers), self._client, self._haystack
-        if change.kind == "update" and change.by is not None:
-            return Update(
-                number=number,
-                client=client,
-                haystack=haystack,
-                document=change.document,
-                replacement=change.by,
-            )
-        return Delete(
-            number=number,
-            client=client,
-            haystack=haystack,
-            document=change.document,
-            requested_in=change.by,
-        )
 
     def search(self, queries: Sequence[Question], k: int) -> Search:
         """Asks questions, each with its time where that is known."""
-        return Search(
-            number=next(self._numbers),
-            client=self._client,
-            haystack=self._haystack,
-            queries=[WireQuery(text=q.text, timestamp=_date(q.timestamp)) for q in queries],
-            k=k,
-        )
+        asked = [WireQuery(text=q.text, timestamp=_date(q.timestamp)) for q in queries]
+        return self._message(Search, queries=asked, k=k)
 
     def ready(self) -> Ready:
         """Asks whether the indexed documents can be found."""
-        return Ready(number=next(self._numbers), client=self._client, haystack=self._haystack)
+        return self._message(Ready)
 
     def close(self) -> Close:
         """Says that no further questions about the haystack follow."""
-        return Close(number=next(self._numbers), client=self._client, haystack=self._haystack)
+        return self._message(Close)
+
+    def _message(self, kind: type[M], **content: Any) -> M:
+        number = next(self._numbers)
+        return kind(number=number, client=self._client, haystack=self._haystack, **content)
 
     def checked(self, content: object, message: Message) -> Reply:
         """Converts the JSON value of a reply to a message.
