@@ -286,7 +286,7 @@ def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
     gc.collect()  # what another test let go of in a cycle holds its service yet
     code = (
         "import sys, time; from harness.retrievers.service_lock import ServiceLock; "
-        "turns = ServiceLock(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(60)"
+        "lock = ServiceLock(sys.argv[1]); lock.acquire(); print('mine', flush=True); time.sleep(60)"
     )
     with serving(Memory(several=False)) as (url, _):
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)
