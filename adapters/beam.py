@@ -12,11 +12,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters.beam_chat import Exchange, Message, read_exchanges
 from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
 from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, Change
@@ -73,11 +73,13 @@ class Beam:
         """The tier called `name`."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """A clone of the repository, its folder `chats`, or the tier's folder in that."""
         return local(source, variant)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write one haystack a chat, and its questions.
 
         Raises UsageError for a file that is cut off, a field that is missing, a bad date.
@@ -94,15 +96,15 @@ class Beam:
                 out.repair(f"chats of {tier} that are not in this copy: it is a part of BEAM", chat)
         paths = [*raw.files.values()]
         for (name, path), questions in zip([*raw.files.items()][::2], paths[1::2], strict=True):
-            _Chat(name.split("/")[2], path, view, out).write(questions)
+            _Chat(name.split("/")[2], path, config, out).write(questions)
 
 
 class _Chat:
     """One chat being written: `rows` holds the document of each message, `said` when it came."""
 
-    def __init__(self, id: str, path: Path, view: View, out: DatasetWriter) -> None:
+    def __init__(self, id: str, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
         self._id = id
-        self._view = view
+        self._config = config
         self._out = out
         self._rows: dict[int, int] = {}
         self._said: dict[int, int] = {}
@@ -116,7 +118,7 @@ class _Chat:
     def write(self, questions: Path) -> None:
         """Write the documents, the haystack, and the questions with their evidence."""
         for exchange in self._exchanges:
-            if self._view.granularity == "session":
+            if self._config.granularity == "session":
                 self._write_session(exchange)
             else:
                 for position, message in enumerate(exchange.messages):
@@ -133,7 +135,7 @@ class _Chat:
 
     def _write_message(self, exchange: Exchange, message: Message, position: int) -> int:
         text = message.text
-        if self._view.text == "dated":
+        if self._config.text == "dated":
             text = f"{_before(exchange)}{message.role}: {text}"
         return self._out.document(
             str(message.id),
@@ -150,7 +152,7 @@ class _Chat:
         said = "\n".join(f"{message.role}: {message.text}" for message in exchange.messages)
         row = self._out.document(
             exchange.id,
-            f"{_before(exchange)}{said}" if self._view.text == "dated" else said,
+            f"{_before(exchange)}{said}" if self._config.text == "dated" else said,
             timestamp=exchange.messages[0].timestamp,
             session=exchange.id,
         )
@@ -190,7 +192,7 @@ class _Chat:
         if "source_chat_ids" not in question:
             raise UsageError(f"{where}: the field 'source_chat_ids' is missing; add it")
         named = question["source_chat_ids"]
-        if kind == "knowledge_update" and self._view.granularity == "turn":
+        if kind == "knowledge_update" and self._config.granularity == "turn":
             # A session of many messages neither holds nor does not.
             self._update(id_, named, where)
         self._judge(id_, [*_flat(named, where)])
@@ -228,7 +230,7 @@ class _Chat:
         if not there:
             self._out.repair("questions without evidence: kept, without judgements", query)
         for row in dict.fromkeys(self._rows[message] for message in there):
-            self._out.judgement(query, row)
+            self._out.qrel(query, row)
 
 
 def _before(exchange: Exchange) -> str:

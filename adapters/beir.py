@@ -14,15 +14,15 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
 from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.adapters.raw_files import refuse_near
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.rankings.raw import BOMB_BYTES, BOMB_RATIO
 from harness.schema import Ability
@@ -142,7 +142,9 @@ class Beir:
         """The set called `name`."""
         return by_name(self.variants(), name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """An archive (the file itself, or by its name in a folder), or the files of a folder."""
         archive = variant.files[0].name if variant.files else f"{variant.name}.zip"
         if source.is_file():
@@ -151,19 +153,19 @@ class Beir:
             return {archive: source}
         for folder in (source, source / variant.name):
             if _plain_or_gz(folder / "corpus.jsonl") is not None:
-                return _folder_files(folder, view.split)
+                return _folder_files(folder, config.split)
         if (source / archive).is_file():
             return {archive: source / archive}
         raise UsageError(
             f"{source}: no BEIR dataset here; a folder with corpus.jsonl, queries.jsonl and "
-            f"qrels/{view.split}.tsv is needed, or {archive}"
+            f"qrels/{config.split}.tsv is needed, or {archive}"
         )
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """The corpus, the queries judged in the split, and their judgements."""
-        files = _text_files(raw.files, raw.variant.name, view.split)
+        files = _text_files(raw.files, raw.variant.name, config.split)
         ability = Ability.MULTI_HOP if raw.variant.name == "hotpotqa" else Ability.LOOKUP
-        write_beir(files, view.split, out, ability, quiet=raw.quiet)
+        write_beir(files, config.split, out, ability, quiet=raw.quiet)
 
 
 def write_beir(
@@ -182,7 +184,7 @@ def write_beir(
 def documents_of(file: TextFile) -> Iterator[Documents]:
     """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
     for lines, records in batches(file):
-        titles = [record.get("title") for record in records]
+        titles: list[Any] = [record.get("title") for record in records]
         if set(map(type, titles)) - {str, type(None)}:
             titles = [
                 optional_string(file, line, record, "title")

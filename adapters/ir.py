@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import RunError, UsageError, install
 
 if TYPE_CHECKING:
@@ -41,14 +41,16 @@ class Ir:
         """A dataset by its id. Whether there is one shows when it is prepared."""
         return _variant(name, f"{name}, through ir_datasets") if name else None
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """Nothing: ir_datasets finds its own files."""
         raise UsageError(
             f"ir/{variant.name} comes through ir_datasets, which keeps its own files: leave out "
             "--source, or read your files with the dataset `labelled`"
         )
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Everything that ir_datasets has of it."""
         write_ir_dataset(raw.variant.name, out, quiet=raw.quiet)
 
@@ -127,7 +129,7 @@ def _write_key(dataset: Any, out: DatasetWriter) -> None:
             out.repair("queries without a judgement: left out", query.query_id)
     for (query_id, document), grade in grades.items():
         if query_id in known:
-            out.judgement(query_id, document, grade)
+            out.qrel(query_id, document, grade)
         else:
             out.repair("judgements of queries that are not there: left out", query_id)
 

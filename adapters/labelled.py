@@ -17,14 +17,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.adapters.labelled_fields import Judgement
+from harness.dataset.adapters.labelled_fields import LabelledQrel
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
-from harness.dataset.catalogue import register_adapter
-from harness.dataset.judged_rows import Repeated
+from harness.dataset.registry import register_adapter
+from harness.dataset.validate_qrels import Repeated
 from harness.errors import UsageError
 from harness.rankings.fields import DOCUMENTS
 from harness.schema import Ability, Change
@@ -60,22 +60,24 @@ class Labelled:
             return _VARIANT
         return replace(_VARIANT, name=name) if _NAME.fullmatch(name) else None
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The files of a folder, by role."""
         if (source / "haystacks.jsonl").is_file():
             raise UsageError(
                 f"{source / 'haystacks.jsonl'}: says which documents each query is answered from, "
                 "which neither BEIR's format nor TREC's can carry; export the dataset as jsonl"
             )
-        return labelled_files.find(source, view.split)
+        return labelled_files.find(source, config.split)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Everything in the files; queries of other splits than the one chosen are left out."""
-        key = _read_judgements(raw.files, needed=replace(raw.variant, name="") == _VARIANT)
+        key = _read_qrels(raw.files, needed=replace(raw.variant, name="") == _VARIANT)
         splits = {role.partition("/")[2] for role in raw.files} - {""}
         haystacks = _write_queries(raw.files["queries"], key, out, splits)
         places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
-        _write_judgements(key, haystacks, places, out)
+        _write_qrels(key, haystacks, places, out)
         if "changes" in raw.files:
             _write_changes(raw.files["changes"], out, of_all=None in haystacks.values())
 
@@ -84,17 +86,17 @@ class Labelled:
 class _Key:
     """Judgements by (query, name of the answer key), then by document and unit."""
 
-    judgements: dict[tuple[str, str], dict[tuple[str, str | None], Judgement]] = field(
+    qrels: dict[tuple[str, str], dict[tuple[str, str | None], LabelledQrel]] = field(
         default_factory=dict
     )
 
     @property
     def queries(self) -> set[str]:
-        return {query for query, _ in self.judgements}
+        return {query for query, _ in self.qrels}
 
     @property
     def documents(self) -> set[str]:
-        return {document for of in self.judgements.values() for document, _ in of}
+        return {document for of in self.qrels.values() for document, _ in of}
 
 
 @dataclass(frozen=True)
@@ -122,12 +124,12 @@ class _Contents:
         self.own_times = self.own_times or said is not None
 
 
-def _read_judgements(files: Mapping[str, Path], *, needed: bool) -> _Key:
+def _read_qrels(files: Mapping[str, Path], *, needed: bool) -> _Key:
     """`needed`: a labelled set has some, a pool to be labelled (LabelPool) has none."""
     key = _Key()
-    for one in labelled_fields.judgements(files, needed=needed):
-        of_query = key.judgements.setdefault((one.query, one.key), {})
-        before = of_query.setdefault((one.document, one.unit), one)
+    for one in labelled_fields.qrels(files, needed=needed):
+        of_query = key.qrels.setdefault((one.query, one.qrels_set), {})
+        before = of_query.setdefault((one.document, one.evidence_id), one)
         if before.grade != one.grade:
             where = "" if before.file == one.file else f" of {before.file}"
             raise one.file.error(
@@ -176,7 +178,7 @@ def _write_queries(
         )
     if not lines:
         raise UsageError(f"{file}: holds no queries")
-    for (query, _), of_query in key.judgements.items():
+    for (query, _), of_query in key.qrels.items():
         if query not in lines:
             first = next(iter(of_query.values()))
             raise first.file.error(
@@ -251,13 +253,13 @@ def _write_haystacks(
         out.haystack(HAYSTACK)
 
 
-def _write_judgements(
+def _write_qrels(
     key: _Key,
     haystacks: Mapping[str, str | None],
     places: Mapping[str, list[_Place]],
     out: DatasetWriter,
 ) -> None:
-    for (query, name), of_query in key.judgements.items():
+    for (query, name), of_query in key.qrels.items():
         haystack = haystacks[query]
         for one in of_query.values():
             fitting = [
@@ -273,7 +275,14 @@ def _write_judgements(
                     "out",
                 )
             row = fitting[0] if fitting else -1
-            out.judgement(query, row, one.grade, unit=one.unit, document_id=one.document, key=name)
+            out.qrel(
+                query,
+                row,
+                one.grade,
+                evidence_id=one.evidence_id,
+                document_id=one.document,
+                qrels_set=name,
+            )
 
 
 def _write_changes(path: Path, out: DatasetWriter, *, of_all: bool) -> None:

@@ -27,7 +27,7 @@ _LATEST = 100_000_000_000
 
 
 @dataclass(frozen=True)
-class Judgement:
+class LabelledQrel:
     """One judgement, and where it stands; `split` as the file under qrels/ is called."""
 
     file: TextFile
@@ -35,13 +35,13 @@ class Judgement:
     query: str
     document: str
     grade: int
-    unit: str | None = None
-    key: str = "default"
+    evidence_id: str | None = None
+    qrels_set: str = "default"
     missing: bool = False
     split: str = ""
 
 
-def judgements(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Judgement]:
+def qrels(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[LabelledQrel]:
     """Every judgement of a folder's files: those of their own, then those that queries hold.
 
     Raises UsageError for one that cannot be read, a file without any, and, where some are `needed`,
@@ -49,36 +49,36 @@ def judgements(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Ju
     """
     n = 0
     for role, path in files.items():
-        if role.startswith("judgements"):
+        if role.startswith("qrels"):
             before = n
             for one in _of_file(path, role.partition("/")[2]):
                 n += 1
                 yield one
             if n == before:
-                raise UsageError(f"{path}: holds no judgements")
+                raise UsageError(f"{path}: holds no qrels")
     file = opened(files["queries"])
     for line, record in records("queries", files["queries"]):
         held = relevant(file, line, record)
         for document, grade in held.items():
             n += 1
             query = string(file, line, record, "id")
-            yield Judgement(file, line, query, document, grade)
+            yield LabelledQrel(file, line, query, document, grade)
     if needed and not n:
         folder = files["queries"].parent
         raise UsageError(f"{folder}: no file with the judgements; accepted are {ACCEPTED}")
 
 
-def _of_file(path: Path, split: str) -> Iterator[Judgement]:
+def _of_file(path: Path, split: str) -> Iterator[LabelledQrel]:
     file = opened(path)
-    for line, record in records("judgements", path):
-        yield Judgement(
+    for line, record in records("qrels", path):
+        yield LabelledQrel(
             file,
             line,
             string(file, line, record, "query"),
             string(file, line, record, "document"),
             grade(file, line, record["grade"]) if "grade" in record else 1,
-            optional_string(file, line, record, "unit"),
-            optional_string(file, line, record, "key") or "default",
+            optional_string(file, line, record, "evidence_id"),
+            optional_string(file, line, record, "qrels_set") or "default",
             _flag(file, line, record, "missing"),
             split,
         )
@@ -92,7 +92,7 @@ def grade(file: TextFile, line: int, value: object) -> int:
         raise file.error(line, str(error)) from None
 
 
-def relevant(file: TextFile, line: int, record: Mapping[str, Any]) -> dict[str, int]:
+def relevant(file: TextFile, line: int, record: Mapping[str, object]) -> dict[str, int]:
     """The judgements that a query holds: documents with their grades, 1 for those that are listed.
 
     An id, a list of ids, or an object {id: grade}; in a table's cell as JSON, or as Python prints
@@ -126,7 +126,7 @@ def _parsed(file: TextFile, line: int, text: str) -> Any:
         ) from None
 
 
-def _flag(file: TextFile, line: int, record: Mapping[str, Any], name: str) -> bool:
+def _flag(file: TextFile, line: int, record: Mapping[str, object], name: str) -> bool:
     value = record.get(name)
     if value in (None, "", True, False):
         return value is True
@@ -136,7 +136,7 @@ def _flag(file: TextFile, line: int, record: Mapping[str, Any], name: str) -> bo
 
 
 def haystacks(
-    file: TextFile, line: int, record: Mapping[str, Any]
+    file: TextFile, line: int, record: Mapping[str, object]
 ) -> Mapping[str, int | None] | None:
     """Haystacks of a document, each with its own time there; None where it names none.
 
@@ -154,20 +154,20 @@ def haystacks(
     return dict.fromkeys(names)
 
 
-def ability(file: TextFile, line: int, record: Mapping[str, Any]) -> Ability:
+def ability(file: TextFile, line: int, record: Mapping[str, object]) -> Ability:
     """What a query asks; lookup where it does not say. Raises UsageError for an unknown one."""
     value = record.get("ability")
     if value is None or value == "":
         return Ability.LOOKUP
     try:
-        return Ability(value)
+        return Ability(str(value))
     except ValueError:
         raise file.error(
             line, f"the ability {value!r} is none of {', '.join(Ability)}; choose one"
         ) from None
 
 
-def answers(file: TextFile, line: int, record: Mapping[str, Any]) -> list[str]:
+def answers(file: TextFile, line: int, record: Mapping[str, object]) -> list[str]:
     """Reference answers: a string, or a list of them. Raises UsageError for anything else."""
     value = record.get("answers")
     if value is None or value == "":

@@ -5,7 +5,7 @@ usual names it uses (harness.rankings.fields):
 
 * documents: id, text; title, timestamp, session, speaker, position, haystack, and whatever is there
 * queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
-* judgements: query, document; grade, unit, key, missing
+* qrels: query, document; grade, evidence_id, qrels_set, missing
 * changes: kind, document, timestamp; by, haystack
 
 A file `labelled.toml` beside them declares further fields, which are passed over.
@@ -22,16 +22,16 @@ from harness.dataset.adapters.formats.delimited import csv_rows, tsv
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError, near
 from harness.files import read_toml
-from harness.rankings.fields import CHANGES, DOCUMENTS, JUDGEMENTS, QUERIES, FieldError, Fields
+from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
 from harness.rankings.json_rows import load_json
 from harness.rankings.tables import FORMS, form_of, has_header, header, parquet_errors
 
-Records = Iterator[tuple[int, dict[str, Any]]]
+Records = Iterator[tuple[int, dict[str, object]]]
 
 FIELDS = {
     "documents": DOCUMENTS,
     "queries": QUERIES,
-    "judgements": JUDGEMENTS,
+    "qrels": QRELS,
     "changes": CHANGES,
 }
 SETTINGS = "labelled.toml"
@@ -39,21 +39,21 @@ SETTINGS = "labelled.toml"
 _STEMS = {
     "documents": ("documents", "docs", "corpus", "collection"),
     "queries": ("queries", "topics"),
-    "judgements": ("judgements", "judgments", "qrels"),
+    "qrels": ("qrels", "judgements", "judgments"),
     "changes": ("changes",),
 }
-_TREC = {"documents": ("documents", "docs"), "queries": ("topics",), "judgements": ("qrels",)}
+_TREC = {"documents": ("documents", "docs"), "queries": ("topics",), "qrels": ("qrels",)}
 """What a file is called that is of TREC's form by any other ending (documents: by .trec)."""
 
 ACCEPTED = (
-    "documents, docs or corpus; queries; judgements or qrels: each .jsonl, .json, .csv, .tsv or "
+    "documents, docs or corpus; queries; qrels or judgements: each .jsonl, .json, .csv, .tsv or "
     ".parquet, or TREC's documents.trec, topics.* and qrels.*; BEIR's qrels/*.tsv; or queries with "
     "a field `relevant`"
 )
 
 
 def find(folder: Path, split: str) -> dict[str, Path]:
-    """The files of a folder by role: `documents`, `queries`, and none or more `judgements`.
+    """The files of a folder by role: `documents`, `queries`, and none or more `qrels`.
 
     `changes` are there where something changed, `settings` is labelled.toml, where there is one.
     Without judgements of their own the queries must hold them. Raises UsageError when a role has no
@@ -73,9 +73,9 @@ def find(folder: Path, split: str) -> dict[str, Path]:
         return found | _splits(folder / "qrels", split)
     if split not in ("test", "all"):
         raise UsageError(f"{folder}: has no splits, so no {split!r}; leave out --split")
-    if not _fitting("judgements", names):
+    if not _fitting("qrels", names):
         return found
-    return found | {"judgements": folder / _only(folder, "judgements", names)}
+    return found | {"qrels": folder / _only(folder, "qrels", names)}
 
 
 def opened(path: Path) -> TextFile:
@@ -96,14 +96,14 @@ def records(role: str, path: Path) -> Records:
     if (
         form == ".csv"
         or role == "changes"
-        or (_may_have_header(role, form) and has_header(path, fields, spoilt=role != "judgements"))
+        or (_may_have_header(role, form) and has_header(path, fields, spoilt=role != "qrels"))
     ):
         return _from_delimited(file, fields, passed, form)
     return _HEADERLESS[role](file)
 
 
 def _may_have_header(role: str, form: str) -> bool:
-    return form == ".tsv" or (role == "judgements" and not form)
+    return form == ".tsv" or (role == "qrels" and not form)
 
 
 def documents_name(folder: Path, name: str = "") -> str | None:
@@ -153,7 +153,7 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
             f"{folder}: no {split}.tsv; there is {', '.join(there) or 'nothing'}: choose with "
             "--split"
         )
-    return {f"judgements/{name}": there[name] for name in wanted}
+    return {f"qrels/{name}": there[name] for name in wanted}
 
 
 def _ignored(role: str, path: Path) -> Sequence[str]:
@@ -225,23 +225,25 @@ def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
             yield number, record
 
 
-def _of_object(file: TextFile, role: str, value: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _of_object(
+    file: TextFile, role: str, value: Mapping[str, object]
+) -> Iterator[dict[str, object]]:
     """{id: text}, {id: {field: value}}; judgements {query: {document: grade}}, {query: [id]}."""
     for id_, held in value.items():
-        if role == "judgements" and isinstance(held, dict):
+        if role == "qrels" and isinstance(held, dict):
             for document, grade in held.items():
                 yield {"query": id_, "document": document, "grade": grade}
-        elif role == "judgements" and isinstance(held, list):
+        elif role == "qrels" and isinstance(held, list):
             for document in held:
                 yield {"query": id_, "document": document}
-        elif role != "judgements" and isinstance(held, str):
+        elif role != "qrels" and isinstance(held, str):
             yield {"id": id_, "text": held}
-        elif role != "judgements" and isinstance(held, dict) and FIELDS[role].heads(["id", *held]):
+        elif role != "qrels" and isinstance(held, dict) and FIELDS[role].heads(["id", *held]):
             yield {"id": id_, **held}
         else:
             raise UsageError(
                 f"{file}: {id_!r} holds {held!r:.40}; a list of records is needed, or "
-                + ("{query: {document: grade}}" if role == "judgements" else "{id: text}")
+                + ("{query: {document: grade}}" if role == "qrels" else "{id: text}")
             )
 
 
@@ -307,7 +309,7 @@ def _queries(file: TextFile) -> Records:
         yield line, {"id": id_, "text": text}
 
 
-def _judgements(file: TextFile) -> Records:
+def _qrels(file: TextFile) -> Records:
     for line, query, document, grade in trec.qrels(file):
         yield line, {"query": query, "document": document, "grade": grade}
 
@@ -315,6 +317,6 @@ def _judgements(file: TextFile) -> Records:
 _HEADERLESS: Mapping[str, Callable[[TextFile], Records]] = {
     "documents": _documents,
     "queries": _queries,
-    "judgements": _judgements,
+    "qrels": _qrels,
 }
 """Lines without a header, and TREC's own forms."""

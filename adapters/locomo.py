@@ -10,16 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.locomo_conversation import (
     carriers,
     dates_without_session,
     read_sessions,
 )
 from harness.dataset.adapters.raw_files import field, one_file, read_once
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability
@@ -71,11 +71,13 @@ class LoCoMo:
         """The dataset, for an empty name."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """locomo10.json itself, its folder, or a clone of the official repository."""
         return one_file(source, variant, "data")
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write one haystack a conversation, and its questions with both answer keys.
 
         Raises UsageError for a file that is cut off, a field that is missing, a bad date.
@@ -86,19 +88,24 @@ class LoCoMo:
             raise UsageError(f"{path}: not a list of conversations; is it really locomo10.json?")
         for number, record in enumerate(records):
             id_ = field(record, "sample_id", str, f"{path}: record {number}")
-            _Conversation(record, id_, f"{path}: {id_}", view, out).write()
+            _Conversation(record, id_, f"{path}: {id_}", config, out).write()
 
 
 class _Conversation:
     """One conversation being written: where its pieces of evidence are, by turn or session."""
 
     def __init__(
-        self, record: dict[str, Any], id: str, where: str, view: View, out: DatasetWriter
+        self,
+        record: dict[str, object],
+        id: str,
+        where: str,
+        config: DatasetConfig,
+        out: DatasetWriter,
     ) -> None:
         self._record = record
         self._id = id
         self._where = where
-        self._view = view
+        self._config = config
         self._out = out
         conversation = field(record, "conversation", dict, where)
         for name in dates_without_session(conversation):
@@ -109,9 +116,9 @@ class _Conversation:
 
     def write(self) -> None:
         """Write the documents, the haystack, the questions and both answer keys."""
-        view, rows = self._view, []
+        config, rows = self._config, []
         for carrier in carriers(
-            self._record, self._sessions, view.granularity, view.text, self._where
+            self._record, self._sessions, config.granularity, config.text, self._where
         ):
             document = carrier.document
             row = self._out.document(
@@ -133,7 +140,7 @@ class _Conversation:
             self._official_key(id_, evidence)
             self._default_key(id_, evidence)
 
-    def _query(self, id_: str, question: dict[str, Any], where: str) -> None:
+    def _query(self, id_: str, question: dict[str, object], where: str) -> None:
         number = field(question, "category", int, where)
         if number not in CATEGORIES:
             raise UsageError(f"{where}: category {number} is none of 1 to 5; correct it")
@@ -156,38 +163,48 @@ class _Conversation:
         What is malformed or dangling can never be found; what stands twice counts twice.
         """
         for place, string in enumerate(evidence):
-            of_session = self._view.granularity in _OF_SESSIONS
+            of_session = self._config.granularity in _OF_SESSIONS
             piece = string.split(":")[0][1:] if of_session else string
-            self._judge(query, piece, string, unit=f"{place}:{string}", key=OFFICIAL_KEY)
+            self._judge(
+                query, piece, string, evidence_id=f"{place}:{string}", qrels_set=OFFICIAL_KEY
+            )
 
     def _default_key(self, query: str, evidence: list[str]) -> None:
         """The turns that exist, each once, or their sessions."""
         turns = self._normalised(query, evidence)
         if not turns:
             self._out.repair("questions without evidence: kept, without judgements", query)
-        if self._view.granularity in _OF_SESSIONS:
+        if self._config.granularity in _OF_SESSIONS:
             pieces = {str(self._session_of[turn]): f"S{self._session_of[turn]}" for turn in turns}
         else:
             pieces = {turn: turn for turn in turns}
         for piece, name in pieces.items():
             if piece not in self._rows:
                 self._out.repair(
-                    f"evidence that no {self._view.granularity} carries: kept as judgements of "
+                    f"evidence that no {self._config.granularity} carries: kept as judgements of "
                     "documents that cannot be found",
                     f"{query}: {name}",
                 )
             # Several observations may carry one turn: then any of them will do.
-            unit = piece if self._view.granularity == "observation" else None
-            self._judge(query, piece, name, unit=unit)
+            unit = piece if self._config.granularity == "observation" else None
+            self._judge(query, piece, name, evidence_id=unit)
 
     def _judge(
-        self, query: str, piece: str, name: str, *, unit: str | None = None, key: str = "default"
+        self,
+        query: str,
+        piece: str,
+        name: str,
+        *,
+        evidence_id: str | None = None,
+        qrels_set: str = "default",
     ) -> None:
         """Judge every document that carries `piece`; where none does, `name`, never to be found."""
         for row in self._rows.get(piece, []):
-            self._out.judgement(query, row, unit=unit, key=key)
+            self._out.qrel(query, row, evidence_id=evidence_id, qrels_set=qrels_set)
         if piece not in self._rows:
-            self._out.judgement(query, -1, unit=unit, key=key, document_id=name)
+            self._out.qrel(
+                query, -1, evidence_id=evidence_id, qrels_set=qrels_set, document_id=name
+            )
 
     def _normalised(self, query: str, evidence: list[str]) -> list[str]:
         """Ids of the evidence turns that exist, each once; every mend is recorded."""

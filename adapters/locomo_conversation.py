@@ -68,7 +68,7 @@ class Carrier:
     pieces: list[str]
 
 
-def read_sessions(conversation: dict[str, Any], where: str) -> list[Session]:
+def read_sessions(conversation: dict[str, object], where: str) -> list[Session]:
     """The sessions by number; dates alone make none. `where` names the file and conversation.
 
     Raises UsageError for a missing field, a bad date, or a dia_id that stands twice.
@@ -101,13 +101,13 @@ def session_numbers(conversation: Any, where: str) -> list[int]:
     return sorted(numbers)
 
 
-def dates_without_session(conversation: dict[str, Any]) -> list[str]:
+def dates_without_session(conversation: dict[str, object]) -> list[str]:
     """Fields that date a session which is not there."""
     suffix = "_date_time"
     return [n for n in conversation if n.endswith(suffix) and n[: -len(suffix)] not in conversation]
 
 
-def _read_session(conversation: dict[str, Any], number: int, where: str) -> Session:
+def _read_session(conversation: dict[str, object], number: int, where: str) -> Session:
     name = f"session_{number}"
     turns = []
     for position, turn in enumerate(field(conversation, name, list, where)):
@@ -127,7 +127,7 @@ def _read_session(conversation: dict[str, Any], number: int, where: str) -> Sess
 
 
 def carriers(
-    record: dict[str, Any], sessions: list[Session], granularity: str, text: str, where: str
+    record: dict[str, object], sessions: list[Session], granularity: str, text: str, where: str
 ) -> Iterator[Carrier]:
     """The documents of a conversation in the unit and text form that were asked for, in order."""
     dated = text == "dated"
@@ -171,7 +171,7 @@ def _whole(session: Session, text: str) -> Carrier:
 
 
 def _observations(
-    observed: dict[str, Any], sessions: list[Session], dated: bool, where: str
+    observed: dict[str, object], sessions: list[Session], dated: bool, where: str
 ) -> Iterator[Carrier]:
     """Facts that were noted of each session; an id is the first turn's with a number behind it."""
     noted: dict[str, int] = {}

@@ -16,12 +16,12 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters import longmemeval_ids
 from harness.dataset.adapters.json_stream import records
 from harness.dataset.adapters.raw_files import field, one_file, refuse_near
 from harness.dataset.adapters.session_documents import SessionDocuments, Slot
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
@@ -117,13 +117,15 @@ class LongMemEval:
         """The variant called `name`."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The variant's one file."""
         if variant is longmemeval_ids.VARIANT:
-            return {longmemeval_ids.FILE: longmemeval_ids.locate(source)}
+            return {longmemeval_ids.FILE: longmemeval_ids.find_files(source)}
         return one_file(source, variant)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write the documents, and for each question its haystack and both answer keys.
 
         Raises UsageError for a file that is cut off, a field that is missing, a bad date.
@@ -132,9 +134,9 @@ class LongMemEval:
 
         (path,) = raw.files.values()
         if raw.variant is longmemeval_ids.VARIANT:
-            longmemeval_ids.normalise(path, ABILITIES, out)
+            longmemeval_ids.convert(path, ABILITIES, out)
             return
-        documents = SessionDocuments(view, out)
+        documents = SessionDocuments(config, out)
         with tqdm(
             total=path.stat().st_size,
             unit="B",
@@ -143,12 +145,12 @@ class LongMemEval:
             disable=True if raw.quiet else None,
         ) as bar:
             for record in records(path):
-                _question(record.value, f"{path}: record {record.number}", view, documents, out)
+                _question(record.value, f"{path}: record {record.number}", config, documents, out)
                 bar.update(record.offset + record.size - bar.n)
 
 
 def _question(
-    record: Any, where: str, view: View, documents: SessionDocuments, out: DatasetWriter
+    record: Any, where: str, config: DatasetConfig, documents: SessionDocuments, out: DatasetWriter
 ) -> None:
     id_ = field(record, "question_id", str, where)
     where = f"{where} (question {id_})"
@@ -159,7 +161,7 @@ def _question(
         raise UsageError(f"{where}: the field 'answer' is missing; add it, or get the file again")
     named = [str(session) for session in field(record, "answer_session_ids", list, where)]
     rows, timestamps = array("i"), array("q")
-    sessions = view.granularity == "session"
+    sessions = config.granularity == "session"
     evidence: list[Evidence] = []
     for slot in _slots(record, id_, where, out):
         span = documents.rows(slot, where)
@@ -184,7 +186,7 @@ def _question(
     )
     pieces = _pieces(evidence)
     for row in _official_gold(evidence, sessions):
-        out.judgement(id_, row, unit=pieces.get(row), key=OFFICIAL_KEY)
+        out.qrel(id_, row, evidence_id=pieces.get(row), qrels_set=OFFICIAL_KEY)
     if not abstention:
         _default_key(id_, evidence, named, sessions, pieces, out)
 
@@ -227,7 +229,7 @@ def _default_key(
         if found.session in named:
             marked = [True] if sessions else [_has_answer(turn) for turn in found.turns]
             for row in compress(found.rows, marked):
-                out.judgement(question, row, unit=pieces.get(row))
+                out.qrel(question, row, evidence_id=pieces.get(row))
                 judged += 1
     for missing in sorted(set(named) - {found.session for found in evidence}):
         out.repair(
@@ -235,7 +237,7 @@ def _default_key(
             "cannot be found",
             f"{question}: {missing}",
         )
-        out.judgement(question, -1, document_id=missing)
+        out.qrel(question, -1, document_id=missing)
         judged += 1
     if not judged:
         out.repair(
@@ -270,7 +272,7 @@ def _slots(record: Any, question: str, where: str, out: DatasetWriter) -> Iterat
         yield Slot(id_, session, _timestamp(date, f"haystack_dates[{place}]", where), turns)
 
 
-def _has_answer(turn: Mapping[str, Any]) -> bool:
+def _has_answer(turn: Mapping[str, object]) -> bool:
     return turn.get("has_answer") is True
 
 

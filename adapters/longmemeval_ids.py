@@ -30,7 +30,7 @@ VARIANT = Variant(
 _COLUMNS = ["question_id", "question_type", "answer_session_ids"]
 
 
-def locate(source: Path) -> Path:
+def find_files(source: Path) -> Path:
     """The table itself, or in a folder. Raises UsageError where it is not there."""
     path = source / FILE if source.is_dir() else source
     if not path.is_file():
@@ -40,7 +40,7 @@ def locate(source: Path) -> Path:
     return path
 
 
-def normalise(path: Path, abilities: dict[str, Ability], out: DatasetWriter) -> None:
+def convert(path: Path, abilities: dict[str, Ability], out: DatasetWriter) -> None:
     """Write a haystack a question, which holds its evidence, and the judgements.
 
     Raises UsageError for a table of other columns, and an unknown type.
@@ -62,4 +62,4 @@ def normalise(path: Path, abilities: dict[str, Ability], out: DatasetWriter) -> 
             ability = Ability.ABSTENTION if "_abs" in id_ else abilities[kind]
             out.query(id_, "", id_, ability=ability, category=kind)
             for document in documents:
-                out.judgement(id_, document)
+                out.qrel(id_, document)

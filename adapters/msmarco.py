@@ -15,14 +15,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import msmarco_qa
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.delimited import tsv_documents
 from harness.dataset.adapters.formats.text import Documents, TextFile
 from harness.dataset.adapters.ir import write_ir_dataset
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -98,20 +98,22 @@ class MsMarco:
         """The set called `name`."""
         return by_name(self.variants(), name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """Collection, queries and qrels of a folder, by the names that they are published under."""
         if variant.name not in _SETS:
-            return msmarco_qa.locate(source, variant, view)
+            return msmarco_qa.find_files(source, variant, config)
         one = _SETS[variant.name]
         if not source.is_dir():
             raise UsageError(f"{source}: a folder with {', '.join(_COLLECTION)} ... is needed")
         wanted = {"collection": _COLLECTION, "queries": one.queries, "qrels": one.qrels}
         return {role: _published(source, names) for role, names in wanted.items()}
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Read the files of a folder, or what ir_datasets or the hub has."""
         if raw.variant.name not in _SETS:
-            msmarco_qa.normalise(raw, view, out)
+            msmarco_qa.convert(raw, config, out)
         elif raw.files:
             _write_passages(raw, out)
         else:
@@ -126,7 +128,7 @@ def _published(folder: Path, names: tuple[str, ...]) -> Path:
     raise UsageError(f"{folder}: no {' or '.join(names)} (or .gz) in this folder; get it there")
 
 
-def _write_passages(raw: Raw, out: DatasetWriter) -> None:
+def _write_passages(raw: SourceFiles, out: DatasetWriter) -> None:
     collection, queries, qrels = (
         TextFile(raw.files[role]) for role in ("collection", "queries", "qrels")
     )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
@@ -77,24 +77,24 @@ def variants(licence: str) -> Iterable[Variant]:
         )
 
 
-def locate(source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+def find_files(source: Path, variant: Variant, config: DatasetConfig) -> Mapping[str, Path]:
     """A parquet or JSONL file, or the files of the split in a folder laid out as on the hub."""
     if source.is_file():
         return {source.name: source}
     version = _version(variant)
     for folder in (source / version, source):
-        found = sorted(folder.glob(f"{view.split}*.parquet")) or sorted(
-            folder.glob(f"{view.split}*.jsonl*")
+        found = sorted(folder.glob(f"{config.split}*.parquet")) or sorted(
+            folder.glob(f"{config.split}*.jsonl*")
         )
         if found:
             return {path.relative_to(source).as_posix(): path for path in found}
     raise UsageError(
-        f"{source}: no {version}/{view.split}-00000-of-....parquet in this folder, nor "
-        f"{view.split}.jsonl; lay it out as microsoft/ms_marco on the hub does"
+        f"{source}: no {version}/{config.split}-00000-of-....parquet in this folder, nor "
+        f"{config.split}.jsonl; lay it out as microsoft/ms_marco on the hub does"
     )
 
 
-def normalise(raw: Raw, view: View, out: DatasetWriter) -> None:
+def convert(raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
     """Questions, passages and what was selected."""
     paths = list(raw.files.values())
     questions = (question for path in paths for question in _questions(path))
@@ -135,7 +135,7 @@ def _write_apart(questions: Iterable[_Question], out: DatasetWriter) -> int:
         _write_query(question, question.id, out)
         for row, selected in zip(rows, question.selected, strict=True):
             if selected:
-                out.judgement(question.id, row)
+                out.qrel(question.id, row)
         n += sum(question.selected)
     return n
 
@@ -156,7 +156,7 @@ def _write_pooled(questions: Iterable[_Question], out: DatasetWriter) -> int:
                 out.document(key.hex(), text)
             if selected and key.hex() not in judged:
                 judged.add(key.hex())
-                out.judgement(question.id, key.hex())
+                out.qrel(question.id, key.hex())
         _write_query(question, HAYSTACK, out)
         n += len(judged)
     out.haystack(HAYSTACK)
@@ -188,7 +188,7 @@ def _questions(path: Path) -> Iterator[_Question]:
             yield _question(record, f"{file}:{line}")
 
 
-def _parquet_records(path: Path) -> Iterator[dict[str, Any]]:
+def _parquet_records(path: Path) -> Iterator[dict[str, object]]:
     try:
         import datasets
     except ModuleNotFoundError:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.dataset.adapters.formats.text import Documents, TextFile
-from harness.dataset.adapters.formats.trec import Qrel
+from harness.dataset.adapters.formats.trec import QrelLine
 from harness.errors import UsageError
 from harness.schema import Ability
 
@@ -70,13 +70,15 @@ def refuse_repeated(
             seen[key] = line
 
 
-def judged(qrels: Iterable[Qrel], file: TextFile, out: DatasetWriter) -> dict[str, list[Qrel]]:
+def judged(
+    qrels: Iterable[QrelLine], file: TextFile, out: DatasetWriter
+) -> dict[str, list[QrelLine]]:
     """Judgements by query, one a document.
 
     A judgement that is repeated is left out; one that contradicts an earlier one takes its place,
     as in BEIR's loader. Both are recorded. Raises UsageError when there are no judgements.
     """
-    found: dict[str, dict[str, Qrel]] = {}
+    found: dict[str, dict[str, QrelLine]] = {}
     for qrel in qrels:
         of_query = found.setdefault(qrel.query, {})
         before = of_query.get(qrel.document)
@@ -96,7 +98,7 @@ def judged(qrels: Iterable[Qrel], file: TextFile, out: DatasetWriter) -> dict[st
 def write_judged_queries(
     queries: Iterable[tuple[int, str, str]],
     file: TextFile,
-    key: dict[str, list[Qrel]],
+    key: dict[str, list[QrelLine]],
     key_file: TextFile,
     out: DatasetWriter,
     ability: Ability = Ability.LOOKUP,
@@ -114,7 +116,7 @@ def write_judged_queries(
     refuse_unknown_queries(key, key_file, seen, file)
     for of_query in key.values():
         for qrel in of_query:
-            out.judgement(qrel.query, qrel.document, qrel.grade)
+            out.qrel(qrel.query, qrel.document, qrel.grade)
 
 
 def unique(
@@ -131,7 +133,7 @@ def unique(
 
 
 def refuse_unknown_queries(
-    key: dict[str, list[Qrel]], key_file: TextFile, known: Collection[str], file: TextFile
+    key: dict[str, list[QrelLine]], key_file: TextFile, known: Collection[str], file: TextFile
 ) -> None:
     """Raise UsageError at the first judgement of a query that is not there."""
     unknown = [of_query[0] for query, of_query in key.items() if query not in known]

@@ -98,7 +98,7 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
 
 
 def refuse_near(
-    record: Mapping[str, Any], name: str, where: str, known: Collection[str] = ()
+    record: Mapping[str, object], name: str, where: str, known: Collection[str] = ()
 ) -> None:
     """Raise UsageError where a record lacks a field that it need not have, but has one nearly so
     called: a mark of evidence would be lost. `known` are the record's other fields."""

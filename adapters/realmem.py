@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.raw_files import (
     DayClock,
     day,
@@ -23,7 +23,7 @@ from harness.dataset.adapters.raw_files import (
     read_once,
     refuse_near,
 )
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
@@ -136,12 +136,14 @@ class RealMem:
         """The dataset, for an empty name."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The people's files in a folder, in the `dataset` of a clone, or one of them."""
         repository = "https://github.com/AvatarMemory/RealMemBench"
         return parts_in(source, variant, folder="dataset", pattern=f"*{_ENDS}", of=repository)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write the sessions of each person, and the queries with both answer keys.
 
         Of the one haystack a person the writer makes one for each time at which it is asked (see
@@ -152,16 +154,16 @@ class RealMem:
             if file.name not in raw.files:
                 out.repair("people who are not in this copy: it is a part of RealMem", file.name)
         for path in raw.files.values():
-            _Person(path, view, out).write()
+            _Person(path, config, out).write()
 
 
 class _Person:
     """One person's sessions being written: the document of each, by its uuid."""
 
-    def __init__(self, path: Path, view: View, out: DatasetWriter) -> None:
+    def __init__(self, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
         self._id = path.name.removesuffix(_ENDS).removesuffix(".json")
         self._where = str(path)
-        self._view = view
+        self._config = config
         self._out = out
         self._sessions = self._read(field(read_once(path), "dialogues", list, self._where))
         self._of_uuid = {session.uuid: session for session in self._sessions}
@@ -221,7 +223,7 @@ class _Person:
             speaker, said = (field(turn, name, str, where) for name in ("speaker", "content"))
             lines.append(f"{speaker}: {said}")
         text = "\n".join(lines)
-        return f"{day(session.timestamp)}\n{text}" if self._view.text == "dated" else text
+        return f"{day(session.timestamp)}\n{text}" if self._config.text == "dated" else text
 
     def _query(self, session: _Session, place: int, where: str) -> None:
         turn = session.turns[place]
@@ -257,7 +259,7 @@ class _Person:
             elif session.place < asked_in.place:
                 judged = True
                 for key in ("default", OFFICIAL_KEY):
-                    self._out.judgement(query, self._rows[session.uuid], key=key)
+                    self._out.qrel(query, self._rows[session.uuid], qrels_set=key)
             else:
                 own = session is asked_in
                 self._out.repair(
@@ -268,7 +270,7 @@ class _Person:
                     f"{query}: {session.id}",
                 )
                 # The script looks for it all the same: it cannot be found.
-                self._out.judgement(query, -1, key=OFFICIAL_KEY, document_id=session.id)
+                self._out.qrel(query, -1, qrels_set=OFFICIAL_KEY, document_id=session.id)
         for _ in range(len(uuids) - len({*uuids})):
             self._out.repair("evidence that names a session twice: merged", query)
         if not judged:

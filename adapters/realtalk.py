@@ -15,10 +15,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.locomo_conversation import session_numbers
 from harness.dataset.adapters.raw_files import dated_turn, field, parts_in, read_once, refuse_near
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
@@ -134,12 +134,14 @@ class RealTalk:
         """The dataset, for an empty name."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The chats in a folder, in the `data` of a clone of the repository, or one of them."""
         repository = "https://github.com/danny911kr/REALTALK"
         return parts_in(source, variant, folder="data", pattern="Chat_*.json", of=repository)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write one haystack a chat, and its questions.
 
         Raises UsageError for a file that is cut off, a field that is missing, a bad date.
@@ -148,17 +150,17 @@ class RealTalk:
             if file.name not in raw.files:
                 out.repair("chats that are not in this copy: it is a part of REALTALK", file.name)
         for path in raw.files.values():
-            _Chat(path, view, out).write()
+            _Chat(path, config, out).write()
 
 
 class _Chat:
     """One chat being written: the document that carries each turn, by its dia_id."""
 
-    def __init__(self, path: Path, view: View, out: DatasetWriter) -> None:
+    def __init__(self, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
         self._id = path.stem
         self._where = str(path)
         self._record = read_once(path)
-        self._view = view
+        self._config = config
         self._out = out
         self._rows: dict[str, int] = {}
 
@@ -171,9 +173,9 @@ class _Chat:
             self._question(f"{self._id}_qa{place}", question, f"{self._where}, qa {place}")
 
     def _write_session(self, number: int) -> None:
-        name, dated = f"session_{number}", self._view.text == "dated"
+        name, dated = f"session_{number}", self._config.text == "dated"
         turns = [*self._turns(name)]
-        if self._view.granularity == "session":
+        if self._config.granularity == "session":
             row = self._out.document(
                 f"S{number}",
                 "\n".join(turn.text(dated=dated) for turn in turns),
@@ -181,7 +183,7 @@ class _Chat:
                 session=name,
             )
         for position, turn in enumerate(turns):
-            if self._view.granularity == "turn":
+            if self._config.granularity == "turn":
                 row = self._out.document(
                     turn.id,
                     turn.text(dated=dated),
@@ -234,7 +236,7 @@ class _Chat:
         if not turns:
             self._out.repair("questions without evidence: kept, without judgements", id_)
         for row in dict.fromkeys(self._rows[turn] for turn in turns):
-            self._out.judgement(id_, row)
+            self._out.qrel(id_, row)
 
     def _named(self, query: str, string: str) -> Iterator[str]:
         """The turns that exist of those that an evidence string names; every mend is recorded."""

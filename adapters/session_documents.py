@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.dataset.adapter import View
+from harness.dataset.adapter import DatasetConfig
 from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
 from harness.dataset.writer import DatasetWriter
 
@@ -28,14 +28,14 @@ class SessionDocuments:
     Texts are compared by a 64-bit hash, so that those of a large file need not stay in memory.
     """
 
-    def __init__(self, view: View, out: DatasetWriter) -> None:
-        self._turns = view.granularity == "turn"
-        self._dated = view.text == "dated"
+    def __init__(self, config: DatasetConfig, out: DatasetWriter) -> None:
+        self._turns = config.granularity == "turn"
+        self._dated = config.text == "dated"
         self._out = out
         self._rows: dict[tuple[str, int, int], range] = {}
         self._content: dict[str, int] = {}
 
-    def holds(self, turn: Mapping[str, Any]) -> bool:
+    def holds(self, turn: Mapping[str, object]) -> bool:
         """True for a turn that is part of the documents' text."""
         return self._dated or turn["role"] == "user"
 

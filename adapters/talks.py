@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.adapter import View
+from harness.dataset.adapter import DatasetConfig
 from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
@@ -46,10 +46,10 @@ class _Session:
     date: int
     turns: list[tuple[str, str]]
 
-    def documents(self, view: View) -> Iterator[Document]:
+    def documents(self, config: DatasetConfig) -> Iterator[Document]:
         """The session itself, or one document for each of its turns."""
-        dated = view.text == "dated"
-        if view.granularity == "session":
+        dated = config.text == "dated"
+        if config.granularity == "session":
             plain = "\n".join(f"{speaker}: {text}" for speaker, text in self.turns)
             text = dated_session(self.date, self.turns) if dated else plain
             yield Document(self.id, text, timestamp=self.date, session=self.id)
@@ -59,7 +59,7 @@ class _Session:
             yield Document(f"{self.id}_{position}", text, "", self.date, self.id, speaker, position)
 
 
-def locate(source: Path) -> Mapping[str, Path]:
+def find_files(source: Path) -> Mapping[str, Path]:
     """The JSON files of a folder, or the one that is named. Raises UsageError."""
     files = [source] if source.is_file() else sorted(source.glob("*.json"))
     if not files:
@@ -67,7 +67,7 @@ def locate(source: Path) -> Mapping[str, Path]:
     return {path.name: path for path in files}
 
 
-def write_talks(record: Any, path: Path, view: View, out: DatasetWriter) -> Told:
+def write_talks(record: Any, path: Path, config: DatasetConfig, out: DatasetWriter) -> Told:
     """Write a person's sessions as documents, and the haystack of them. Raises UsageError."""
     written: dict[str, int] = {}
     rows: dict[tuple[str, int], int] = {}
@@ -75,7 +75,7 @@ def write_talks(record: Any, path: Path, view: View, out: DatasetWriter) -> Told
     dates: dict[str, int] = {}
     for number, session in enumerate(field(record, "sessions", list, str(path))):
         talk = _session(session, f"{path}: session {number}")
-        for document in talk.documents(view):
+        for document in talk.documents(config):
             if document.id in written:
                 raise UsageError(f"{path}: two sessions are called {talk.id!r}; rename one")
             written[document.id] = out.document(
@@ -88,7 +88,7 @@ def write_talks(record: Any, path: Path, view: View, out: DatasetWriter) -> Told
             )
         dates[talk.id] = talk.date
         for position in range(len(talk.turns)):
-            of_turn = view.granularity == "turn"
+            of_turn = config.granularity == "turn"
             id_ = ids[talk.id, position] = f"{talk.id}_{position}" if of_turn else talk.id
             rows[talk.id, position] = written[id_]
     out.haystack(field(record, "user", str, str(path)), list(written.values()))

@@ -9,7 +9,7 @@ import random
 from pathlib import Path
 
 from harness import ABTest, RetrieverSpec, open_dataset
-from harness.retrievers.answers import as_result
+from harness.retrievers.outputs import as_result
 from harness.runs.view import View
 
 options = argparse.ArgumentParser(description=__doc__)
@@ -21,7 +21,7 @@ dataset = open_dataset("sample")
 views = [View(dataset, haystack, seed=0) for haystack in range(len(dataset.haystack_ids))]
 questions = dataset.query_table["text"].to_pylist()
 row_of = {text: row for row, text in enumerate(questions)}
-judged = dataset.judgements()
+judged = dataset.qrels()
 relevant = [
     set(judged.document[(judged.query == row) & (judged.grade > 0)].tolist())
     for row in range(dataset.n_queries)

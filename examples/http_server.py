@@ -12,10 +12,10 @@ haystacks: dict[tuple[str, str], dict[str, set[str]]] = {}
 
 
 def reply(message):
-    asked = message["run"], message["haystack"]  # several may ask at once
+    asked = message["client"], message["haystack"]  # several may ask at once
     if message["type"] == "reset":
         haystacks[asked] = {}
-        return {"several": True}
+        return {"concurrent_haystacks": True}
     if message["type"] == "close":
         haystacks.pop(asked, None)
         return {}

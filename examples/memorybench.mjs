@@ -45,7 +45,7 @@ function hit(one) {
 async function reply(message) {
   if (message.type === "reset") {
     if (containerTag) await provider.clear(containerTag);
-    containerTag = `harness-${message.run}-${message.haystack}`;
+    containerTag = `harness-${message.client}-${message.haystack}`;
     sessions = [];
   } else if (message.type === "index") {
     sessions.push(...message.documents.map(session));

@@ -19,8 +19,8 @@ DATA = harness.open_dataset("sample")
 QUESTIONS = {DATA.query(row).text: row for row in range(DATA.n_queries)}
 EVIDENCE: dict[int, list[str]] = {}
 for query, row, grade in zip(
-    *(column.tolist() for column in (DATA.judgements().query, DATA.judgements().document)),
-    DATA.judgements().grade.tolist(),
+    *(column.tolist() for column in (DATA.qrels().query, DATA.qrels().document)),
+    DATA.qrels().grade.tolist(),
     strict=True,
 ):
     if grade >= 1:

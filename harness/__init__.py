@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 _HOME = {
     # data
     "open_dataset": "harness.dataset.prepare",
-    "register_adapter": "harness.dataset.catalogue",
+    "register_adapter": "harness.dataset.registry",
     "read_rankings": "harness.rankings.rankings",
     "register_run_format": "harness.rankings.published.form",
     "Ability": "harness.schema",
@@ -30,8 +30,8 @@ _HOME = {
     "register_retriever": "harness.retrievers.plugins",
     "RetrieverSpec": "harness.retrievers.registry",
     # and given to other harnesses
-    "as_beir": "harness.retrievers.frameworks.outward",
-    "as_mteb": "harness.retrievers.frameworks.outward",
+    "as_beir": "harness.retrievers.frameworks.export",
+    "as_mteb": "harness.retrievers.frameworks.export",
     # runs and their scores
     "run": "harness.runs.runner",
     "Settings": "harness.runs.plan",
@@ -80,14 +80,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from harness.dataset.catalogue import register_adapter
     from harness.dataset.prepare import open_dataset
+    from harness.dataset.registry import register_adapter
     from harness.live.abtest.ab_test import ABTest
     from harness.live.monitor.monitor import Monitor
     from harness.rankings.published.form import register_run_format
     from harness.rankings.rankings import read_rankings
     from harness.retrievers.contract import Hit, Result, Retriever
-    from harness.retrievers.frameworks.outward import as_beir, as_mteb
+    from harness.retrievers.frameworks.export import as_beir, as_mteb
     from harness.retrievers.plugins import register_retriever
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.scored import score_run

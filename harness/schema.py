@@ -69,19 +69,19 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Qrel:
     """How relevant a document is to a query.
 
     `document` may name a document that the corpus does not hold; it then counts as relevant and
-    cannot be found, as in trec_eval. `unit` names the piece of evidence that the document carries,
-    where several documents may carry the same piece (LoCoMo's observations) or one document several
-    pieces (its session summaries); None means that the document is its own piece.
+    cannot be found, as in trec_eval. `evidence_id` names the evidence item (TREC: nugget) that the
+    document holds, where several documents may hold the same item (LoCoMo's observations) or one
+    document several (its session summaries); None: the document is its own item.
     """
 
     query: str
     document: str
     grade: int = 1
-    unit: str | None = None
+    evidence_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Rule:
         texts = data.query_table["text"].to_pylist()
         self.of = {text: row for row, text in enumerate(texts)}
         assert len(self.of) == len(texts), "questions are told apart by their words"
-        judged = data.judgements()
+        judged = data.qrels()
         mine = (judged.grade >= 1) & (judged.document >= 0)
         self.gold: dict[int, list[str]] = {}
         for query, row in zip(judged.query[mine], judged.document[mine], strict=True):

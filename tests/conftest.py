@@ -144,7 +144,7 @@ def sample(cache: Path) -> Dataset:
 @pytest.fixture(scope="session")
 def with_evidence(sample: Dataset) -> int:
     """How many of its questions have evidence, so that there is something to find."""
-    return len(set(sample.judgements().query.tolist()))
+    return len(set(sample.qrels().query.tolist()))
 
 
 @pytest.fixture(scope="session")

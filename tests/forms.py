@@ -181,12 +181,12 @@ def _labelled() -> Iterator[Form]:
     change = {"kind": "key-update", "document": "d1", "by": "d2", "timestamp": 1683554165}
     change["haystack"] = "a"
     flat = [{**q, "answers": q["answers"][0]} for q in QUERIES]
-    keys = [{**r, "unit": f"u{n}", "key": "default"} for n, r in enumerate(KEY)]
+    keys = [{**r, "evidence_id": f"u{n}", "qrels_set": "default"} for n, r in enumerate(KEY)]
     sets: dict[str, dict[str, bytes]] = {
         "jsonl": {
             "documents.jsonl": lines(dated),
             "queries.jsonl": lines(asked),
-            "judgements.jsonl": lines(keys),
+            "qrels.jsonl": lines(keys),
             "changes.jsonl": lines([change]),
             "labelled.toml": b"[ignore]\nqueries = ['source']\n",
         },
@@ -416,7 +416,7 @@ def _imported() -> Iterator[Form]:
     beside = {
         "data/documents.jsonl": lines(DOCUMENTS),
         "data/queries.jsonl": lines(QUERIES),
-        "data/judgements.jsonl": lines(KEY),
+        "data/qrels.jsonl": lines(KEY),
     }
     ours = ("--dataset", "labelled", "--source", "{}/data", "--out", "{}/out")
     hits = [{"query": "q1", "hits": [{"text": "Bread.", "sources": ["d2"], "score": 1.5}]}]

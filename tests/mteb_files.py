@@ -63,7 +63,7 @@ def in_subsets(dataset: Dataset, prefix: str = "") -> dict[str, list[Row]]:
         for row in dataset.haystack_rows(number).tolist():
             names[row] = f"{prefix}{name}:{documents[row].id}"
     corpus = [{"id": n, "title": "", "text": d.text} for n, d in zip(names, documents, strict=True)]
-    key, tables = dataset.judgements(), dict[str, list[Row]]()
+    key, tables = dataset.qrels(), dict[str, list[Row]]()
     for category in dict.fromkeys(dataset.categories.tolist()):
         subset = category.replace("-", "_")
         rows = [i for i, one in enumerate(dataset.categories) if one == category]

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -49,18 +50,20 @@ def prepared(
             licence="CC0-1.0",
             source="here",
             adapter_version=1,
-            raw=[RawFile("a", "/a", 1, 2, "00", "pinned")],
+            raw=[
+                RawFile(name="a", path="/a", bytes=1, modified_ns=2, sha256="00", status="pinned")
+            ],
             repairs=out.repairs,
             counts=out.counts,
             files=out.files,
             fingerprint=out.fingerprint,
             created="2024-01-01T00:00:00+00:00",
             exclude_self=exclude_self,
-            keys=out.keys,
+            qrels_sets=out.qrels_sets,
         )
     manifest.write(folder)
     dataset = Dataset(folder)
-    assert dataset.manifest == manifest
+    assert msgspec.structs.replace(dataset.manifest, checksums=None) == manifest
     assert manifest.matches(folder)
     return dataset
 
@@ -84,9 +87,9 @@ def one_corpus(
             out.query(id_, id_, "all", **(query or {}).get(id_, {}))
             for document, grade in grades.items():
                 if document in documents:
-                    out.judgement(id_, document, grade)
+                    out.qrel(id_, document, grade)
                 else:
-                    out.judgement(id_, -1, grade, document_id=document)
+                    out.qrel(id_, -1, grade, document_id=document)
 
     return prepared(folder, fill, unknown_documents="keep", **view)
 

@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import talks
 from harness.dataset.adapters.raw_files import field, read_once
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.schema import Change
 
@@ -74,23 +74,25 @@ class Changes:
         """The dataset, for an empty name."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The JSON files of a folder, or one of them."""
-        return talks.locate(source)
+        return talks.find_files(source)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write one haystack a person, the questions, and the changes.
 
         Raises UsageError for a field that is missing, a bad date, and a place that is not there.
         """
         for path in raw.files.values():
-            _write_person(path, view, out)
+            _write_person(path, config, out)
 
 
-def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
+def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
     record = read_once(path)
     person = field(record, "user", str, str(path))
-    told = talks.write_talks(record, path, view, out)
+    told = talks.write_talks(record, path, config, out)
     for number, change in enumerate(field(record, "changes", list, str(path))):
         where = f"{path}: change {number}"
         out.change(_change(change, person, told, where), where)
@@ -99,7 +101,7 @@ def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
         query = talks.write_question(question, person, out, where)
         for name, grade in (("evidence", 1), ("no_longer", 0)):
             for place in told.places(question, name, where):
-                out.judgement(query, told.rows[place], grade)
+                out.qrel(query, told.rows[place], grade)
 
 
 def _change(record: Any, person: str, told: talks.Told, where: str) -> Change:

@@ -12,7 +12,7 @@ from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
 from harness.rankings.jsonl import count_keys, doubled_key
 
-Record = dict[str, Any]
+Record = dict[str, object]
 
 
 def batches(file: TextFile) -> Iterator[tuple[Sequence[int], list[Record]]]:

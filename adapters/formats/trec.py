@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from harness.dataset.adapters.formats.delimited import tsv
 from harness.dataset.adapters.formats.text import TextFile
-from harness.rankings.fields import JUDGEMENTS, FieldError, grade_of
+from harness.rankings.fields import QRELS, FieldError, grade_of
 
 _ORDER = ["query", "document", "grade"]
 _LABEL = re.compile(r"(?:Number|Topic):\s*", re.IGNORECASE)  # <num> Number: 301
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 
 
-class Qrel(NamedTuple):
+class QrelLine(NamedTuple):
     """One judgement, and the line that it stands on."""
 
     line: int
@@ -33,7 +33,7 @@ class TaggedDocument(NamedTuple):
     text: str
 
 
-def qrels(file: TextFile) -> Iterator[Qrel]:
+def qrels(file: TextFile) -> Iterator[QrelLine]:
     """Judgements: `query 0 document grade` as TREC has them, or BEIR's `query document grade`.
 
     A line with tabs is split at tabs alone, any other at white space. BEIR's header line is left
@@ -52,14 +52,14 @@ def qrels(file: TextFile) -> Iterator[Qrel]:
                 f"{len(cells)} columns; a judgement has 4 (query 0 document grade) or 3 (query "
                 "document grade)",
             )
-        if number == 1 and (JUDGEMENTS.heads(cells) or JUDGEMENTS.field(cells[-1]) == "grade"):
+        if number == 1 and (QRELS.heads(cells) or QRELS.field(cells[-1]) == "grade"):
             beir = True
-            said = [JUDGEMENTS.field(cell) for cell in (cells[0], *cells[-2:])]
+            said = [QRELS.field(cell) for cell in (cells[0], *cells[-2:])]
             if any(one not in (None, field) for one, field in zip(said, _ORDER, strict=True)):
                 raise file.error(1, f"the columns {', '.join(cells)} are not {', '.join(_ORDER)}")
             continue
         try:
-            yield Qrel(number, cells[0], cells[-2], grade_of(cells[-1]))
+            yield QrelLine(number, cells[0], cells[-2], grade_of(cells[-1]))
         except FieldError as error:
             raise file.error(number, str(error)) from None
 

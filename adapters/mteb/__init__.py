@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.mteb import repository, tasks
 from harness.dataset.adapters.mteb.corpora import Documents, Haystacks
 from harness.dataset.adapters.mteb.questions import read_questions
 from harness.dataset.adapters.mteb.subsets import Subset, write_subset
 from harness.dataset.adapters.mteb.tasks import Task
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability
 
@@ -44,7 +44,9 @@ class Mteb:
         task = tasks.find(name)
         return None if task is None else _variant(task)
 
-    def remote_files(self, variant: Variant, view: View, downloads: Path) -> list[RemoteFile]:
+    def remote_files(
+        self, variant: Variant, config: DatasetConfig, downloads: Path
+    ) -> list[RemoteFile]:
         """The files of the repository that the task is read from, at its commit."""
         from harness.dataset.download import fetch, hub_files
 
@@ -56,10 +58,12 @@ class Mteb:
             file.name: replace(file, name=f"{_folder(task)}/{file.name}")
             for file in hub_files(task.repository, task.revision)
         }
-        parts = _parts(card, [*there], task, view, f"{task.repository} on the hub")
+        parts = _parts(card, [*there], task, config, f"{task.repository} on the hub")
         return [there[name] for name in _wanted(parts, [*there])]
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The files in a folder of the repository: a clone, a snapshot, an export, a download."""
         task = _task(variant)
         if not source.is_dir():
@@ -70,20 +74,20 @@ class Mteb:
             root, before = source / within, f"{within}/"
         names = repository.names_in(root)
         card = root / repository.CARD if repository.CARD in names else None
-        parts = _parts(card, names, task, view, str(root))
+        parts = _parts(card, names, task, config, str(root))
         return {before + name: root / name for name in _wanted(parts, names)}
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """The documents of each subset, and its judged queries with what they are answered from."""
         task = _task(raw.variant)
         before = f"{_folder(task)}/" if task.repository else ""
         paths = {name.removeprefix(before): path for name, path in raw.files.items()}
-        parts = _parts(paths.get(repository.CARD), [*paths], task, view, raw.variant.name)
+        parts = _parts(paths.get(repository.CARD), [*paths], task, config, raw.variant.name)
         subsets = []
         for name, tables in parts.items():
             files = {part: [paths[one] for one in of.files] for part, of in tables.items()}
-            if (split := tables["qrels"].split) != view.split:
-                out.repair(f"judgements without a split {view.split!r}: their only one", split)
+            if (split := tables["qrels"].split) != config.split:
+                out.repair(f"judgements without a split {config.split!r}: their only one", split)
             ability = task.abilities.get(name, Ability.LOOKUP)
             subsets.append(Subset(name, files, read_questions(files, out), ability))
         counts = Counter(query for subset in subsets for query in subset.questions.texts)
@@ -125,10 +129,10 @@ def _folder(task: Task) -> str:
 
 
 def _parts(
-    card: Path | None, names: list[str], task: Task, view: View, where: str
+    card: Path | None, names: list[str], task: Task, config: DatasetConfig, where: str
 ) -> repository.Parts:
     configs = repository.configs(card, names, where)
-    return repository.parts(configs, task.subsets, view.split, where)
+    return repository.parts(configs, task.subsets, config.split, where)
 
 
 def _wanted(parts: repository.Parts, names: list[str]) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.dataset.adapters.formats.trec import Qrel
+from harness.dataset.adapters.formats.trec import QrelLine
 from harness.dataset.adapters.mteb import tables
 from harness.dataset.adapters.one_corpus import judged, unique
 from harness.errors import UsageError
@@ -24,7 +24,7 @@ class Questions:
     """The judged queries of a subset, their texts and judgements by id."""
 
     texts: Mapping[str, str]
-    key: Mapping[str, list[Qrel]]
+    key: Mapping[str, list[QrelLine]]
 
 
 def read_questions(files: Paths, out: DatasetWriter) -> Questions:
@@ -52,9 +52,9 @@ def read_questions(files: Paths, out: DatasetWriter) -> Questions:
     return Questions(texts, key)
 
 
-def _qrels(paths: Sequence[Path]) -> Iterator[Qrel]:
+def _qrels(paths: Sequence[Path]) -> Iterator[QrelLine]:
     for _, number, row in tables.rows(paths, tables.QRELS):
-        yield Qrel(number, row["query"], row["document"], row["score"])
+        yield QrelLine(number, row["query"], row["document"], row["score"])
 
 
 def _queries(path: Path, instructions: Mapping[str, str]) -> Iterator[tuple[int, str, str]]:

@@ -63,7 +63,7 @@ def write_subset(
             if row < 0 or (held is not None and not _holds(held, row)):
                 out.repair(_NOT_HELD, f"{name} {qrel.document}")
                 row = -1
-            out.judgement(name, row, qrel.grade, document_id=qrel.document)
+            out.qrel(name, row, qrel.grade, document_id=qrel.document)
 
 
 def _rows_of_judged(questions: Questions, ids: pa.Array, rows: Rows) -> dict[str, int]:

@@ -7,15 +7,16 @@ A name is a task's own (`LoCoMo`; of LMEB also `LMEB-LoCoMo`), or a repository o
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from harness.errors import UsageError, install, near
+from harness.records.base import Record, read_toml_record
 from harness.schema import Ability
 
 _TABLE = Path(__file__).with_name("tasks.toml")
@@ -83,26 +84,41 @@ def unknown(name: str) -> str:
 
 @cache
 def _table() -> dict[str, Task]:
-    rows = tomllib.loads(_TABLE.read_text(encoding="utf-8"))["task"]
-    return {row["name"]: _of_row(row) for row in rows}
+    table = read_toml_record(_TABLE, _TaskTable)
+    return {row.name: _of_row(row) for row in table.task}
 
 
-def _of_row(row: dict[str, Any]) -> Task:
-    n = len(row["subsets"])
-    about = f"LMEB, {row['memory']} memory, {row['queries']:,} queries"
+class _TaskRow(Record):
+    """A task in tasks.toml; `abilities`: the subsets of each ability."""
+
+    name: str
+    repository: str
+    revision: str
+    licence: str
+    memory: str
+    queries: int
+    subsets: list[str]
+    abilities: dict[Ability, list[str]] = msgspec.field(default_factory=dict)
+
+
+class _TaskTable(Record):
+    """The file tasks.toml."""
+
+    task: list[_TaskRow]
+
+
+def _of_row(row: _TaskRow) -> Task:
+    n = len(row.subsets)
+    about = f"LMEB, {row.memory} memory, {row.queries:,} queries"
     return Task(
-        row["name"],
+        row.name,
         f"{about} in {n} subsets" if n > 1 else about,
-        row["licence"],
-        row["repository"],
-        row["revision"],
+        row.licence,
+        row.repository,
+        row.revision,
         ("test",),
-        tuple(row["subsets"]),
-        {
-            subset: Ability(ability)
-            for ability, subsets in row.get("abilities", {}).items()
-            for subset in subsets
-        },
+        tuple(row.subsets),
+        {subset: ability for ability, subsets in row.abilities.items() for subset in subsets},
     )
 
 

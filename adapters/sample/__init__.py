@@ -22,10 +22,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import talks
 from harness.dataset.adapters.raw_files import field, read_once
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 
 SHIPPED = Path(__file__).parent
@@ -72,26 +72,28 @@ class Sample:
         """The dataset, for an empty name."""
         return by_name(VARIANTS, name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The JSON files of a folder, or one of them."""
-        return talks.locate(source)
+        return talks.find_files(source)
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Write one haystack a person, and the questions.
 
         Raises UsageError for a field that is missing, a bad date, and evidence that is not there.
         """
         for path in raw.files.values():
-            _write_person(path, view, out)
+            _write_person(path, config, out)
 
 
-def _write_person(path: Path, view: View, out: DatasetWriter) -> None:
+def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
     record = read_once(path)
     person = field(record, "user", str, str(path))
-    told = talks.write_talks(record, path, view, out)
+    told = talks.write_talks(record, path, config, out)
     for number, question in enumerate(field(record, "questions", list, str(path))):
         where = f"{path}: question {number}"
         query = talks.write_question(question, person, out, where)
         places = told.places(question, "evidence", where)
         for row in dict.fromkeys(told.rows[place] for place in places):
-            out.judgement(query, row)
+            out.qrel(query, row)

@@ -10,7 +10,7 @@ from command_pages import text
 
 def datasets() -> str:
     """Every dataset that can be listed, as `harness datasets` has it."""
-    from harness.dataset.catalogue import listing
+    from harness.dataset.registry import listing
 
     rows = []
     for name, variant in listing():

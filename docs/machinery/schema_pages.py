@@ -12,14 +12,27 @@ from command_pages import text
 from listing_pages import table
 
 import harness
+from harness.records.base import json_schema
 
 PACKAGE = Path(harness.__file__).parent
+RECORDS = {"wire": ("harness.retrievers.wire_records", ("Request", "Reply"))}
+"""Modules and records from which the schemas of pages are generated."""
 
 
 def schema(name: str) -> str:
-    """A section for each kind of object in `NAME.schema.json`, a row for each of its keys."""
-    whole = json.loads(next(PACKAGE.rglob(f"{name}.schema.json")).read_text("utf-8"))
+    """A section for each kind of object in a schema, a row for each of its keys.
+
+    The schema is generated from RECORDS, or is the file `NAME.schema.json`.
+    """
     parts = []
+    if name in RECORDS:
+        module, kinds = RECORDS[name]
+        for kind in kinds:
+            of_kind = json_schema(getattr(import_module(module), kind), kind)
+            for title, one in of_kind["$defs"].items():
+                parts += [*_object(title, one)]
+        return "\n".join(parts)
+    whole = json.loads(next(PACKAGE.rglob(f"{name}.schema.json")).read_text("utf-8"))
     if "properties" in whole:
         parts += [*_object("the file", whole)]
     for kind, one in whole.get("$defs", {}).items():

@@ -14,8 +14,8 @@ from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.retrievers.embeddings import Kept
-    from harness.retrievers.kept import KeptIndex
+    from harness.retrievers.embeddings import CachedVectors
+    from harness.retrievers.index_cache import CachedIndex
     from harness.runs.answering.replies import Replies
 
 
@@ -49,9 +49,15 @@ def add(verbs: Verbs) -> None:
 
 def call_list(options: argparse.Namespace) -> int:
     """Print what is kept."""
-    from harness.retrievers import embeddings, kept
+    from harness.retrievers import embeddings, index_cache
 
-    _print(embeddings.kept(), kept.kept(), _replies(), options, "nothing is kept")
+    _print(
+        embeddings.cached_vectors(),
+        index_cache.cached_indexes(),
+        _replies(),
+        options,
+        "nothing is kept",
+    )
     return 0
 
 
@@ -96,9 +102,9 @@ def _clear_replies(options: argparse.Namespace) -> int:
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 where something is damaged. The next run that wants an index builds it anew, what
     damaged vectors are in is told, and a damaged reply is asked again."""
-    from harness.retrievers import embeddings, kept
+    from harness.retrievers import embeddings, index_cache
 
-    vectors, indexes = embeddings.verify(), kept.verify()
+    vectors, indexes = embeddings.verify(), index_cache.verify()
     told = [one.damaged for one in vectors if one.damaged]
     replies, lost = _replies(), _damaged_replies()
     if lost:
@@ -111,7 +117,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
 def call_clear(options: argparse.Namespace) -> int:
     """Forget, and print what was kept."""
-    from harness.retrievers import embeddings, kept
+    from harness.retrievers import embeddings, index_cache
 
     if "" in (options.model, options.index):
         raise UsageError("--model and --index need a name; without them all is forgotten")
@@ -122,11 +128,15 @@ def call_clear(options: argparse.Namespace) -> int:
     if options.model and options.index:
         raise UsageError("--model forgets vectors and --index an index; name one of them")
     vectors = [] if options.index else embeddings.clear(options.model or "")
-    indexes = [] if options.model else kept.clear(options.index or "")
+    indexes = [] if options.model else index_cache.clear(options.index or "")
     _print(vectors, indexes, {}, options, "there was nothing to clear")
     if (vectors or indexes) and not (options.json or options.quiet):
         print("\ncleared")
-    left = [one.name for one in kept.kept() if one.name.startswith(kept.INGESTED)]
+    left = [
+        one.name
+        for one in index_cache.cached_indexes()
+        if one.name.startswith(index_cache.INGESTED)
+    ]
     if left and not (options.model or options.index or options.json or options.quiet):
         print(
             f"what systems took in is kept ({len(left)}), as it may have cost money: "
@@ -136,8 +146,8 @@ def call_clear(options: argparse.Namespace) -> int:
 
 
 def _print(
-    models: list[Kept],
-    indexes: list[KeptIndex],
+    models: list[CachedVectors],
+    indexes: list[CachedIndex],
     replies: dict[str, int],
     options: argparse.Namespace,
     nothing: str,
@@ -164,7 +174,7 @@ def _print(
     if indexes:
         from datetime import datetime
 
-        from harness.retrievers.kept import folder
+        from harness.retrievers.index_cache import folder
 
         used = [datetime.fromtimestamp(one.used).strftime("%Y-%m-%d %H:%M") for one in indexes]
         described = [

@@ -76,7 +76,7 @@ def _runs(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _datasets(**_: Any) -> list[str]:
-    from harness.dataset.catalogue import listing
+    from harness.dataset.registry import listing
 
     return [name for name, _ in listing()]
 

@@ -45,8 +45,8 @@ def add(verbs: Verbs) -> None:
 
 def call_list(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
-    from harness.dataset.catalogue import listing
     from harness.dataset.prepare import own_names, prepared_folders
+    from harness.dataset.registry import listing
 
     listed = dict(listing())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
@@ -106,8 +106,8 @@ def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
     if not options.source:
         refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
-    from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset
+    from harness.dataset.registry import find
 
     arguments = view_arguments(options)
     _, variant, name = find(options.name)
@@ -140,8 +140,8 @@ def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
 
     What comes with its adapter needs no download, so it is prepared on the spot.
     """
-    from harness.dataset.catalogue import find
     from harness.dataset.prepare import open_dataset, open_folder, prepared_folders
+    from harness.dataset.registry import find
 
     adapter, variant, name = find(options.name)
     if getattr(adapter, "shipped", None) is not None and not variant.files:
@@ -160,6 +160,7 @@ def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
     refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
     from harness.dataset.verify import verify
+    from harness.records.base import to_plain
 
     dataset = _prepared(options, view_arguments(options))
     if dataset is None:
@@ -169,11 +170,11 @@ def call_verify(options: argparse.Namespace) -> int:
         )
     findings = verify(dataset)
     if options.json:
-        print_json("datasets-verify", {"findings": findings})
+        print_json("datasets-verify", {"findings": to_plain(findings)})
     elif not options.quiet:
         for finding in findings:
-            print(f"{'ok ' if finding['ok'] else 'BAD'} {finding['what']}: {finding['found']}")
-    return 0 if all(finding["ok"] for finding in findings) else 1
+            print(f"{'ok ' if finding.ok else 'BAD'} {finding.what}: {finding.found}")
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def call_export(options: argparse.Namespace) -> int:
@@ -194,7 +195,10 @@ def call_export(options: argparse.Namespace) -> int:
 
 
 def _print_info(dataset: Any, options: argparse.Namespace) -> None:
-    values = {**asdict(dataset.manifest), "folder": str(dataset.folder)}
+    from harness.records.base import to_plain
+
+    values = {**to_plain(dataset.manifest), "folder": str(dataset.folder)}
+    del values["checksums"]
     _print_values(values, options)
 
 

@@ -72,12 +72,12 @@ def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
 
     Raises UsageError for a dataset, a view of it, or a retriever that there is not.
     """
-    from harness.dataset.catalogue import find
-    from harness.dataset.prepare import choose_view
+    from harness.dataset.prepare import choose_config
+    from harness.dataset.registry import find
 
     view = view_arguments(options)
     _, variant, name = find(options.dataset)
-    choose_view(variant, view["granularity"], view["text"], view["split"], name)
+    choose_config(variant, view["granularity"], view["text"], view["split"], name)
     if not options.isolate:  # whose code is imported in its sandbox alone
         spec = _spec(options)
         spec.check()
@@ -128,7 +128,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         by=options.by or "",
         name=options.name or "",
         matching=matching(options),
-        search_only=options.search_only,
+        require_cached_index=options.require_cached_index,
         concurrency=1 if options.concurrency is None else options.concurrency,
         query_timeout=_seconds(options.query_timeout),
         index_timeout=_seconds(options.index_timeout),

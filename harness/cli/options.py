@@ -100,13 +100,13 @@ def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any
     refused.
     """
     from harness.cli.project import plugins
-    from harness.retrievers.plugins import leaves, registered_in
-    from harness.retrievers.registry import BUILT_IN, RetrieverSpec, beside, named
+    from harness.retrievers.plugins import iter_strings, registered_in
+    from harness.retrievers.registry import BUILT_IN, RetrieverSpec, named, sibling_file
 
     given = tuple(options.plugin or ())
     if getattr(options, "isolate", False):
         project = tuple(plugins())
-        if not (given or project) and (file := beside(name)) is not None:
+        if not (given or project) and (file := sibling_file(name)) is not None:
             raise UsageError(
                 f"--isolate imports nothing of yours here, so that {name!r} cannot be looked up in "
                 f"{file}: name it as {file}:Class"
@@ -119,7 +119,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any
     if taken != name and not getattr(options, "quiet", False):
         print(f"note: --retriever {name} is {taken}", file=sys.stderr)
     # What the project registers is registered in other processes too, and where this is repeated.
-    theirs = (registered_in[one] for one in leaves([taken, params]) if one in registered_in)
+    theirs = (registered_in[one] for one in iter_strings([taken, params]) if one in registered_in)
     here = {Path(plugin).expanduser().absolute() for plugin in given}
     more = [os.path.relpath(file) for file in dict.fromkeys(theirs) if file not in here]
     return RetrieverSpec(taken, params, (*given, *more))
@@ -191,7 +191,7 @@ def fitting_dataset(options: argparse.Namespace) -> Any:
     from harness.scoring.protocols import fitting
 
     dataset = open_dataset(options.dataset, **view_arguments(options))
-    fitting(dataset.keys, options.protocol or ())
+    fitting(dataset.qrels_sets, options.protocol or ())
     return dataset
 
 

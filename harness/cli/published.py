@@ -81,7 +81,7 @@ def _dataset(
     file: Published, named: str, granularity: str | None, at: Callable[[str], Dataset]
 ) -> Dataset:
     """The dataset at the first granularity of the file's that it has, and that its ids fit."""
-    from harness.dataset.catalogue import find
+    from harness.dataset.registry import find
     from harness.runs.folder.published import fits
 
     _, variant, name = find(named)

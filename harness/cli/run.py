@@ -81,7 +81,7 @@ def add(verbs: Verbs) -> None:
         "--concurrency",
         type=int,
         metavar="N",
-        help="search calls at once in each process, where the retriever says concurrent = True (1)",
+        help="concurrent search calls in each process; the retriever must be thread_safe (1)",
     )
     parser.add_argument(
         "--query-timeout", metavar="TIME", help="a question that takes longer failed: 30 (seconds)"
@@ -114,9 +114,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument(
-        "--search-only",
+        "--require-cached-index",
         action="store_true",
-        help="take nothing in: every haystack must be kept by an earlier run, or the run ends",
+        help="use cached indexes only; fail if one is missing",
     )
     parser.add_argument(
         "--again",

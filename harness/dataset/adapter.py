@@ -1,8 +1,8 @@
-"""What an adapter is: a family of datasets, and how its raw files become the schema.
+"""The contract of an adapter: a family of datasets, and the conversion of its raw files.
 
-An adapter says what there is (`variants`, which costs nothing), which raw files a local copy
-consists of (`locate`), and how they become documents, queries and judgements (`normalise`). It
-knows no retriever and no metric. `adapters/README.md` shows one in 30 lines.
+An adapter lists its datasets (`variants`, which costs nothing), finds the raw files of a local copy
+(`find_files`), and converts them to documents, queries and qrels (`convert`). It knows no retriever
+and no metric. `adapters/README.md` shows one in 30 lines.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class View:
-    """The choices that make different documents of the same raw files."""
+class DatasetConfig:
+    """Granularity, text form and split: one way to make documents of the raw files."""
 
     granularity: str
     text: str
@@ -84,14 +84,14 @@ class View:
         return self.split.endswith(AS_OF)
 
     @property
-    def of_raw(self) -> View:
-        """What an adapter is asked for."""
+    def without_as_of(self) -> DatasetConfig:
+        """The same config with the split's name as the adapter knows it."""
         return replace(self, split=self.split.removesuffix(AS_OF))
 
 
 @dataclass(frozen=True)
-class Raw:
-    """The raw files that `normalise` reads, by name, and where the adapter may keep its own."""
+class SourceFiles:
+    """The raw files that `convert` reads, by name, and a folder for the adapter's own downloads."""
 
     files: Mapping[str, Path]
     variant: Variant
@@ -100,11 +100,11 @@ class Raw:
 
 
 class Adapter(Protocol):
-    """A family of datasets. Raise the version whenever `normalise` gives other content.
+    """A family of datasets. Raise the version whenever `convert` gives other content.
 
     Optional: `shipped`, the folder of raw files that come with the adapter itself;
-    `remote_files(variant, view, downloads)`, the files to download where only the publisher knows
-    their names, each called as `locate` will call it.
+    `remote_files(variant, config, downloads)`, the files to download where only the publisher knows
+    their names, each called as `find_files` will call it.
     """
 
     version: ClassVar[int]
@@ -117,7 +117,9 @@ class Adapter(Protocol):
         """The dataset called `name` in the family ("" for the default), or None."""
         ...
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """The raw files of a local copy (a file or a folder), by name.
 
         `source` is what `--source` named, or the folder that holds the downloaded files. Raises
@@ -125,7 +127,7 @@ class Adapter(Protocol):
         """
         ...
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Turn the raw files into documents, haystacks, queries and judgements.
 
         And into changes of what was said (`out.change`), where the files tell any.

@@ -37,14 +37,14 @@ QUERIES = pa.schema(
         ("answers", pa.list_(pa.string())),
     ]
 )
-JUDGEMENTS = pa.schema(
+QRELS = pa.schema(
     [
-        ("key", pa.string()),
+        ("qrels_set", pa.string()),
         ("query", pa.int32()),
         ("document", pa.int32()),  # row; -1 where the corpus does not hold the document
         ("document_id", pa.string()),
         ("grade", pa.int32()),
-        ("unit", pa.string()),
+        ("evidence_id", pa.string()),
     ]
 )
 HAYSTACKS = pa.schema(
@@ -66,13 +66,20 @@ CHANGES = pa.schema(
 FILES = {
     "documents.arrow": DOCUMENTS,
     "queries.arrow": QUERIES,
-    "judgements.arrow": JUDGEMENTS,
+    "qrels.arrow": QRELS,
     "haystacks.arrow": HAYSTACKS,
 }
 """The tables of every dataset."""
 CHANGES_FILE = "changes.arrow"
 """The table of datasets in which something that was said was changed later; others lack it."""
 TABLES = {**FILES, CHANGES_FILE: CHANGES}
+
+_FINGERPRINT_NAMES = {
+    "qrels.arrow": "judgements.arrow",
+    "qrels_set": "key",
+    "evidence_id": "unit",
+}
+"""Names of tables and columns in fingerprints where they differ; published ones depend on them."""
 
 _GATHERED_BYTES = 1 << 24
 _NOT_OF_A_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
@@ -102,7 +109,7 @@ class ContentHash:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._parts: dict[str, Any] = {
+        self._parts: dict[str, hashlib._Hash] = {
             f"{field.name}.{part}": hashlib.sha256()
             for field in schema
             for part in ("lengths", "values")
@@ -147,13 +154,18 @@ class ContentHash:
         """Digest over all columns so far."""
         whole = hashlib.sha256()
         for name, part in self._parts.items():
-            whole.update(f"{name}:{part.hexdigest()}\n".encode())
+            column, _, kind = name.rpartition(".")
+            column = _FINGERPRINT_NAMES.get(column, column)
+            whole.update(f"{column}.{kind}:{part.hexdigest()}\n".encode())
         return whole.hexdigest()
 
 
 def fingerprint(contents: Mapping[str, ContentHash]) -> str:
     """sha256 over the hashes of all tables, by file name: equal content, equal fingerprint."""
-    parts = "".join(f"{name}:{content.hexdigest()}\n" for name, content in contents.items())
+    parts = "".join(
+        f"{_FINGERPRINT_NAMES.get(name, name)}:{content.hexdigest()}\n"
+        for name, content in contents.items()
+    )
     return hashlib.sha256(parts.encode()).hexdigest()
 
 
@@ -179,7 +191,7 @@ class TableFile:
         self._under_way: Future[None] | None = None
         self._open = True
 
-    def write_columns(self, columns: dict[str, Any]) -> None:
+    def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
         """Add rows, given as one list a column."""
         arrays = [typed(field, columns[field.name]) for field in self.schema]
         self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))

@@ -1,6 +1,6 @@
 """A prepared dataset as files that other tools read: BEIR, MTEB, TREC, or JSONL.
 
-* `jsonl` loses nothing: documents.jsonl, queries.jsonl, judgements.jsonl and, where something was
+* `jsonl` loses nothing: documents.jsonl, queries.jsonl, qrels.jsonl and, where something was
   changed, changes.jsonl, as the dataset `labelled` reads them back.
 * `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
   `metadata`, where BEIR's tools keep what they do not use.
@@ -10,9 +10,9 @@
 
 BEIR, MTEB and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
 their own, haystacks.jsonl says which documents are whose; an id that stands for different
-documents in different haystacks becomes `haystack/id`. Of several answer keys the default one is
-written, without its units. Judgements of documents that the corpus lacks are kept. Changes of what
-was said are left out: none of the three can say them.
+documents in different haystacks becomes `haystack/id`. Of several qrels sets the default one is
+written, without its evidence ids. Judgements of documents that the corpus lacks are kept. Changes
+are left out: none of the three formats has them.
 """
 
 from __future__ import annotations
@@ -20,16 +20,28 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.dataset.export_mteb import write_mteb
+from harness.dataset.export_records import (
+    BeirDocument,
+    BeirDocumentMetadata,
+    BeirQuery,
+    BeirQueryMetadata,
+    ExportedHaystack,
+    LabelledChange,
+    LabelledDocument,
+    LabelledQrel,
+    LabelledQuery,
+)
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
 from harness.files import folder_aside
+from harness.records.base import Record, encode
+from harness.schema import Query
 
 _SPACE = re.compile(r"\s")
 _LINE = re.compile(r"[\t\r\n]+")
@@ -56,61 +68,66 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "documents.jsonl",
         (
-            {
-                "id": document.id,
-                "title": document.title,
-                "text": document.text,
-                "timestamp": document.timestamp,
-                "session": document.session,
-                "speaker": document.speaker,
-                "position": document.position,
-                "haystack": _names(homes.get(row, {})),
-            }
+            LabelledDocument(
+                id=document.id,
+                title=document.title,
+                text=document.text,
+                timestamp=document.timestamp,
+                session=document.session or None,
+                speaker=document.speaker or None,
+                position=document.position,
+                haystack=_names(homes.get(row, {})),
+            )
             for row, document in enumerate(dataset.documents)
         ),
-        needed=("id", "text"),
     )
+    shared = {h for h in range(len(dataset.haystack_ids)) if _holds_all(dataset, h)}
     write_lines(
         folder / "queries.jsonl",
         (
-            {"id": id_, "text": text, **rest}
-            for id_, text, rest in _queries(dataset, with_haystack=True)
+            LabelledQuery(
+                id=query.id,
+                text=query.text,
+                ability=str(query.ability),
+                category=query.category,
+                timestamp=query.timestamp,
+                answers=list(query.answers),
+                haystack=None if int(dataset.query_haystack[row]) in shared else query.haystack,
+            )
+            for row, query in enumerate(_queries(dataset))
         ),
-        needed=("id", "text"),
     )
     write_lines(
-        folder / "judgements.jsonl",
+        folder / "qrels.jsonl",
         (
-            {
-                "query": dataset.query_ids[one["query"]],
-                "document": one["document_id"],
-                "grade": one["grade"],
-                "unit": one["unit"],
-                "key": "" if one["key"] == "default" else one["key"],
-                "missing": True if one["document"] < 0 else None,
-            }
-            for one in judgement_rows(dataset)
+            LabelledQrel(
+                query=dataset.query_ids[one.query],
+                document=one.document_id,
+                grade=one.grade,
+                evidence_id=one.evidence_id or None,
+                qrels_set="" if one.qrels_set == "default" else one.qrels_set,
+                missing=one.document < 0,
+            )
+            for one in qrel_rows(dataset)
         ),
-        needed=("query", "document", "grade"),
     )
     if dataset.has_changes:
-        write_lines(folder / "changes.jsonl", _changes(dataset), needed=("timestamp",))
+        write_lines(folder / "changes.jsonl", _changes(dataset))
 
 
-def _changes(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def _changes(dataset: Dataset) -> Iterator[LabelledChange]:
     """The changes of every haystack; one of all documents needs no name."""
     for haystack, name in enumerate(dataset.haystack_ids):
         changes = dataset.changes(haystack)
         of_all = bool(changes) and _holds_all(dataset, haystack)
         for change in changes:
-            by = None if change.by_row is None else dataset.documents[change.by_row].id
-            yield {
-                "kind": change.kind,
-                "document": dataset.documents[change.row].id,
-                "timestamp": change.timestamp,
-                "by": by,
-                "haystack": None if of_all else name,
-            }
+            yield LabelledChange(
+                kind=change.kind,
+                document=dataset.documents[change.row].id,
+                timestamp=change.timestamp,
+                by=None if change.by_row is None else dataset.documents[change.by_row].id,
+                haystack=None if of_all else name,
+            )
 
 
 def _beir(dataset: Dataset, folder: Path) -> None:
@@ -118,25 +135,34 @@ def _beir(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "corpus.jsonl",
         (
-            {
-                "_id": names[row],
-                "title": document.title,
-                "text": document.text,
-                "metadata": _filled(
+            BeirDocument(
+                id=names[row],
+                title=document.title,
+                text=document.text,
+                metadata=BeirDocumentMetadata(
                     timestamp=document.timestamp,
-                    session=document.session,
-                    speaker=document.speaker,
+                    session=document.session or None,
+                    speaker=document.speaker or None,
                     position=document.position,
                 ),
-            }
+            )
             for row, document in enumerate(dataset.documents)
         ),
     )
     write_lines(
         folder / "queries.jsonl",
         (
-            {"_id": id_, "text": text, "metadata": _filled(**rest)}
-            for id_, text, rest in _queries(dataset, with_haystack=False)
+            BeirQuery(
+                id=query.id,
+                text=query.text,
+                metadata=BeirQueryMetadata(
+                    ability=str(query.ability),
+                    category=query.category,
+                    timestamp=query.timestamp,
+                    answers=list(query.answers),
+                ),
+            )
+            for query in _queries(dataset)
         ),
     )
     qrels = folder / "qrels" / f"{dataset.manifest.split}.tsv"
@@ -167,17 +193,16 @@ def _trec(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "documents.jsonl",
         (
-            {"id": names[row], "title": document.title, "text": document.text}
+            LabelledDocument(id=names[row], title=document.title, text=document.text)
             for row, document in enumerate(dataset.documents)
         ),
-        needed=("id", "text"),
     )
     with open(folder / "topics.tsv", "w", encoding="utf-8", newline="\n") as file:
-        for id_, text, _ in _queries(dataset, with_haystack=False):
-            file.write(f"{id_}\t{_LINE.sub(' ', text)}\n")
+        for query in _queries(dataset):
+            file.write(f"{query.id}\t{_LINE.sub(' ', query.text)}\n")
     with open(folder / "qrels.txt", "w", encoding="utf-8", newline="\n") as file:
-        for query, document, grade in _default_key(dataset, names):
-            file.write(f"{query} 0 {document} {grade}\n")
+        for query_id, document, grade in _default_key(dataset, names):
+            file.write(f"{query_id} 0 {document} {grade}\n")
     _write_haystacks(dataset, names, folder)
 
 
@@ -200,54 +225,44 @@ _FORMATS: dict[str, Callable[[Dataset, Path], None]] = {
 }
 
 
-def write_lines(
-    path: Path, records: Iterable[dict[str, Any]], needed: Iterable[str] | None = None
-) -> None:
-    """One JSON object a line; with `needed`, other fields that are empty are left out."""
-    kept = set(needed) if needed is not None else None
+def write_lines(path: Path, records: Iterable[Record]) -> None:
+    """Writes one JSON object a line."""
     with open(path, "wb") as file:
         for record in records:
-            if kept is not None:
-                record = {k: v for k, v in record.items() if k in kept or v not in (None, "", [])}
-            file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+            file.write(encode(record) + b"\n")
 
 
-def _filled(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value not in (None, "", [])}
+def _queries(dataset: Dataset) -> Iterator[Query]:
+    return (dataset.query(row) for row in range(dataset.n_queries))
 
 
-def _queries(dataset: Dataset, *, with_haystack: bool) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Id, text and the rest of each query; a haystack of all documents needs no name."""
-    shared = {h for h in range(len(dataset.haystack_ids)) if _holds_all(dataset, h)}
-    for row in range(dataset.n_queries):
-        query = dataset.query(row)
-        rest: dict[str, Any] = {
-            "ability": str(query.ability),
-            "category": query.category,
-            "timestamp": query.timestamp,
-            "answers": list(query.answers),
-        }
-        if with_haystack and int(dataset.query_haystack[row]) not in shared:
-            rest["haystack"] = query.haystack
-        yield query.id, query.text, rest
+class QrelRow(NamedTuple):
+    """A row of the table of qrels; see columns.QRELS."""
+
+    qrels_set: str
+    query: int
+    document: int
+    document_id: str
+    grade: int
+    evidence_id: str | None
 
 
-def judgement_rows(dataset: Dataset) -> Iterator[dict[str, Any]]:
-    """Rows of the judgement table, of every answer key."""
-    with pa.memory_map(str(dataset.folder / "judgements.arrow")) as source:
+def qrel_rows(dataset: Dataset) -> Iterator[QrelRow]:
+    """Yields the judgements of every qrels set."""
+    with pa.memory_map(str(dataset.folder / "qrels.arrow")) as source:
         table = pa.ipc.open_file(source).read_all()
         for batch in table.to_batches(max_chunksize=1 << 14):
-            yield from batch.to_pylist()
+            yield from map(QrelRow, *(column.to_pylist() for column in batch.columns))
 
 
 def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str, int]]:
     """Query, document and grade of the default key, one a document: its highest grade."""
     grades: dict[tuple[str, str], int] = {}
-    for one in judgement_rows(dataset):
-        if one["key"] == "default":
-            document = names[one["document"]] if one["document"] >= 0 else one["document_id"]
-            pair = (dataset.query_ids[one["query"]], document)
-            grades[pair] = max(one["grade"], grades.get(pair, one["grade"]))
+    for one in qrel_rows(dataset):
+        if one.qrels_set == "default":
+            document = names[one.document] if one.document >= 0 else one.document_id
+            pair = (dataset.query_ids[one.query], document)
+            grades[pair] = max(one.grade, grades.get(pair, one.grade))
     for (query, document), grade in grades.items():
         yield query, document, grade
 
@@ -279,8 +294,10 @@ def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
     return homes
 
 
-def _names(homes: dict[str, int | None]) -> Any:
+def _names(homes: dict[str, int | None]) -> str | list[str] | dict[str, int | None] | None:
     """Haystacks as `labelled` reads them: a name, a list of names, or names with times."""
+    if not homes:
+        return None
     if any(stamp is not None for stamp in homes.values()):
         return homes
     return next(iter(homes)) if len(homes) == 1 else list(homes)
@@ -312,11 +329,11 @@ def _write_haystacks(dataset: Dataset, names: list[str], folder: Path) -> None:
     write_lines(
         folder / "haystacks.jsonl",
         (
-            {
-                "haystack": name,
-                "queries": asking.get(haystack, []),
-                "documents": [names[row] for row in dataset.haystack_rows(haystack).tolist()],
-            }
+            ExportedHaystack(
+                haystack=name,
+                queries=asking.get(haystack, []),
+                documents=[names[row] for row in dataset.haystack_rows(haystack).tolist()],
+            )
             for haystack, name in enumerate(dataset.haystack_ids)
         ),
     )

@@ -1,15 +1,22 @@
-"""What a prepared dataset says of itself: where it came from, what was mended, what it holds."""
+"""The manifest of a prepared dataset: its origin, repairs and contents."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from harness.dataset.blocks import FILE as SUMS
+import msgspec
+
+from harness.checksums import (
+    ChecksummedRecord,
+    check_file,
+    read_with_checksums,
+    write_with_checksums,
+)
+from harness.dataset.block_checksums import FILE as SUMS
 from harness.dataset.columns import FILES, TABLES
 from harness.errors import UsageError
+from harness.records.base import Record
 from harness.schema import SCHEMA_VERSION
-from harness.seals import SEAL, check_file, read_sealed, write_sealed
 
 NAME = "manifest.json"
 _AGAIN = "remove its folder, and the dataset is prepared again"
@@ -22,18 +29,16 @@ AS_OF = "-as-of"
 """How a split's name ends whose questions are put to what had been said when they are asked."""
 
 
-@dataclass
-class Repair:
-    """Something an adapter mended, kept although odd, or left out; with the first examples."""
+class Repair(Record):
+    """A kind of oddity that an adapter repaired, kept or excluded; with the first examples."""
 
     kind: str
-    count: int = 0
-    examples: list[str] = field(default_factory=list)
+    count: int
+    examples: list[str]
 
 
-@dataclass
-class RawFile:
-    """One file that was read.
+class RawFile(Record):
+    """A raw file that the dataset was made from.
 
     `status`: `pinned` (hash as published), `revision` (from a pinned revision of the hub, where no
     hash is published), or `unknown`.
@@ -47,9 +52,8 @@ class RawFile:
     status: str
 
 
-@dataclass
-class Manifest:
-    """Everything about a prepared dataset that is not in its tables.
+class Manifest(ChecksummedRecord, omit_defaults=False):
+    """All metadata of a prepared dataset; its tables hold the rest.
 
     `raw`: the files that were read; `origin`: what came through another package, which checks its
     own files. `own_files`: the dataset is of the user's own data. `mean_over`: `categories` where
@@ -71,8 +75,8 @@ class Manifest:
     created: str
     exclude_self: bool = False
     k: int = 100
-    keys: list[str] = field(default_factory=list)
-    origin: list[str] = field(default_factory=list)
+    qrels_sets: list[str] = msgspec.field(default_factory=list)
+    origin: list[str] = msgspec.field(default_factory=list)
     own_files: bool = False
     mean_over: str = ""
     schema_version: int = SCHEMA_VERSION
@@ -98,23 +102,17 @@ class Manifest:
         return self.split.endswith(AS_OF)
 
     def write(self, folder: Path) -> None:
-        """Write it into the dataset's folder."""
-        write_sealed(folder / NAME, asdict(self), [SUMS])
+        """Writes it into the dataset's folder."""
+        write_with_checksums(folder / NAME, self, [SUMS])
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
-        """Read it. Raises UsageError when it is missing, broken, or of another schema version."""
-        values = read_sealed(folder / NAME, _AGAIN, must=True)
-        check_file(folder / SUMS, values, _AGAIN)
-        del values[SEAL]
-        if values.get("schema_version") != SCHEMA_VERSION:
+        """Reads it. Raises UsageError if it is missing, damaged, or of another schema version."""
+        manifest = read_with_checksums(folder / NAME, cls, _AGAIN, required=True)
+        check_file(folder / SUMS, manifest, _AGAIN)
+        if manifest.schema_version != SCHEMA_VERSION:
             raise UsageError(f"{folder / NAME}: of another schema version; prepare it again")
-        try:
-            values["raw"] = [RawFile(**raw) for raw in values["raw"]]
-            values["repairs"] = [Repair(**repair) for repair in values["repairs"]]
-            return cls(**values)
-        except (KeyError, TypeError) as error:
-            raise UsageError(f"{folder / NAME}: not a manifest ({error})") from None
+        return manifest
 
     def matches(self, folder: Path) -> bool:
         """True when every file is there with the size that was written."""

@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.dataset.adapter import Adapter, Raw, Variant, View
-from harness.dataset.blocks import DamagedError
-from harness.dataset.catalogue import find
+from harness.dataset.adapter import Adapter, DatasetConfig, SourceFiles, Variant
+from harness.dataset.block_checksums import DamagedError
 from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
+from harness.dataset.registry import find
 from harness.errors import NotAtHandError, UsageError, near, require_names
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.leftovers import sweep_below
@@ -52,17 +52,17 @@ def open_dataset(
 
     `granularity`, `text` and `split` default to the dataset's first. `source` is a local copy of
     the raw files (file or folder) to read instead of downloading. For `labelled` it may be tables
-    of pandas, polars, Arrow or Hugging Face: {"documents": ..., "queries": ..., "judgements": ...}.
+    of pandas, polars, Arrow or Hugging Face: {"documents": ..., "queries": ..., "qrels": ...}.
 
     Raises UsageError for unknown names and choices, missing or broken raw files and a cache that
     cannot be written or is full; RunError when a download fails.
     """
     adapter, variant, full = find(name)
-    view = choose_view(variant, granularity, text, split, full)
+    config = choose_config(variant, granularity, text, split, full)
     if isinstance(source, Mapping):
-        from harness.dataset.frames import kept
+        from harness.dataset.from_dataframe import frames_folder
 
-        with disk_errors(home(), "set HARNESS_HOME"), kept(source, full, home()) as folder:
+        with disk_errors(home(), "set HARNESS_HOME"), frames_folder(source, full, home()) as folder:
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
     sweep_below(home())
     with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
@@ -72,18 +72,24 @@ def open_dataset(
             raise UsageError(f"--source {path}: no such file or folder")
         dataset = None
         if variant.needs_source:
-            path, dataset = _own_files(full, adapter, variant, view, path, quiet=quiet)
+            path, dataset = _own_files(full, adapter, variant, config, path, quiet=quiet)
         if dataset is None and not rebuild:
-            dataset = _prepared(full, adapter, view, path)
+            dataset = _prepared(full, adapter, config, path)
         if dataset is None:
-            dataset = _prepare(full, adapter, variant, view, path, quiet=quiet, rebuild=rebuild)
+            dataset = _prepare(full, adapter, variant, config, path, quiet=quiet, rebuild=rebuild)
         if variant.needs_source and variant.name:
             os.utime(dataset.folder / MANIFEST)  # the one that the name stands for from now on
         return dataset
 
 
 def _own_files(
-    name: str, adapter: Adapter, variant: Variant, view: View, path: Path | None, *, quiet: bool
+    name: str,
+    adapter: Adapter,
+    variant: Variant,
+    config: DatasetConfig,
+    path: Path | None,
+    *,
+    quiet: bool,
 ) -> tuple[Path, Dataset | None]:
     """The files that are the user's own: those given, else those that the name stands for.
 
@@ -104,7 +110,7 @@ def _own_files(
         )
     if before.exists():
         return before, None
-    folder = view_folder(name, view, before)
+    folder = config_folder(name, config, before)
     manifest = _trusted(folder, adapter)
     dataset = None if manifest is None else _opened(folder, manifest)
     if dataset is None:
@@ -125,8 +131,10 @@ def _stands_for(name: str) -> Path | None:
     return None if last is None else Path(Manifest.read(last.parent).source)
 
 
-def choose_view(variant: Variant, granularity: str, text: str, split: str, name: str) -> View:
-    """The view that was asked for, with the variant's defaults. Raises UsageError.
+def choose_config(
+    variant: Variant, granularity: str, text: str, split: str, name: str
+) -> DatasetConfig:
+    """Fills in the variant's defaults for what was not chosen. Raises UsageError.
 
     A split whose name ends with `-as-of` is the one without, its questions asked as of their time.
     """
@@ -136,7 +144,7 @@ def choose_view(variant: Variant, granularity: str, text: str, split: str, name:
             raise UsageError(f"{name} has no {what} {chosen!r}{near(chosen, list(known))}")
         return chosen or known[0]
 
-    return View(
+    return DatasetConfig(
         choose("granularity", granularity, variant.granularities),
         choose("text form", text, variant.texts),
         choose("split", split.removesuffix(AS_OF), variant.splits)
@@ -144,16 +152,16 @@ def choose_view(variant: Variant, granularity: str, text: str, split: str, name:
     )
 
 
-def view_folder(name: str, view: View, path: Path | None) -> Path:
-    """Where a view is kept: the official files' view, or (with `path`) that of another source."""
-    leaf = f"{view.granularity}-{view.text}-{view.split}"
+def config_folder(name: str, config: DatasetConfig, path: Path | None) -> Path:
+    """Returns the folder of a config, of the official files or (with `path`) of another source."""
+    leaf = f"{config.granularity}-{config.text}-{config.split}"
     if path is not None:
         leaf += "@" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
     return home() / "datasets" / name.replace("/", "__") / leaf
 
 
 def prepared_folders(name: str) -> list[Path]:
-    """Folders of every prepared view of a dataset."""
+    """Folders of every prepared config of a dataset."""
     root = home() / "datasets" / name.replace("/", "__")
     return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
 
@@ -174,14 +182,16 @@ def open_prepared(name: str, fingerprint: str) -> Dataset | None:
     return None
 
 
-def _prepared(name: str, adapter: Adapter, view: View, path: Path | None) -> Dataset | None:
+def _prepared(
+    name: str, adapter: Adapter, config: DatasetConfig, path: Path | None
+) -> Dataset | None:
     """The prepared dataset that can be trusted for this request, or None."""
-    candidates = [view_folder(name, view, None)]
+    candidates = [config_folder(name, config, None)]
     if path is not None:
-        candidates.append(view_folder(name, view, path))
+        candidates.append(config_folder(name, config, path))
     for folder in candidates:
         manifest = _trusted(folder, adapter)
-        if manifest is not None and (path is None or _same_files(manifest, adapter, view, path)):
+        if manifest is not None and (path is None or _same_files(manifest, adapter, config, path)):
             dataset = _opened(folder, manifest)
             if dataset is not None:
                 return dataset
@@ -215,10 +225,10 @@ def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
     return manifest if whole else None
 
 
-def _same_files(manifest: Manifest, adapter: Adapter, view: View, path: Path) -> bool:
+def _same_files(manifest: Manifest, adapter: Adapter, config: DatasetConfig, path: Path) -> bool:
     """True when the raw files at `path` are the ones that the manifest was made from."""
     _, variant, _ = find(manifest.name)
-    files = adapter.locate(path, variant, view.of_raw)
+    files = adapter.find_files(path, variant, config.without_as_of)
     located = {name: file.absolute() for name, file in files.items()}
     return {
         name: (str(f), f.stat().st_size, f.stat().st_mtime_ns) for name, f in located.items()
@@ -229,7 +239,7 @@ def _prepare(
     name: str,
     adapter: Adapter,
     variant: Variant,
-    view: View,
+    config: DatasetConfig,
     path: Path | None,
     *,
     quiet: bool,
@@ -244,27 +254,31 @@ def _prepare(
     downloads = downloads_folder(home(), name.partition("/")[0])
     with FileLock(root / ".lock"):
         # Another process may have made it while this one waited.
-        dataset = None if rebuild else _prepared(name, adapter, view, path)
+        dataset = None if rebuild else _prepared(name, adapter, config, path)
         if dataset is not None:
             return dataset
         remove_leftovers(root)
-        source = path or _known_source(name, adapter, variant, view)
+        source = path or _known_source(name, adapter, variant, config)
         if source is None and not variant.files:
             source = getattr(adapter, "shipped", None)
         if source is None and (variant.files or hasattr(adapter, "remote_files")):
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
                 remove_leftovers(downloads)
-                variant = _downloaded(adapter, variant, view.of_raw, downloads, quiet=quiet)
+                variant = _downloaded(
+                    adapter, variant, config.without_as_of, downloads, quiet=quiet
+                )
             source = downloads
-        files = adapter.locate(source, variant, view.of_raw) if source is not None else {}
+        files = (
+            adapter.find_files(source, variant, config.without_as_of) if source is not None else {}
+        )
         require_names(*files.values())
-        raw = Raw(files, variant, downloads, quiet)
-        return Dataset(_build(name, adapter, view, raw, path, source or downloads))
+        raw = SourceFiles(files, variant, downloads, quiet)
+        return Dataset(_build(name, adapter, config, raw, path, source or downloads))
 
 
 def _downloaded(
-    adapter: Adapter, variant: Variant, view: View, downloads: Path, *, quiet: bool
+    adapter: Adapter, variant: Variant, config: DatasetConfig, downloads: Path, *, quiet: bool
 ) -> Variant:
     """Download what the variant is read from; returns it with these files.
 
@@ -276,8 +290,8 @@ def _downloaded(
     several = listed is not None
     try:
         if listed is not None:
-            variant = replace(variant, files=tuple(listed(variant, view, downloads)))
-        needed = [one for one in variant.files if not one.splits or view.split in one.splits]
+            variant = replace(variant, files=tuple(listed(variant, config, downloads)))
+        needed = [one for one in variant.files if not one.splits or config.split in one.splits]
         several = several or len(needed) > 1
         for file in needed:
             fetch(file, downloads, quiet=quiet)
@@ -288,8 +302,10 @@ def _downloaded(
     return variant
 
 
-def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> Path | None:
-    """A local copy of the official files that an earlier view was made from, if still unchanged."""
+def _known_source(
+    name: str, adapter: Adapter, variant: Variant, config: DatasetConfig
+) -> Path | None:
+    """Finds an unchanged local copy of the official files that an earlier config used."""
     if not variant.files:
         return None
     for folder in prepared_folders(name):
@@ -297,7 +313,7 @@ def _known_source(name: str, adapter: Adapter, variant: Variant, view: View) -> 
             manifest = Manifest.read(folder)
             source = Path(manifest.source)
             if manifest.official and source.exists() and _unchanged(manifest):
-                adapter.locate(source, variant, view.of_raw)
+                adapter.find_files(source, variant, config.without_as_of)
                 return source
         except UsageError:
             continue
@@ -313,15 +329,20 @@ def _unchanged(manifest: Manifest) -> bool:
 
 
 def _build(
-    name: str, adapter: Adapter, view: View, raw: Raw, path: Path | None, source: Path
+    name: str,
+    adapter: Adapter,
+    config: DatasetConfig,
+    raw: SourceFiles,
+    path: Path | None,
+    source: Path,
 ) -> Path:
     from concurrent.futures import ThreadPoolExecutor
 
     from harness.dataset.as_of import AsOfWriter
     from harness.dataset.writer import DatasetWriter
 
-    writer = AsOfWriter if view.as_of else DatasetWriter
-    building = view_folder(name, view, path)
+    writer = AsOfWriter if config.as_of else DatasetWriter
+    building = config_folder(name, config, path)
     # Hashing lets go of the interpreter lock, so it runs beside the parsing.
     with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
         records = pool.submit(_raw_records, raw)
@@ -329,13 +350,13 @@ def _build(
             progress(0, "documents", f"prepare {name}", quiet=raw.quiet) as bar,
             writer(folder, unknown_documents=raw.variant.unknown_documents, bar=bar) as out,
         ):
-            adapter.normalise(raw, view.of_raw, out)
+            adapter.convert(raw, config.without_as_of, out)
             out.finish()
             manifest = Manifest(
                 name=name,
-                granularity=view.granularity,
-                text=view.text,
-                split=view.split,
+                granularity=config.granularity,
+                text=config.text,
+                split=config.split,
                 licence=raw.variant.licence,
                 source=str(source),
                 adapter_version=adapter.version,
@@ -348,26 +369,26 @@ def _build(
                 fingerprint=out.fingerprint,
                 created=datetime.now(UTC).isoformat(timespec="seconds"),
                 exclude_self=raw.variant.exclude_self,
-                k=raw.variant.depths.get(view.granularity, raw.variant.k),
-                keys=out.keys,
+                k=raw.variant.depths.get(config.granularity, raw.variant.k),
+                qrels_sets=out.qrels_sets,
                 mean_over=raw.variant.mean_over,
             )
         manifest.write(folder)
     if path is not None and not raw.variant.needs_source:
         if manifest.official:
             # With the published hashes a local copy is the official dataset: kept under that name.
-            official = view_folder(name, view, None)
+            official = config_folder(name, config, None)
             replace_folder(building, official)
             return official
         _warn_unknown(manifest)
     return building
 
 
-def _raw_records(raw: Raw) -> list[RawFile]:
+def _raw_records(raw: SourceFiles) -> list[RawFile]:
     return [_raw_record(name, path, raw) for name, path in raw.files.items()]
 
 
-def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
+def _raw_record(name: str, path: Path, raw: SourceFiles) -> RawFile:
     variant = raw.variant
     remote = next((file for file in variant.files if file.name == name), None)
     published = {file.sha256 for file in variant.files if file.sha256} | {*variant.pinned.values()}
@@ -378,7 +399,14 @@ def _raw_record(name: str, path: Path, raw: Raw) -> RawFile:
     elif remote and _REVISION.match(remote.url) and path.is_relative_to(raw.downloads):
         status = "revision"
     stat = path.stat()
-    return RawFile(name, str(path.absolute()), stat.st_size, stat.st_mtime_ns, sha256, status)
+    return RawFile(
+        name=name,
+        path=str(path.absolute()),
+        bytes=stat.st_size,
+        modified_ns=stat.st_mtime_ns,
+        sha256=sha256,
+        status=status,
+    )
 
 
 def _warn_unknown(manifest: Manifest) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.blocks import Blocks, FileSums, read_sums
+from harness.dataset.block_checksums import Blocks, FileSums, read_sums
 from harness.dataset.columns import CHANGES_FILE
 from harness.dataset.documents import Documents
 from harness.dataset.manifest import Manifest
@@ -27,18 +27,18 @@ BETWEEN = "@"
 
 
 @dataclass(frozen=True)
-class Judgements:
-    """One answer key, as columns sorted by query.
+class DatasetQrels:
+    """One qrels set, as columns sorted by query.
 
-    Shapes: all of length m. `document` is a row, -1 where the corpus lacks the document; `unit` is
-    the code of the piece of evidence, unique over the dataset (see schema.Judgement).
+    Shapes: all of length m. `document` is a row, -1 where the corpus lacks the document;
+    `evidence_id` is the number of the evidence item, unique over the dataset (see schema.Qrel).
     """
 
     query: Int32
     document: Int32
     document_id: pa.Array
     grade: Int32
-    unit: Int32
+    evidence_id: Int32
 
     def __len__(self) -> int:
         return len(self.query)
@@ -60,14 +60,14 @@ class Dataset:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.manifest = Manifest.read(folder)
-        self._judgements: dict[str, Judgements] = {}
+        self._qrels: dict[str, DatasetQrels] = {}
         sums = read_sums(folder)
         self._haystacks = _read(folder / "haystacks.arrow", sums)
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
         self.query_table = _read(folder / "queries.arrow", sums)
         self.documents = Documents(*_mapped(folder / "documents.arrow", sums))
         # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
-        self._judged = _read(folder / "judgements.arrow", sums)
+        self._judged = _read(folder / "qrels.arrow", sums)
         changed = CHANGES_FILE in self.manifest.files
         self._changed = _read(folder / CHANGES_FILE, sums) if changed else None
 
@@ -181,9 +181,9 @@ class Dataset:
         return column.take(pa.array(self.haystack_rows(haystack))).combine_chunks()
 
     @cached_property
-    def keys(self) -> list[str]:
-        """Names of the answer keys; `default` is the dataset's normalised one."""
-        return self.manifest.keys
+    def qrels_sets(self) -> list[str]:
+        """Names of the qrels sets; `default` is the normalised one."""
+        return self.manifest.qrels_sets
 
     @property
     def has_changes(self) -> bool:
@@ -224,16 +224,16 @@ class Dataset:
             start += len(chunk)
         return rows
 
-    def judgements(self, key: str = "default") -> Judgements:
-        """One answer key. A key that is not there is an empty one."""
-        if key not in self._judgements:
-            self._judgements[key] = self._read_judgements(key)
-        return self._judgements[key]
+    def qrels(self, name: str = "default") -> DatasetQrels:
+        """Returns one qrels set; an unknown name is an empty set."""
+        if name not in self._qrels:
+            self._qrels[name] = self._read_qrels(name)
+        return self._qrels[name]
 
-    def _read_judgements(self, key: str) -> Judgements:
+    def _read_qrels(self, name: str) -> DatasetQrels:
         table = self._judged
-        table = table.filter(pc.equal(table["key"], key)).combine_chunks()
-        units = table["unit"]
+        table = table.filter(pc.equal(table["qrels_set"], name)).combine_chunks()
+        units = table["evidence_id"]
         own = np.arange(len(table), dtype=np.int32)
         if units.null_count < len(units):
             names = pc.binary_join_element_wise(
@@ -243,7 +243,7 @@ class Dataset:
             named = units.is_valid().to_numpy(zero_copy_only=False)
             own = np.where(named, codes, own).astype(np.int32)
         document_id = table["document_id"].combine_chunks()
-        return Judgements(
+        return DatasetQrels(
             np.asarray(table["query"].to_numpy(), np.int32),
             np.asarray(table["document"].to_numpy(), np.int32),
             document_id.chunk(0) if isinstance(document_id, pa.ChunkedArray) else document_id,

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.blocks import DamagedError
+from harness.dataset.block_checksums import DamagedError
 from harness.dataset.columns import TABLES, ContentHash, fingerprint
 from harness.dataset.reader import Dataset
 from harness.files import digest
+from harness.records.base import Record
 
 
-def verify(dataset: Dataset) -> list[dict[str, Any]]:
-    """What was checked, what was found, and whether it is right; content first, then raw files.
+class Finding(Record, omit_defaults=False):
+    """The result of one check: of the content, or of a raw file."""
+
+    what: str
+    ok: bool
+    found: str
+
+
+def verify(dataset: Dataset) -> list[Finding]:
+    """Checks the content, then the raw files.
 
     A raw file that is no longer there is right: the prepared dataset does not need it.
     """
@@ -23,20 +31,20 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
     try:
         dataset.documents.check()  # the rest was at opening
     except DamagedError as error:
-        return [{"what": "content", "ok": False, "found": str(error)}]
+        return [Finding(what="content", ok=False, found=str(error))]
     content = _fingerprint(dataset.folder, manifest.files)
     wrong = f"not {manifest.fingerprint[:16]}; prepare it with --rebuild"
-    findings: list[dict[str, Any]] = [
-        {
-            "what": "content",
-            "ok": content == manifest.fingerprint,
-            "found": content[:16] + ("" if content == manifest.fingerprint else f", {wrong}"),
-        }
+    findings = [
+        Finding(
+            what="content",
+            ok=content == manifest.fingerprint,
+            found=content[:16] + ("" if content == manifest.fingerprint else f", {wrong}"),
+        )
     ]
     for raw in manifest.raw:
         path = Path(raw.path)
         if not path.is_file():
-            findings.append({"what": raw.path, "ok": True, "found": "no longer there"})
+            findings.append(Finding(what=raw.path, ok=True, found="no longer there"))
             continue
         found = digest(path)
         right = found == raw.sha256
@@ -44,7 +52,7 @@ def verify(dataset: Dataset) -> list[dict[str, Any]]:
         note = f"unchanged since it was prepared, {kind}"
         if not right:
             note = f"changed since it was prepared: sha256 is {found[:16]}"
-        findings.append({"what": raw.path, "ok": right, "found": note})
+        findings.append(Finding(what=raw.path, ok=right, found=note))
     return findings
 
 

@@ -9,22 +9,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.blocks import write_sums
-from harness.dataset.changed_rows import with_rows
+from harness.dataset.block_checksums import write_sums
 from harness.dataset.columns import (
     CHANGES,
     CHANGES_FILE,
     DOCUMENTS,
     FILES,
     HAYSTACKS,
-    JUDGEMENTS,
+    QRELS,
     QUERIES,
     TableFile,
     fingerprint,
     typed,
 )
-from harness.dataset.judged_rows import Repeated, with_rows_and_ids
 from harness.dataset.manifest import Repair
+from harness.dataset.validate_qrels import Repeated, with_rows_and_ids
+from harness.dataset.validate_updates import with_rows
 from harness.errors import UsageError
 from harness.schema import Ability, Change
 
@@ -58,10 +58,11 @@ class DatasetWriter:
         self._query_columns = columns(QUERIES)
         self._haystacks: dict[str, int] = {}
         self._haystack_columns = columns(HAYSTACKS)
-        self._judged = columns(JUDGEMENTS)
+        self._judged = columns(QRELS)
         self._judged_query: list[str] = []
         self._changes: list[tuple[Change, str]] = []
-        self._repairs: dict[str, Repair] = {}
+        self._repairs: dict[str, list[str]] = {}
+        self._repair_counts: Counter[str] = Counter()
         self.origins: list[str] = []
 
     def __enter__(self) -> DatasetWriter:
@@ -111,7 +112,7 @@ class DatasetWriter:
         self._flush_documents()
         self._document_ids.add(ids)
         n = len(ids)
-        columns: dict[str, Any] = {"id": ids, "text": texts}
+        columns: dict[str, Sequence[Any]] = {"id": ids, "text": texts}
         if titles is not None:
             columns["title"] = [title or None for title in titles]  # as `document` does
         self._tables["documents.arrow"].write(
@@ -174,28 +175,28 @@ class DatasetWriter:
         columns["timestamp"].append(timestamp)
         columns["answers"].append(list(answers))
 
-    def judgement(
+    def qrel(
         self,
         query: str,
         document: int | str,
         grade: int = 1,
         *,
-        unit: str | None = None,
+        evidence_id: str | None = None,
         document_id: str | None = None,
-        key: str = "default",
+        qrels_set: str = "default",
     ) -> None:
-        """Add one judgement to the answer key named `key`.
+        """Adds one judgement to a qrels set.
 
         `document` is a row, or an id where ids are unique in the whole dataset. A row of -1 with a
         `document_id` is a document that the corpus does not hold.
         """
         judged = self._judged
         self._judged_query.append(query)
-        judged["key"].append(key)
+        judged["qrels_set"].append(qrels_set)
         judged["document"].append(document if isinstance(document, int) else None)
         judged["document_id"].append(document if isinstance(document, str) else document_id)
         judged["grade"].append(grade)
-        judged["unit"].append(unit)
+        judged["evidence_id"].append(evidence_id)
 
     def change(self, change: Change, where: str = "") -> None:
         """Add what became of a document; `where`, for errors, is the place of it in a file."""
@@ -208,10 +209,10 @@ class DatasetWriter:
 
     def repair(self, kind: str, what: str) -> None:
         """Record something mended, kept although odd, or left out. `kind` is a sentence."""
-        entry = self._repairs.setdefault(kind, Repair(kind))
-        entry.count += 1
-        if len(entry.examples) < _EXAMPLES:
-            entry.examples.append(what)
+        self._repair_counts[kind] += 1
+        examples = self._repairs.setdefault(kind, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(what)
 
     # -- the end -----------------------------------------------------------------------------------
 
@@ -225,7 +226,7 @@ class DatasetWriter:
         self._tables["documents.arrow"].close()
         self._write_haystacks()
         self._write_queries()
-        self._write_judgements()
+        self._write_qrels()
         self._write_changes()
         for table in self._tables.values():
             table.close()
@@ -242,14 +243,19 @@ class DatasetWriter:
         return {name.removesuffix(".arrow"): t.rows for name, t in self._tables.items()}
 
     @property
-    def keys(self) -> list[str]:
-        """Names of the answer keys, `default` first."""
-        return sorted(set(self._judged["key"]) | {"default"}, key=lambda k: (k != "default", k))
+    def qrels_sets(self) -> list[str]:
+        """Names of the qrels sets, `default` first."""
+        return sorted(
+            set(self._judged["qrels_set"]) | {"default"}, key=lambda k: (k != "default", k)
+        )
 
     @property
     def repairs(self) -> list[Repair]:
-        """What `repair` was told, in the order of first mention."""
-        return list(self._repairs.values())
+        """The repairs in the order in which they were first recorded."""
+        return [
+            Repair(kind=kind, count=self._repair_counts[kind], examples=examples)
+            for kind, examples in self._repairs.items()
+        ]
 
     @property
     def fingerprint(self) -> str:
@@ -281,7 +287,7 @@ class DatasetWriter:
         if columns["id"]:
             self._tables["queries.arrow"].write_columns(columns)
 
-    def _write_judgements(self) -> None:
+    def _write_qrels(self) -> None:
         judged = self._judged
         if not self._judged_query:
             return
@@ -292,7 +298,7 @@ class DatasetWriter:
             )
         judged["query"] = [self._queries[name] for name in self._judged_query]
         table, absent = with_rows_and_ids(
-            pa.Table.from_pydict(judged, schema=JUDGEMENTS), self._folder / "documents.arrow"
+            pa.Table.from_pydict(judged, schema=QRELS), self._folder / "documents.arrow"
         )
         if absent and self._unknown_documents == "refuse":
             raise UsageError(
@@ -305,7 +311,7 @@ class DatasetWriter:
                 "relevant and cannot be found",
                 name,
             )
-        self._tables["judgements.arrow"].write_table(table)
+        self._tables["qrels.arrow"].write_table(table)
 
     def _write_changes(self) -> None:
         """The table of changes, which is there only where something changed."""
@@ -337,6 +343,6 @@ class DatasetWriter:
                 )
 
 
-def columns(schema: pa.Schema) -> dict[str, Any]:
+def columns(schema: pa.Schema) -> dict[str, list[Any]]:
     """An empty list for each column."""
     return {name: [] for name in schema.names}

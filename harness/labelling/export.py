@@ -1,6 +1,6 @@
 """A labelled project as a dataset that `--dataset labelled` reads, and how it was made.
 
-* documents.jsonl, queries.jsonl, judgements.jsonl; or qrels/SPLIT.tsv where queries carry a split
+* documents.jsonl, queries.jsonl, qrels.jsonl; or qrels/SPLIT.tsv where queries carry a split
 * labelling.json: annotators, n, agreement, depth and systems of the pool, what was left out
 * README.md: the same for people
 
@@ -266,7 +266,7 @@ def _write(
                 else "not one document was judged; nothing to export"
             )
             raise UsageError(f"{project.folder}: {said}")
-        write_bytes(folder / "judgements.jsonl", as_lines(lines))
+        write_bytes(folder / "qrels.jsonl", as_lines(lines))
         return None
     for name in {record["split"] for record in records}:
         rows = ["query-id\tcorpus-id\tscore"]

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import Raw, Variant, View, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import labelled_fields as fields
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.delimited import csv_records, tsv
 from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.files import fsync_path, write_bytes
 from harness.labelling.folder import Record, as_lines
@@ -147,15 +147,17 @@ class LabelPool:
         """The only one, under no name."""
         return by_name([_VARIANT], name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         """Both files."""
         return {name: source / f"{name}.jsonl" for name in ("documents", "queries")}
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """As `labelled` does it."""
         from harness.dataset.adapters.labelled import Labelled
 
-        Labelled().normalise(raw, view, out)
+        Labelled().convert(raw, config, out)
 
 
 # -- The queries to label --------------------------------------------------------------------------

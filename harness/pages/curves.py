@@ -48,7 +48,7 @@ def by_k(material: Material, block: Block) -> dict[str, Any]:
     `best_f1` is the k whose mean F1 is largest.
     """
     dataset, rule = material.dataset, protocol(block[0])
-    judged, ties = dataset.judgements(rule.key), Ties(material.run.blocks[block]["ties"])
+    judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block]["ties"])
     ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
     scored, present = material.scored(block), held(dataset, judged.query, judged.document)
     sizes = haystack_sizes(dataset)

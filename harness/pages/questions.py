@@ -82,7 +82,7 @@ def _evidence(
 ) -> dict[str, Any]:
     """Documents of the answer key with a grade of 1 or more, and their rank in each run."""
     dataset = materials[0].dataset
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     mine, _ = _starts(judged.query, asked)
     mine &= judged.grade >= 1
     query = judged.query[mine]
@@ -121,7 +121,7 @@ def _ranking(material: Material, asked: Any, shown: int, shelf: Shelf) -> dict[s
     query, rows = resolved.query[inside], resolved.row[inside]
     mine, starts = _starts(query, asked)
     query, rows = query[mine], rows[mine]
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     grades = {
         (q, d): g
         for q, d, g in zip(

@@ -221,13 +221,13 @@ HITS = Fields(
 )
 """A hit of a run whose documents are named by their sources."""
 
-JUDGEMENTS = Fields(
+QRELS = Fields(
     {
         "query": RUN.names["query"],
         "document": RUN.names["document"],
         "grade": ("grade", "relevance", "rel", "relevant", "label", "score"),
-        "unit": ("unit",),
-        "key": ("key",),
+        "evidence_id": ("evidence_id",),
+        "qrels_set": ("qrels_set",),
         "missing": ("missing",),
     },
     needed=("query", "document"),

@@ -89,7 +89,7 @@ def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
     )
 
 
-def _of_query(path: Path, query: str, judged: Any) -> list[dict[str, Any]]:
+def _of_query(path: Path, query: str, judged: Any) -> list[dict[str, object]]:
     if isinstance(judged, dict):
         return [{"document": document, "grade": grade} for document, grade in judged.items()]
     if isinstance(judged, list):

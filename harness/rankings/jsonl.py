@@ -239,7 +239,7 @@ class _Records:
         return UsageError(f"{self._path}, {self._unit} {number}: expected {_LINE} ({error})")
 
 
-def _alone(record: dict[str, Any], names: dict[str, str], name: str) -> list[Any] | None:
+def _alone(record: dict[str, object], names: dict[str, str], name: str) -> list[Any] | None:
     value = record[names[name]] if name in names else None
     return None if value is None else [value]
 
@@ -256,7 +256,7 @@ def _id(value: Any) -> str:
     return value
 
 
-def _of_object(path: Path, run: dict[str, Any], data: bytes) -> Answers:
+def _of_object(path: Path, run: dict[str, dict[str, Any] | list[Any]], data: bytes) -> Answers:
     """{query: {document: score}} or {query: [document, ...]}."""
     answers = Answers()
     kinds: dict[type, str] = {}

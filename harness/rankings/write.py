@@ -140,7 +140,7 @@ def write_jsonl(of: Iterable[Block], path: Path) -> None:
     """Write a line a query: {"query": ..., "documents": [...], "scores": [...]}, best first."""
     with path.open("wb") as file:
         for query, documents, scores in _by_query(of):
-            line: dict[str, Any] = {"query": query, "documents": documents}
+            line: dict[str, object] = {"query": query, "documents": documents}
             if scores is not None:
                 line["scores"] = scores
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))

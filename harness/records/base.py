@@ -61,7 +61,7 @@ def decode(data: bytes | str, kind: type[T], where: str, remedy: str = "") -> T:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         raise UsageError(_message(error, kind, where, remedy)) from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{where}: not valid JSON ({error}){_after(remedy)}") from None
 
 

@@ -33,8 +33,8 @@ class Beir:
         path: str = "sentence-transformers/all-MiniLM-L6-v2",
         search: str = "exact",
         score_function: str = "cos_sim",
-        options: Mapping[str, Any] | None = None,
-        search_options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
+        search_options: Mapping[str, object] | None = None,
     ) -> None:
         need("retriever 'beir'", *self.modules)
         if score_function not in ("cos_sim", "dot"):
@@ -121,7 +121,7 @@ class _Model:
         return self._embedded[key]
 
 
-def _quiet(options: dict[str, Any]) -> dict[str, Any]:
+def _quiet(options: dict[str, object]) -> dict[str, object]:
     return {**options, "show_progress_bar": False} if "show_progress_bar" in options else options
 
 
@@ -134,7 +134,7 @@ def _complete(search: Any) -> Any:
     return type(search.__name__, (search,), dict.fromkeys(missing)) if missing else search
 
 
-def _built(model: str, path: str, options: Mapping[str, Any] | None) -> Any:
+def _built(model: str, path: str, options: Mapping[str, object] | None) -> Any:
     model_class = _named(model, "encode_corpus")
     if there("transformers"):
         from transformers.utils.logging import disable_progress_bar

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unicodedata import unidata_version
 
 import numpy as np
@@ -20,11 +19,11 @@ import numpy.typing as npt
 from harness.errors import near, require_numbers
 from harness.retrievers import inverted
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.exact_search import best
+from harness.retrievers.index_cache import Index, index_of
 from harness.retrievers.inverted import Places
-from harness.retrievers.kept import Index, index_of
-from harness.retrievers.nearest import best
-from harness.retrievers.pruned import best_of
-from harness.retrievers.words import Words, stemmer_version
+from harness.retrievers.maxscore import best_of
+from harness.retrievers.tokenizer import Tokenizer, stemmer_version
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
@@ -40,7 +39,7 @@ IDF: dict[str, Callable[[int, int], float]] = {
 
 METHODS = tuple(IDF)
 PRUNED = 1 << 16
-"""Documents from which on frequent terms are not read whole (see pruned.py)."""
+"""Documents from which on frequent terms are not read whole (see maxscore.py)."""
 _VERSION = 2
 """Of the files of an index; another one is another index."""
 
@@ -54,7 +53,7 @@ class BM25:
     index of more than 65,536 documents is on disk, and kept (see `harness cache`).
     """
 
-    in_shards = True
+    supports_sharding = True
 
     def __init__(
         self,
@@ -66,12 +65,12 @@ class BM25:
         stopwords: str = "english",
     ) -> None:
         self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
-        self._words = Words(stemmer, stopwords)
+        self._words = Tokenizer(stemmer, stopwords)
         self._index = inverted.in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
         self._collection: Collection | None = None
-        self.retune(k1, b, delta, method)
+        self.set_params(k1, b, delta, method)
 
-    def retune(
+    def set_params(
         self, k1: float = 1.2, b: float = 0.75, delta: float = 0.5, method: str = "lucene"
     ) -> None:
         """Set what the index does not depend on."""
@@ -86,7 +85,7 @@ class BM25:
         self._kept: Index | None = None
         self._collection = None
         if len(corpus) > inverted.BLOCK:
-            made_of: dict[str, Any] = {
+            made_of: dict[str, object] = {
                 **self._analysis,
                 "version": _VERSION,
                 "stemmer version": stemmer_version(),
@@ -96,7 +95,7 @@ class BM25:
                 corpus, "bm25", made_of, lambda to: self._build(corpus, to), inverted.opened
             )
         else:
-            documents = self._words.of(corpus.contents)
+            documents = self._words.encode(corpus.contents)
             terms = np.concatenate([np.zeros(0, np.int32), *documents])
             lengths = np.array([len(document) for document in documents], np.int64)
             self._own, self._index = inverted.in_memory(terms, lengths)
@@ -114,7 +113,7 @@ class BM25:
         size = {"documents": len(lengths), "terms": int(lengths.sum(dtype=np.int64))}
         return {**size, **{f"having {stem}": n for stem, n in held.items()}}
 
-    def assume(self, statistics: Mapping[str, int]) -> None:
+    def set_collection_stats(self, statistics: Mapping[str, int]) -> None:
         """Score what is indexed as a shard of a collection with these statistics."""
         found = Collection(statistics["documents"], statistics["terms"], statistics)
         size = self._collection and (self._collection.documents, self._collection.terms)
@@ -139,7 +138,7 @@ class BM25:
 
     def _build(self, corpus: Corpus, folder: Path) -> None:
         # Words of its own: those of millions of documents are not to stay in memory.
-        inverted.build(corpus, Words(**self._analysis), folder)
+        inverted.build(corpus, Tokenizer(**self._analysis), folder)
 
     def _asked(self, text: str) -> tuple[list[int], list[int]]:
         """The terms of a question that the collection has, in its order, as the index numbers them

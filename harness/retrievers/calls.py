@@ -18,10 +18,10 @@ from functools import cache
 from time import monotonic, sleep
 from typing import Any
 
-from harness.retrievers.answers import as_answers
-from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus, Found, Question, Retriever
 from harness.retrievers.corpus import Changed
+from harness.retrievers.outputs import as_answers
+from harness.retrievers.timing import current
 from harness.schema import Document
 
 READY_TIMEOUT = 600.0
@@ -81,8 +81,8 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
 
 def _tell_of(retriever: Any, change: Changed, document_of: Mapping[str, Document]) -> None:
     """Tell it what became of a document, where it wants to know."""
-    if change.kind == "forget" and callable(getattr(retriever, "forget", None)):
-        awaited(retriever.forget(change.document))
+    if change.kind == "forget" and callable(getattr(retriever, "delete", None)):
+        awaited(retriever.delete(change.document))
     by = document_of.get(change.by or "")
     if change.kind == "update" and by is not None and callable(getattr(retriever, "update", None)):
         awaited(retriever.update(change.document, by))
@@ -126,12 +126,12 @@ def close(retriever: Retriever) -> None:
         awaited(retriever.close())  # type: ignore[attr-defined]
 
 
-def give_way(retriever: Retriever) -> bool:
+def release(retriever: Retriever) -> bool:
     """Tell it that others may use what it shares with them, where it shares something.
 
     Whether it is to index again before it is asked.
     """
-    give = getattr(retriever, "give_way", None)
+    give = getattr(retriever, "release", None)
     return bool(awaited(give())) if callable(give) else False
 
 

@@ -12,15 +12,17 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from threading import Timer
-from typing import IO, Any
+from typing import IO
 
 from harness.errors import MisplacedError, RunError, UsageError
 from harness.masking import masked
+from harness.records.base import encode
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.environments import environment, revision
 from harness.retrievers.lines import Lines, NoReplyError
+from harness.retrievers.wire_records import Counts, Message, Reply, message_type
 
 _READ, _TOLD = 1 << 16, 2000
 """Bytes of the command's stderr that are read, so that no secret is cut before it is masked, and
@@ -30,7 +32,7 @@ characters that an error shows."""
 class Command:
     """A command in any language that reads one JSON message a line and writes one reply a line.
 
-    `run` is the command with its arguments, see wire.schema.json for the messages. It is started
+    `run` is the command with its arguments, see wire_records.py for the messages. It is started
     once and told to reset for every haystack. `timeout` is seconds a message: a command that takes
     longer is killed; killed or crashed, it is started again for the next haystack. What it writes
     on stderr is shown where it fails. `documents` are so many a message, `questions` too;
@@ -74,13 +76,13 @@ class Command:
     def index(self, corpus: Corpus) -> None:
         """Reset, unless that is done, then send the documents in their order."""
         own = wire.own_key(corpus, *self._command, self.revision or "")
-        if self._begun is not corpus and self.kept(own, corpus):
+        if self._begun is not corpus and self.has_index(own, corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents, self._changes):
-            self._is_ready = wire.is_ready(self._exchange(message))
+            self._is_ready = self._exchange(message).ready
 
-    def kept(self, key: str, corpus: Corpus) -> bool:
+    def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the command says that it has kept what it was sent under this key.
 
         Starts the command where it is not up.
@@ -90,9 +92,9 @@ class Command:
         if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
         reply = self._exchange(self._messages.reset(corpus, key))
-        self._changes = bool(reply.get("changes"))
-        if reply.get("kept"):
-            self._is_ready = wire.is_ready(reply)
+        self._changes = reply.changes
+        if reply.has_index:
+            self._is_ready = reply.ready
             return True
         self._begun = corpus
         return False
@@ -100,7 +102,7 @@ class Command:
     def ready(self) -> bool:
         """Whether the command can find what it was sent: asked, where it said that it cannot."""
         if not self._is_ready:
-            self._is_ready = wire.is_ready(self._exchange(self._messages.ready()))
+            self._is_ready = self._exchange(self._messages.ready()).ready
         return self._is_ready
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
@@ -112,7 +114,7 @@ class Command:
             self._end()
             raise
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Counts:
         """What the command says that its replies have cost, summed; lines that were no replies."""
         passed = self._lines.passed_over
         return {**self._usage.counts, **({"lines_passed_over": passed} if passed else {})}
@@ -162,14 +164,12 @@ class Command:
         assert self._process.stdout is not None  # a pipe, as asked for
         self._lines.begin(self._process.stdout, self._stderr)
 
-    def _exchange(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _exchange(self, message: Message) -> Reply:
         """The reply to a message.
 
         Raises RuntimeError when the command ends or hangs, NoReplyError for what is no reply. Both
         end it: its next line could be the answer to this message.
         """
-        import orjson
-
         process = self._process
         if process is None or process.stdin is None or not self._end.alive:
             raise RuntimeError("the command is not running any more: it failed before, see there")
@@ -179,7 +179,7 @@ class Command:
         reply, ended = None, False
         try:
             self._lines.refuse_unasked()
-            process.stdin.write(orjson.dumps(message) + b"\n")
+            process.stdin.write(encode(message) + b"\n")
             process.stdin.flush()
             reply = self._lines.reply()
         except (BrokenPipeError, EOFError):
@@ -194,7 +194,9 @@ class Command:
             self._end()
             how = f"took longer than {self._timeout:g} s and was killed" if hung else "ended"
             status = "" if hung else f", status {process.wait()}"
-            raise RuntimeError(f"the command {how}{status}, at {message['type']!r}{self._told()}")
+            raise RuntimeError(
+                f"the command {how}{status}, at {message_type(message)!r}{self._told()}"
+            )
         try:
             checked = self._messages.checked(reply, message)
         except ValueError as error:

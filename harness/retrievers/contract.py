@@ -77,48 +77,49 @@ Found = (
 """What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}.
 
 Hits may be dicts with a `text` or `memory`, documents of LangChain, nodes of LlamaIndex; -1 in an
-array of positions is no document. See answers.py.
+array of positions is no document. See outputs.py.
 """
 
 
 @runtime_checkable
 class Retriever(Protocol):
-    """What is under test. Whatever its methods return may be awaitable: see calls.py.
+    """The system under test. Every method may return an awaitable: see calls.py.
 
     Optional:
 
-    * `reset()` and `add(documents)`, in place of `index`, for a memory that is told as in life: a
-      new haystack begins; then one session after the other in time order, each a list of Documents.
-      With `--as-of`, questions are asked in between, when their time has come. `update(handle,
-      document)` and `forget(handle)`, if it has them, tell it that a document was replaced by one
-      that it has been told, and that it is to forget one. Others find these in `corpus.changes`.
-    * `batch_size`: how many questions `search` wants at once (1 if absent).
-    * `report()`: a dict of what the system says of itself so far, in which `calls`,
-      `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the start.
-    * `version` and `revision`: texts; the latter fixes its model's weights or its code.
-    * `params`: a dict of the settings (JSON values) of an object that a program built itself, by
-      which its runs are told apart.
-    * `name`: a text, what an object that a program built itself is called in results.
-    * `retune(...)`: sets parameters that the index does not depend on, with their defaults, so that
-      a sweep over them indexes once.
-    * `save(folder)` and `load(folder)`: write what `index` took in to an empty folder, and take it
-      in from there in place of `index`. It is then kept in the cache folder (see ingested.py).
-    * `kept(key)`, or `kept(key, corpus)`, for one whose own store lasts: whether it has what it
-      took in under this key; then `index` is not called. Else the next `index` is of this key.
-    * `search_params`: names of parameters that only `search` depends on, and no key does.
-    * `ready()`: whether what was indexed can be found by now, where that takes longer than `index`:
-      asked until it is true, for at most `ready_timeout` seconds (an attribute; 600 if absent).
-    * `give_way()`: called where another process may want what it shares with others, such as a
-      service that holds one haystack at a time; true where it is to index again thereafter.
-    * `close()`: called when no more will be asked (but for tasks of Ray, whose processes it ends).
-    * `concurrent`: True where `search` may be called from several threads (`--concurrency N`); one
-      that is asynchronous then has several calls under way in its loop.
-    * `in_shards`: True where each piece of a large corpus may have a retriever of its own (see
-      `--on ray`); answers then have scores, by which they are merged, equal ones in the corpus'
-      order. A subclass with a `search` of its own says it again, or it does not hold.
-    * `statistics(queries)` and `assume(statistics)`, for one whose scores depend on the other
-      documents too: whole numbers by name, which are added up over the shards, and what scores are
-      to be made with from then on.
+    * `reset()` and `add(documents)`, in place of `index`, for a streaming memory: `reset` begins a
+      haystack, `add` ingests one session (a list of Documents), in time order. With `--as-of`,
+      questions are asked between sessions, when their time has come. `update(handle, document)` and
+      `delete(handle)`, if present, report that an ingested document was replaced by another, or is
+      to be forgotten. Other retrievers find these in `corpus.changes`.
+    * `batch_size`: the number of questions that `search` takes at once (1 if absent).
+    * `report()`: a dict of the system's counters so far, in which `calls`, `prompt_tokens`,
+      `completion_tokens` and `embedded_tokens` are counts since the start.
+    * `version` and `revision`: texts; the latter fixes the model's weights or the code.
+    * `params`: a dict of the settings (JSON values) of an object that a program built itself; it
+      identifies the object's runs.
+    * `name`: the name in results of an object that a program built itself.
+    * `set_params(...)`: sets parameters that the index does not depend on, with their defaults, so
+      that a sweep over them indexes once.
+    * `save(folder)` and `load(folder)`: write the index to an empty folder, and read it in place of
+      `index`. The harness caches that folder (see ingest_cache.py).
+    * `has_index(key)`, or `has_index(key, corpus)`, for a system with a persistent store: whether
+      the store has the index of this key; then `index` is not called. Otherwise the next `index`
+      call is of this key.
+    * `search_params`: names of parameters that only `search` depends on; no key depends on them.
+    * `ready()`: whether all indexed documents can be found, where that takes longer than `index`.
+      Polled until true, for at most `ready_timeout` seconds (an attribute; 600 if absent).
+    * `release()`: called where another process may want a shared resource, such as a service that
+      holds one haystack at a time; returns true if the corpus must be indexed again afterwards.
+    * `close()`: called after the last question (not in tasks of Ray, whose processes it ends).
+    * `thread_safe`: True if `search` may be called from several threads (`--concurrency N`); an
+      asynchronous `search` then has several calls in its loop at once.
+    * `supports_sharding`: True if each shard of a large corpus may have a retriever of its own (see
+      `--on ray`). Results then need scores, by which they are merged; equal scores keep the order
+      of the corpus. A subclass that overrides `search` must set it again.
+    * `statistics(queries)` and `set_collection_stats(statistics)`, for scores that depend on other
+      documents too: whole numbers by name, which are summed over the shards, and then used for
+      scoring.
     """
 
     def index(self, corpus: Corpus) -> None:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from harness.dataset.documents import Documents
 from harness.rankings.arrow import take
-from harness.retrievers.clock import Sessions, one_by_one
+from harness.retrievers.timing import Sessions, counting_iterator
 from harness.schema import Document
 
 _SENT = 1 << 16
@@ -104,7 +104,7 @@ class Corpus(Sequence[Document]):
         return f"s{self._sessions[position]}"
 
     def __iter__(self) -> Iterator[Document]:
-        return one_by_one(map(self.__getitem__, range(len(self))))
+        return counting_iterator(map(self.__getitem__, range(len(self))))
 
     def sessions(self) -> list[list[Document]]:
         """The documents by session, in time order; one without a session is its own."""

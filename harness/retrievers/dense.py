@@ -11,6 +11,8 @@ from harness.retrievers.embeddings import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate
 
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
 
 class Dense(VectorRetriever):
     """Dense ranking by a sentence-transformers or Hugging Face model, exact, on CPU or GPU.
@@ -26,7 +28,7 @@ class Dense(VectorRetriever):
 
     def __init__(
         self,
-        model: str = "sentence-transformers/all-MiniLM-L6-v2",
+        model: str = MODEL,
         revision: str = "",
         query_prompt: str | None = None,
         passage_prompt: str | None = None,

@@ -9,12 +9,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from harness.dataset.progress import progress
-from harness.retrievers.approximate import Approximate
-from harness.retrievers.blocks import Keys, Rows
+from harness.retrievers.ann import Approximate
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.corpus_vectors import Passages
 from harness.retrievers.embeddings import Store, Vectors, digests
-from harness.retrievers.nearest import nearest, unit
-from harness.retrievers.passages import Passages
+from harness.retrievers.exact_search import nearest, unit
+from harness.retrievers.vector_file import Keys, Rows
 
 Parts = Callable[[], Iterable[Sequence[str]]]
 """Gives all texts, some at a time; called again, the same ones once more."""
@@ -95,9 +95,9 @@ class Embedder:
             self._store.create(dimension)
         return dimension
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Which model, and what the cache saved; texts are counted once a call."""
-        report: dict[str, Any] = {
+        report: dict[str, object] = {
             "model": self._encoder.model,
             "revision": self._encoder.revision,
             "texts_asked": self._asked,
@@ -168,7 +168,7 @@ class VectorRetriever:
     """A pass over all vectors answers so many questions."""
 
     @property
-    def in_shards(self) -> bool:
+    def supports_sharding(self) -> bool:
         """Exact search can be cut: a document's score is of it and the question alone."""
         return self._approximate is None
 
@@ -212,7 +212,7 @@ class VectorRetriever:
             return self._approximate.search(vectors, k)
         return nearest(vectors, self._documents.pieces(), k)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The model, its revision, what the cache saved, and what approximate search left out."""
         return self._embed.report() | (self._approximate.report() if self._approximate else {})
 

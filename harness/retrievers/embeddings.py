@@ -15,32 +15,39 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from harness.dataset.prepare import home
 from harness.errors import UsageError, near
-from harness.files import disk_errors, read_json, write_json
-from harness.retrievers import sqlite_file
-from harness.retrievers.blocks import Block, Keys, Rows
-from harness.retrievers.blocks import Vectors as Vectors  # for who embeds
+from harness.files import disk_errors
+from harness.records.base import Record, decode, write_json_record
 from harness.retrievers.key_table import KeyTable
 from harness.retrievers.locks import in_turn
+from harness.retrievers.vector_file import Block, Keys, Rows
+from harness.retrievers.vector_file import Vectors as Vectors  # for who embeds
 
 DTYPES = ("float32", "float16")
 
 _MODEL = "model.json"
-_ABOUT = {"model": str, "revision": str, "dtype": str, "dimension": int}
 _REMEDY = "set HARNESS_HOME to a folder that can be written"
 _MAPPED = 1 << 28
 """Bytes of blocks that are mapped before their pages are let go: these count as memory in use."""
 
 
+class StoreRecord(Record):
+    """The file model.json of a store: its model, and the form of its vectors."""
+
+    model: str
+    revision: str
+    dtype: str
+    dimension: int
+
+
 @dataclass(frozen=True)
-class Kept:
-    """What is kept of one model; `dimension` and `vectors` are 0 where its files are damaged.
-    `damaged` says what `verify` found, None where all is whole or nobody looked."""
+class CachedVectors:
+    """The cached vectors of one model; `dimension` and `vectors` are 0 if its files are damaged.
+    `damaged` is what `verify` found, None if nothing is wrong or nothing was verified."""
 
     model: str
     revision: str
@@ -66,10 +73,9 @@ class Store:
         name = re.sub(r"[^\w.-]+", "--", model).strip("-.")[-80:]
         kind = "" if dtype == "float32" else f"-{dtype}"
         self.path = folder() / f"{name}@{revision[:16]}{kind}"
-        self._about = {"model": model, "revision": revision, "dtype": dtype}
+        self._model, self._revision = model, revision
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._dimension: int | None = None
-        self._taken_over = dtype != "float32"
         self._blocks: list[Block] = []
         self._known: dict[tuple[str, int], int] = {}  # name and inode of a block, its number
         self._table = KeyTable()
@@ -79,11 +85,8 @@ class Store:
 
     def dimension(self) -> int | None:
         """Length of a vector; None while there is none."""
-        if not self._taken_over:
-            self._taken_over = True
-            self._take_over()
         if self._dimension is None and (self.path / _MODEL).is_file():
-            self._dimension = _about(self.path)["dimension"]
+            self._dimension = _record(self.path).dimension
         return self._dimension
 
     def create(self, dimension: int) -> None:
@@ -133,12 +136,12 @@ class Store:
         """
         if not np.isfinite(vectors).all():
             raise UsageError(
-                f"{self._about['model']} gave a vector with NaN or infinity in it, by which "
+                f"{self._model} gave a vector with NaN or infinity in it, by which "
                 "nothing can be ranked; it is not kept"
             )
         if np.abs(vectors).max(initial=0) > np.finfo(self._dtype).max:
             raise UsageError(
-                f"vectors of {self._about['model']} have numbers that {self._dtype.name} cannot "
+                f"vectors of {self._model} have numbers that {self._dtype.name} cannot "
                 "hold; take dtype=float32"
             )
         done = 0
@@ -154,7 +157,7 @@ class Store:
         """Embed alone, so that no two processes embed one text; the others wait for their turn."""
         with ExitStack() as turn:
             with _writable(self.path):
-                model = self._about["model"]
+                model = self._model
                 turn.enter_context(in_turn(_lock(self.path), f"embeds with {model} too"))
             yield
 
@@ -165,18 +168,13 @@ class Store:
     def _create(self, dimension: int) -> None:
         if not (self.path / _MODEL).is_file():
             self.path.mkdir(parents=True, exist_ok=True)
-            write_json(self.path / _MODEL, {**self._about, "dimension": dimension})
-
-    def _take_over(self) -> None:
-        """Bring over what an older version kept in a file of SQLite, and remove that."""
-        old = self.path.with_name(f"{self.path.name}.sqlite")
-        if not old.is_file():
-            return
-        with self.alone():
-            for keys, vectors in sqlite_file.read(old) if old.is_file() else ():
-                new = self.find(keys) < 0
-                self.add(keys[new], vectors[new])
-            sqlite_file.remove(old)
+            record = StoreRecord(
+                model=self._model,
+                revision=self._revision,
+                dtype=self._dtype.name,
+                dimension=dimension,
+            )
+            write_json_record(self.path / _MODEL, record)
 
     def _look(self) -> None:
         """Take in what was added since, by whomever."""
@@ -231,26 +229,23 @@ def folder() -> Path:
     return home() / "embeddings"
 
 
-def kept() -> list[Kept]:
-    """What is kept of every model, by name."""
+def cached_vectors() -> list[CachedVectors]:
+    """The cached vectors of every model, by name."""
     found = [_kept(path) for path in sorted(folder().glob("*")) if path.is_dir()]
-    found += [_kept_before(path) for path in sorted(folder().glob("*.sqlite"))]
     return [one for one in found if one.vectors or not one.dimension]
 
 
-def verify() -> list[Kept]:
+def verify() -> list[CachedVectors]:
     """What is kept, every vector of it held against its checksum."""
-    return [replace(one, damaged=_wrong(one.path)) for one in kept()]
+    return [replace(one, damaged=_wrong(one.path)) for one in cached_vectors()]
 
 
 def _wrong(path: Path) -> str | None:
     """The first thing that is wrong with what is kept of a model; None where it is whole."""
-    if path.suffix == ".sqlite":  # of an older version, which has no checksums
-        return None
     try:
-        about = _about(path)
+        record = _record(path)
         for file, _ in _files(path):
-            block = Block(file, about["dimension"], np.dtype(about["dtype"]).newbyteorder("<"))
+            block = Block(file, record.dimension, np.dtype(record.dtype).newbyteorder("<"))
             block.grown()
             block.check()
     except FileNotFoundError:  # cleared in this moment
@@ -260,61 +255,55 @@ def _wrong(path: Path) -> str | None:
     return None
 
 
-def clear(model: str = "") -> list[Kept]:
+def clear(model: str = "") -> list[CachedVectors]:
     """Forget the vectors of `model`, or of every model; returns what was kept of them.
 
     Raises UsageError for a model of which nothing is kept.
     """
     from filelock import FileLock
 
-    known = kept()
+    known = cached_vectors()
     chosen = [one for one in known if model in ("", one.model)]
     if model and not chosen:
         known_names = [one.model for one in known] or ["none"]
         raise UsageError(f"no vectors of {model!r} are kept{near(model, known_names)}")
     for one in chosen:
         with _writable(one.path), FileLock(_lock(one.path)):
-            if one.path.suffix == ".sqlite":
-                sqlite_file.remove(one.path)
-            else:
-                shutil.rmtree(one.path)
+            shutil.rmtree(one.path)
     return chosen
 
 
-def _kept(path: Path) -> Kept:
+def _kept(path: Path) -> CachedVectors:
     size = _size(path)
     try:
-        about = _about(path)
-        dtype, dimension = about["dtype"], about["dimension"]
-        blocks = [Block(file, dimension, np.dtype(dtype)) for file, _ in _files(path)]
+        record = _record(path)
+        dtype = np.dtype(record.dtype)
+        blocks = [Block(file, record.dimension, dtype) for file, _ in _files(path)]
         vectors = sum(len(block.grown()) for block in blocks)
-        return Kept(about["model"], about["revision"], dtype, dimension, vectors, size, path)
+        return CachedVectors(
+            record.model, record.revision, record.dtype, record.dimension, vectors, size, path
+        )
     except (UsageError, FileNotFoundError):  # the latter: cleared in this moment
         return _damaged(path, size)
 
 
-def _kept_before(path: Path) -> Kept:
+def _damaged(path: Path, size: int) -> CachedVectors:
+    return CachedVectors(path.name.partition("@")[0], "damaged", "", 0, 0, size, path)
+
+
+def _record(path: Path) -> StoreRecord:
+    file = path / _MODEL
+    data = file.read_bytes()
     try:
-        model, revision, dimension, vectors = sqlite_file.about(path)
-        size = path.stat().st_size
-        return Kept(model, revision, "float32", dimension, vectors, size, path)
+        record = decode(data, StoreRecord, str(file))
+        whole = record.dtype in DTYPES and 0 < record.dimension < 2**20
     except UsageError:
-        return _damaged(path, path.stat().st_size)
-
-
-def _damaged(path: Path, size: int) -> Kept:
-    return Kept(path.name.partition("@")[0], "damaged", "", 0, 0, size, path)
-
-
-def _about(path: Path) -> dict[str, Any]:
-    read = read_json(path / _MODEL)
-    about: dict[str, Any] = read if isinstance(read, dict) else {}
-    whole = all(isinstance(about.get(name), kind) for name, kind in _ABOUT.items())
-    if not whole or about["dtype"] not in DTYPES or not 0 < about["dimension"] < 2**20:
+        whole = False
+    if not whole:
         raise UsageError(
-            f"{path / _MODEL}: damaged; `harness cache clear` removes what is kept of this model"
+            f"{file}: damaged; `harness cache clear` removes what is kept of this model"
         )
-    return about
+    return record
 
 
 def _files(path: Path) -> list[tuple[Path, int]]:

@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 
 from harness.errors import RunError
 from harness.masking import excerpt, from_environment, refuse_address
-from harness.retrievers import clock, wire
+from harness.records.base import encode
+from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
-from harness.retrievers.patience import patiently
-from harness.retrievers.turns import Turns
+from harness.retrievers.retry import retry
+from harness.retrievers.service_lock import ServiceLock
+from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:
     import urllib3
@@ -35,7 +37,7 @@ _PIECE = 1 << 16
 
 
 class Http:
-    """A service in any language: POST url/reset, url/index and url/search, see wire.schema.json.
+    """A service in any language: POST url/reset, url/index and url/search, see wire_records.py.
 
     Documents come in time order, `documents` a message, one message after the other; questions
     `questions` a message, at most `concurrency` messages at once. Lost connections and statuses
@@ -50,12 +52,12 @@ class Http:
     """
 
     modules: ClassVar[tuple[str, ...]] = ("urllib3",)
-    # What it takes in depends on the service, which says by `kept` whether it has it.
+    # What it takes in depends on the service, which says by `has_index` whether it has it.
     search_params: ClassVar[tuple[str, ...]] = (
         *("url", "timeout", "index_timeout", "retries", "documents", "questions", "concurrency"),
         "ready_timeout",
     )
-    concurrent = True
+    thread_safe = True
 
     def __init__(
         self,
@@ -90,7 +92,7 @@ class Http:
         self.revision = revision or None
         self._messages = wire.Messages()
         self.address = self._url.replace("://localhost", "://127.0.0.1", 1)
-        self._turns = Turns(self.address)
+        self._service_lock = ServiceLock(self.address)
         self._several = self._indexed = self._is_ready = False
         self._begun: Corpus | None = None
         self._changes = False
@@ -104,7 +106,7 @@ class Http:
             maxsize=max(concurrency, _CONNECTIONS), retries=False, headers=headers
         )
 
-    def kept(self, key: str, corpus: Corpus) -> bool:
+    def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the service still has what it was sent under this key.
 
         Waits for a service that holds one haystack at a time, where another process uses it.
@@ -112,15 +114,15 @@ class Http:
         self._leave()
         self._gone, self._begun = False, None
         reset = self._messages.reset(corpus, key)
-        self._turns.take()
+        self._service_lock.acquire()
         self._indexed = True
         reply = self._post(reset)
-        self._several = bool(reply.get("several"))
+        self._several = reply.concurrent_haystacks
         if self._several:
-            self._turns.give()
-        self._changes = bool(reply.get("changes"))
-        if reply.get("kept"):
-            self._is_ready = wire.is_ready(reply)
+            self._service_lock.release()
+        self._changes = reply.changes
+        if reply.has_index:
+            self._is_ready = reply.ready
             return True
         self._begun = corpus
         return False
@@ -128,25 +130,25 @@ class Http:
     def index(self, corpus: Corpus) -> None:
         """Reset, unless that is done, then send the documents in their order."""
         own = wire.own_key(corpus, self.revision or "")
-        if self._begun is not corpus and self.kept(own, corpus):
+        if self._begun is not corpus and self.has_index(own, corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._documents, self._changes):
-            self._is_ready = wire.is_ready(self._post(message))
+            self._is_ready = self._post(message).ready
 
     def ready(self) -> bool:
         """Whether the service can find what it was sent: asked, where it said that it cannot."""
         if not self._is_ready:
-            self._is_ready = wire.is_ready(self._post(self._messages.ready()))
+            self._is_ready = self._post(self._messages.ready()).ready
         return self._is_ready
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask, at most `concurrency` messages at once; answers in the order of the questions."""
-        if not self._several and not self._turns.mine:
+        if not self._several and not self._service_lock.owned:
             raise RuntimeError(
                 f"{self._url} may have been given another haystack since, by another retriever or "
                 "run: index again, or let the service hold several and answer /reset with "
-                '{"several": true}'
+                '{"concurrent_haystacks": true}'
             )
         size = self._questions
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]
@@ -156,7 +158,7 @@ class Http:
 
         if len(parts) == 1:
             return ask(parts[0])
-        measured = clock.current()
+        measured = timing.current()
 
         def ask_beside_others(part: Sequence[Question]) -> list[Result]:
             with measured.in_parallel():
@@ -168,17 +170,21 @@ class Http:
         finally:
             measured.join()
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Counts:
         """What the service says that its replies have cost, summed; seconds waited for others."""
-        waited = {"waited_seconds": self._turns.waited} if self._turns.waited >= 0.1 else {}
+        waited = (
+            {"waited_seconds": self._service_lock.waited}
+            if self._service_lock.waited >= 0.1
+            else {}
+        )
         return {**self._usage.counts, **waited}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use a service that holds one haystack; whether it is to be indexed again."""
         if self._several:
             return False
         held, self._indexed = self._indexed, False
-        self._turns.give()
+        self._service_lock.release()
         return held
 
     def close(self) -> None:
@@ -195,22 +201,23 @@ class Http:
             with suppress(urllib3.exceptions.HTTPError, ValueError):
                 self._post(self._messages.close())
         self._indexed = False
-        self._turns.give()
+        self._service_lock.release()
 
-    def _post(self, message: dict[str, Any]) -> dict[str, Any]:
+    def _post(self, message: Message) -> Reply:
         """The reply to a message. Raises RunError where the service was never there."""
         import orjson
         import urllib3
 
-        place = f"{self._url}/{message['type']}"
-        body = orjson.dumps(message)
-        limit = self._timeout if message["type"] == "search" else self._index_timeout
+        place = f"{self._url}/{message_type(message)}"
+        body = encode(message)
+        searching = isinstance(message, Search)
+        limit = self._timeout if searching else self._index_timeout
 
         away = False
         if self._gone:
             raise ConnectionError(f"{place}: the service was gone before, see there")
 
-        def attempt() -> _Reply:
+        def attempt() -> _Response:
             nonlocal away
             try:
                 answer = self._pool.request(
@@ -219,7 +226,7 @@ class Http:
             except urllib3.exceptions.NewConnectionError:
                 away = True
                 raise
-            reply = _Reply(answer.status, answer.headers, _whole(answer, place))
+            reply = _Response(answer.status, answer.headers, _whole(answer, place))
             if reply.status in _TRY_AGAIN:
                 raise _RefusedError(reply)
             return reply
@@ -228,10 +235,10 @@ class Http:
             if isinstance(error, _EndlessError):
                 return False
             late = isinstance(error, urllib3.exceptions.ReadTimeoutError)
-            return not late or message["type"] == "search"
+            return not late or searching
 
         try:
-            reply = patiently(attempt, self._retries, may_repeat)
+            reply = retry(attempt, self._retries, may_repeat)
         except _RefusedError as error:
             reply = error.reply
         except urllib3.exceptions.HTTPError as error:
@@ -242,10 +249,10 @@ class Http:
                 ) from None
             # What is gone is not asked again, with all retries, for every question of a haystack.
             gone = isinstance(error, urllib3.exceptions.NewConnectionError)
-            self._gone = self._gone or (gone and not clock.current().given_up)
+            self._gone = self._gone or (gone and not timing.current().given_up)
             raise
         self._reached = True
-        if away and message["type"] != "reset":
+        if away and not isinstance(message, Reset):
             self._gone = True
             raise ConnectionError(
                 f"{place}: the service was gone and came back since it took the haystack in, and "
@@ -271,7 +278,7 @@ class Http:
         return checked
 
 
-class _Reply(NamedTuple):
+class _Response(NamedTuple):
     """What a service answered, read to its end."""
 
     status: int
@@ -301,7 +308,7 @@ def _whole(answer: urllib3.BaseHTTPResponse, place: str) -> bytes:
 class _RefusedError(Exception):
     """A reply by which the service asks to be asked again later."""
 
-    def __init__(self, reply: _Reply) -> None:
+    def __init__(self, reply: _Response) -> None:
         super().__init__(f"status {reply.status}")
         self.reply, self.headers = reply, reply.headers
         # Who says when to come again is not failing.

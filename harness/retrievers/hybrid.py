@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import near
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.stage import Given, Ranking, Stage
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
 
 Floats = npt.NDArray[np.float64]
 
@@ -29,7 +28,7 @@ class Hybrid:
 
     def __init__(
         self,
-        retrievers: str | Sequence[Given] = "bm25,minilm",
+        retrievers: str | Sequence[RetrieverRef] = "bm25,minilm",
         method: str = "rrf",
         weights: Sequence[float] | None = None,
         k0: float = 60.0,
@@ -39,11 +38,13 @@ class Hybrid:
         given = retrievers.split(",") if isinstance(retrievers, str) else retrievers
         if not given:
             raise ValueError("retrievers is empty; name two or more")
-        self._stages = [Stage(one.strip() if isinstance(one, str) else one, seed) for one in given]
+        self._stages = [
+            CandidateRetriever(one.strip() if isinstance(one, str) else one, seed) for one in given
+        ]
         self.revision = "+".join(filter(None, (stage.revision for stage in self._stages))) or None
-        self.retune(method, weights, k0, depth)
+        self.set_params(method, weights, k0, depth)
 
-    def retune(
+    def set_params(
         self,
         method: str = "rrf",
         weights: Sequence[float] | None = None,
@@ -61,7 +62,7 @@ class Hybrid:
 
     def index(self, corpus: Corpus) -> None:
         """Index the corpus in each; services that are one's at a time in one order for all."""
-        self.give_way()
+        self.release()
         for stage in sorted(self._stages, key=lambda stage: stage.address):
             stage.index(corpus)
 
@@ -75,13 +76,13 @@ class Hybrid:
             results.append(Result(fused.positions[:k], scores, abstain=fused.abstain))
         return results
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What each says of itself."""
         return {"retrievers": [stage.report() for stage in self._stages]}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use what each shares with them; whether any is to index again."""
-        gave = [stage.give_way() for stage in self._stages]  # every one of them
+        gave = [stage.release() for stage in self._stages]  # every one of them
         return any(gave)
 
     def close(self) -> None:
@@ -91,8 +92,8 @@ class Hybrid:
 
 
 def fuse(
-    rankings: Sequence[Ranking], method: str, weights: Sequence[float], k0: float = 60.0
-) -> Ranking:
+    rankings: Sequence[CandidateRanking], method: str, weights: Sequence[float], k0: float = 60.0
+) -> CandidateRanking:
     """All documents of the rankings, by the sum of what each ranking gives them.
 
     `rrf` gives weight / (k0 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009).
@@ -109,7 +110,9 @@ def fuse(
     distinct, first, which = np.unique(positions, return_index=True, return_inverse=True)
     sums = np.bincount(which, np.concatenate(gained), minlength=len(distinct)).astype(float)
     order = np.lexsort((first, -sums))
-    return Ranking(distinct[order], sums[order], all(ranking.abstain for ranking in rankings))
+    return CandidateRanking(
+        distinct[order], sums[order], all(ranking.abstain for ranking in rankings)
+    )
 
 
 def above_lowest(scores: Floats, spread: float) -> Floats:
@@ -121,7 +124,7 @@ def above_lowest(scores: Floats, spread: float) -> Floats:
     return scaled
 
 
-def _gain(ranking: Ranking, method: str, k0: float) -> Floats:
+def _gain(ranking: CandidateRanking, method: str, k0: float) -> Floats:
     n = len(ranking.positions)
     if method == "rrf":
         return 1 / (k0 + np.arange(1, n + 1))

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from harness.dataset.progress import progress
 from harness.retrievers.contract import Corpus
-from harness.retrievers.words import Ints, Terms, Words
+from harness.retrievers.tokenizer import Ints, Terms, Tokenizer
 
 BLOCK = 1 << 16
 """Documents a block; a place in one is a number of two bytes."""
@@ -205,12 +205,12 @@ def _header(file: IO[bytes], kind: np.dtype[Any], n: int) -> None:
     np.lib.format.write_array_header_1_0(file, described)
 
 
-def build(corpus: Corpus, words: Words, folder: Path) -> None:
+def build(corpus: Corpus, words: Tokenizer, folder: Path) -> None:
     """Index a large corpus into a folder."""
     builder = Builder(folder)
     with progress(len(corpus), "documents", "index") as bar:
         for block in corpus.blocks(BLOCK):
-            builder.add(*words.cut(block.text_column()))
+            builder.add(*words.encode_column(block.text_column()))
             bar.update(len(block))
     builder.finish(words.stems)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.retrievers.blocks import Keys, Rows
+from harness.retrievers.vector_file import Keys, Rows
 
 _SMALL = 1 << 16
 """So many are sorted anew whenever some are added."""

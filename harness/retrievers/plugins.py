@@ -54,7 +54,7 @@ def load_file(path: Path) -> Any:
             sys.path.append(str(path.parent))
         _loading.append(path)
         try:
-            with undisturbed():
+            with preserve_process_state():
                 spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[name]
@@ -74,13 +74,13 @@ def module_name(path: Path) -> str:
     return f"{PLUGIN_MODULE}{path.stem}_{abs(hash(str(path))):x}"
 
 
-def leaves(given: Any) -> Iterator[str]:
+def iter_strings(given: Any) -> Iterator[str]:
     """Every text in a name and its parameters, at any depth; of `a,b` both."""
     if isinstance(given, str):
         yield from (one.strip() for one in given.split(","))
     elif isinstance(given, Mapping | Sequence):
         for one in given.values() if isinstance(given, Mapping) else given:
-            yield from leaves(one)
+            yield from iter_strings(one)
 
 
 def public_names(module: Any) -> list[str]:
@@ -90,9 +90,8 @@ def public_names(module: Any) -> list[str]:
 
 
 @contextmanager
-def undisturbed() -> Iterator[None]:
-    """Somebody else's code in here may go to another folder, take away what is printed to, or fork:
-    we stay where we are, and one."""
+def preserve_process_state() -> Iterator[None]:
+    """Restores the working directory and standard streams after plug-in code; exits forks."""
     before, own = (os.getcwd(), sys.stdout, sys.stderr), os.getpid()
     try:
         yield

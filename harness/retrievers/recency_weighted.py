@@ -8,7 +8,6 @@ unless asked otherwise, so that what is not relevant at all stays last however n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ import numpy.typing as npt
 from harness.errors import near
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.hybrid import above_lowest
-from harness.retrievers.stage import Given, Ranking, Stage
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,7 +34,7 @@ class RecencyWeighted:
 
     def __init__(
         self,
-        retriever: Given = "bm25",
+        retriever: RetrieverRef = "bm25",
         half_life: float = 30.0,
         recency_weight: float = 1.0,
         importance_weight: float = 1.0,
@@ -45,12 +44,14 @@ class RecencyWeighted:
         depth: int = 100,
         seed: int = 0,
     ) -> None:
-        self._stage = Stage(retriever, seed)
+        self._stage = CandidateRetriever(retriever, seed)
         self.revision = self._stage.revision
         self._importance = importance
-        self.retune(half_life, recency_weight, importance_weight, relevance_weight, combine, depth)
+        self.set_params(
+            half_life, recency_weight, importance_weight, relevance_weight, combine, depth
+        )
 
-    def retune(
+    def set_params(
         self,
         half_life: float = 30.0,
         recency_weight: float = 1.0,
@@ -80,19 +81,19 @@ class RecencyWeighted:
         found = self._stage.search(queries, max(k, self._depth))
         return [self._weighed(query, one, k) for query, one in zip(queries, found, strict=True)]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the retriever inside says of itself."""
         return {"retriever": self._stage.report()}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use what the retriever inside shares with them."""
-        return self._stage.give_way()
+        return self._stage.release()
 
     def close(self) -> None:
         """Close the retriever inside."""
         self._stage.close()
 
-    def _weighed(self, query: Question, found: Ranking, k: int) -> Result:
+    def _weighed(self, query: Question, found: CandidateRanking, k: int) -> Result:
         at = found.positions
         if not len(at):
             return Result([], abstain=found.abstain)
@@ -129,7 +130,7 @@ class RecencyWeighted:
         return values
 
 
-def _relevance(found: Ranking) -> Floats:
+def _relevance(found: CandidateRanking) -> Floats:
     """Scores from 0, the last candidate, to 1, the first; by rank where there are none."""
     n = len(found.positions)
     scores = np.arange(n, 0, -1.0) if found.scores is None else found.scores

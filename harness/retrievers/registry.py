@@ -19,7 +19,6 @@ from harness.masking import filled_in, refuse_in, refuse_text
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.extras import install
-from harness.retrievers.foreign import serving
 from harness.retrievers.plugins import (
     FAILURES,
     load_file,
@@ -30,12 +29,12 @@ from harness.retrievers.plugins import (
     registered,
     registered_in,
 )
+from harness.retrievers.wrap import wrapper_for
 
 __all__ = [
     "BUILT_IN",
     "FunctionRetriever",
     "RetrieverSpec",
-    "beside",
     "factory_of",
     "files_of",
     "find",
@@ -43,6 +42,7 @@ __all__ = [
     "names",
     "parameters",
     "register_retriever",
+    "sibling_file",
 ]
 
 ENTRY_POINTS = "harness.retrievers"
@@ -87,7 +87,7 @@ class RetrieverSpec:
     """Everything needed to build a retriever again, here or in another process."""
 
     name: str
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: Mapping[str, object] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -120,7 +120,7 @@ class RetrieverSpec:
             raise UsageError(f"retriever {self.name!r} needs --param {lacking[0]}=...")
         try:
             built = factory(**params)
-            serves = serving(built)
+            serves = wrapper_for(built)
             built = serves() if serves is not None else built
         except (TypeError, ValueError) as error:
             said = str(error) if self.name in BUILT_IN else raised_at(error)
@@ -161,7 +161,7 @@ def factory_of(name: str) -> Callable[..., Any]:
     For an object that was made for another harness it is the class by which it serves here.
     """
     found = find(named(name))
-    return serving(found) or found
+    return wrapper_for(found) or found
 
 
 def _retrieves(function: Callable[..., Any]) -> bool:
@@ -186,7 +186,7 @@ def named(name: str) -> str:
     only class with `index` and `search`, or its only function `retrieve`. Anything else is given
     back as it is. Raises UsageError for a file that has none of these, or several.
     """
-    file = beside(name)
+    file = sibling_file(name)
     if file is None:
         return name
     module = load_file(file)
@@ -210,11 +210,11 @@ def named(name: str) -> str:
     )
 
 
-def beside(name: str) -> Path | None:
+def sibling_file(name: str) -> Path | None:
     """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
     file = Path(f"{name}.py")
     known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
-    if known or not file.is_file() or brought(name):
+    if known or not file.is_file() or plugin_entry_points(name):
         return None
     return file
 
@@ -223,7 +223,7 @@ def files_of(name: str) -> list[Path]:
     """The file of a user's own that a plain name was taken from in this process; none else."""
     if name in registered_in:
         return [registered_in[name]]
-    file = beside(name)
+    file = sibling_file(name)
     return [file] if file is not None and module_name(file) in sys.modules else []
 
 
@@ -235,7 +235,7 @@ def find(name: str) -> Callable[..., Any]:
     """
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
-    for entry in brought(name):
+    for entry in plugin_entry_points(name):
         try:
             loaded: Callable[..., Any] = entry.load()
         except FAILURES as error:
@@ -261,7 +261,7 @@ def find(name: str) -> Callable[..., Any]:
     raise UsageError(f"unknown retriever {name!r}{near(name, names())}{here}")
 
 
-def brought(name: str) -> list[EntryPoint]:
+def plugin_entry_points(name: str) -> list[EntryPoint]:
     """The entry points by which installed packages bring a retriever of this name."""
     return [] if name in BUILT_IN else [*entry_points(group=ENTRY_POINTS, name=name)]
 
@@ -301,12 +301,12 @@ class FunctionRetriever:
     with its handles or positions. Further parameters come from `--param`.
     """
 
-    def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], params: Mapping[str, object]) -> None:
         accepted = inspect.signature(function).parameters
         self.function = function
         self._params = dict(params)
         self._wants_corpus = "corpus" in accepted
-        self.own_ids = not self._wants_corpus
+        self.returns_dataset_ids = not self._wants_corpus
 
     def index(self, corpus: Any) -> None:
         """Keep the corpus for functions that ask for it."""

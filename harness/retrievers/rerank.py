@@ -10,7 +10,7 @@ import numpy as np
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate
-from harness.retrievers.stage import Given, Ranking, Stage
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
 
 Scorer = Callable[[str, list[str]], Any]
 """From a question and texts to one number a text, the higher the better."""
@@ -28,7 +28,7 @@ class Rerank:
 
     def __init__(
         self,
-        retriever: Given = "bm25",
+        retriever: RetrieverRef = "bm25",
         reranker: str = "cross-encoder/ms-marco-MiniLM-L6-v2",
         depth: int = 100,
         batch_size: int = 32,
@@ -43,13 +43,13 @@ class Rerank:
             from harness.retrievers.registry import find
 
             self._score: Scorer = find(reranker)
-            self._about: dict[str, Any] = {"reranker": reranker}
+            self._about: dict[str, str] = {"reranker": reranker}
         else:
             need("a cross-encoder", "torch", "sentence_transformers")
             model = locate(reranker)
             self._score = CrossEncoder(model, batch_size, device)
             self._about = {"reranker": model.name, "revision": model.revision}
-        self._stage = Stage(retriever, seed)
+        self._stage = CandidateRetriever(retriever, seed)
         revisions = (self._stage.revision, self._about.get("revision"))
         self.revision = "+".join(filter(None, revisions)) or None
 
@@ -65,19 +65,19 @@ class Rerank:
             self._again(query, found, k) for query, found in zip(queries, rankings, strict=True)
         ]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The reranker, how many pairs it scored, and what the first retriever says."""
         return {**self._about, "pairs": self._pairs, "retriever": self._stage.report()}
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use what the first retriever shares with them."""
-        return self._stage.give_way()
+        return self._stage.release()
 
     def close(self) -> None:
         """Close the first retriever."""
         self._stage.close()
 
-    def _again(self, query: Question, found: Ranking, k: int) -> Result:
+    def _again(self, query: Question, found: CandidateRanking, k: int) -> Result:
         candidates, rest = np.split(found.positions, [self._depth])
         if not len(candidates):
             return Result([], abstain=found.abstain)

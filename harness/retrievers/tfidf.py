@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.exact_search import best
 from harness.retrievers.inverted import Places, in_memory
-from harness.retrievers.nearest import best
-from harness.retrievers.words import Words
+from harness.retrievers.tokenizer import Tokenizer
 
 
 class TfIdf:
@@ -25,11 +25,11 @@ class TfIdf:
         self, sublinear: bool = False, stemmer: str = "english", stopwords: str = "english"
     ) -> None:
         self._sublinear = sublinear
-        self._words = Words(stemmer, stopwords)
+        self._words = Tokenizer(stemmer, stopwords)
 
     def index(self, corpus: Corpus) -> None:
         """Count the terms of each document, weigh them, and scale each document to length 1."""
-        documents = self._words.of(corpus.contents)
+        documents = self._words.encode(corpus.contents)
         n = self._size = len(documents)
         lengths = np.array([len(document) for document in documents], np.int64)
         empty = np.zeros(0, np.int32)

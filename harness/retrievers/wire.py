@@ -1,14 +1,13 @@
-"""The messages that a service or a command exchanges with the harness, as JSON.
+"""The wire protocol of services and commands: builds requests and checks replies.
 
-Three requests, each answered by one reply: `reset` begins a haystack, `index` takes documents in
-(in time order, in batches, the final one marked `last`), `search` answers questions. Where `reset`
-is answered by `"kept": true`, no documents are sent. A reply that says `"ready": false` is followed
-by `ready` until it is, one that says `"several": true` by `close` when a haystack is done with, and
-one that says `"changes": true` by `update` and `forget`, where the dataset has such.
-Every request carries the client (`run`) and the `haystack`. The schema is `wire.schema.json` beside
-this file; HTTP posts a message to the path of its type, a command reads and writes one message a
-line. A message may come twice where the first reply was lost: indexing a document again replaces
-it.
+`reset` begins a haystack, `index` sends documents (in time order, in batches, the final one marked
+`last`), `search` asks questions. If `reset` is answered by `"has_index": true`, no documents are
+sent. `"ready": false` is followed by `ready` until it is true, `"concurrent_haystacks": true` by
+`close` when a haystack is done with, and `"changes": true` by `update` and `delete`, where the
+dataset has such. Every request carries the `client` and the `haystack`; the records are in
+wire_records.py. HTTP posts a message to the path of its type, a command reads and writes one
+message a line. A message may come twice if the first reply was lost: indexing a document again
+replaces it.
 """
 
 from __future__ import annotations
@@ -17,43 +16,59 @@ import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import count
-from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from harness.retrievers.clock import current
+from harness.errors import UsageError
+from harness.records.base import convert
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.corpus import Changed
+from harness.retrievers.timing import current
+from harness.retrievers.wire_records import (
+    WIRE_VERSION,
+    Close,
+    Counts,
+    Delete,
+    Index,
+    Message,
+    Ready,
+    Reply,
+    ReplyHeader,
+    Reset,
+    Search,
+    Update,
+    WireDocument,
+    WireQuery,
+    WireResult,
+)
 from harness.schema import Document, as_datetime
 
-WIRE_VERSION = 2
-SCHEMA = Path(__file__).with_name("wire.schema.json")
+T = TypeVar("T")
+M = TypeVar("M", bound=Message)
 LONGEST_REPLY = 1 << 28
-"""Bytes of one reply, unpacked; what goes on for longer is no answer, and would fill the memory."""
+"""Maximum bytes of one reply, unpacked."""
 
 
 class Messages:
-    """What one client sends, of the haystack that it began last.
+    """Builds one client's requests about the haystack that it began last, and checks the replies.
 
-    `run` is its own: two workers of a run are two clients. `haystack` is the same for the same
+    `client` is unique: two workers of a run are two clients. `haystack` is the same for the same
     documents shown in the same way, in every run. Each message has a number of its own.
     """
 
     def __init__(self) -> None:
-        self._about = {"run": uuid.uuid4().hex, "haystack": ""}
+        self._client, self._haystack = uuid.uuid4().hex, ""
         self._numbers = count(1)
-        self._instance: Any = None
+        self._instance: int | str | None = None
 
-    def reset(self, corpus: Corpus, key: str) -> dict[str, Any]:
-        """A new haystack begins; `key`: of what was taken in, by which it may be kept."""
-        haystack = corpus.key.hex()
-        self._about = {**self._about, "haystack": haystack}
-        version, n = WIRE_VERSION, len(corpus)
-        return self._message("reset", key=key, version=version, documents=n)
+    def reset(self, corpus: Corpus, key: str) -> Reset:
+        """Begins a haystack; `key` identifies its index."""
+        self._haystack = corpus.key.hex()
+        return self._message(Reset, key=key, version=WIRE_VERSION, document_count=len(corpus))
 
-    def batches(self, corpus: Corpus, size: int, changes: bool = False) -> Iterator[dict[str, Any]]:
-        """The documents, `size` a message; an empty corpus is one message without any.
+    def batches(self, corpus: Corpus, size: int, changes: bool = False) -> Iterator[Message]:
+        """Yields the documents, `size` a message; an empty corpus is one message without any.
 
-        With `changes`, what became of documents in messages of its own, in time order.
+        With `changes`, updates and deletions are messages between them, in time order.
         """
         if changes and corpus.changes:
             yield from self._in_time(corpus, size)
@@ -61,157 +76,142 @@ class Messages:
         for start in range(0, max(len(corpus), 1), size):
             end = min(start + size, len(corpus))
             documents = [_document(corpus[i]) for i in range(start, end)]
-            yield self._message("index", documents=documents, last=end == len(corpus))
+            yield self._message(Index, documents=documents, last=end == len(corpus))
             current().taken_in(len(documents))
 
-    def _in_time(self, corpus: Corpus, size: int) -> Iterator[dict[str, Any]]:
+    def _in_time(self, corpus: Corpus, size: int) -> Iterator[Message]:
         left = len(corpus)
         for event in corpus.events():
             if isinstance(event, Changed):
-                named = {"document": event.document, "by": event.by}
-                yield self._message(event.kind, **_plain(named))
+                old, new = event.document, event.by
+                if event.kind == "update":
+                    yield self._message(Update, document=old, replacement=new)
+                else:
+                    yield self._message(Delete, document=old, requested_in=new)
                 continue
             for start in range(0, len(event), size):
                 documents = [_document(one) for one in event[start : start + size]]
                 left -= len(documents)
-                yield self._message("index", documents=documents, last=left == 0)
+                yield self._message(Index, documents=documents, last=left == 0)
                 current().taken_in(len(documents))
 
-    def search(self, queries: Sequence[Question], k: int) -> dict[str, Any]:
-        """Questions, each with when it is asked where that is known."""
-        asked = [_plain({"text": q.text, "timestamp": _date(q.timestamp)}) for q in queries]
-        return self._message("search", queries=asked, k=k)
+    def search(self, queries: Sequence[Question], k: int) -> Search:
+        """Asks questions, each with its time where that is known."""
+        asked = [WireQuery(text=q.text, timestamp=_date(q.timestamp)) for q in queries]
+        return self._message(Search, queries=asked, k=k)
 
-    def ready(self) -> dict[str, Any]:
-        """Can what was indexed be found?"""
-        return self._message("ready")
+    def ready(self) -> Ready:
+        """Asks whether the indexed documents can be found."""
+        return self._message(Ready)
 
-    def close(self) -> dict[str, Any]:
-        """The haystack will not be asked about again."""
-        return self._message("close")
+    def close(self) -> Close:
+        """Says that no further questions about the haystack follow."""
+        return self._message(Close)
 
-    def checked(self, reply: Any, message: dict[str, Any]) -> dict[str, Any]:
-        """The reply to a message.
+    def _message(self, kind: type[M], **content: Any) -> M:
+        number = next(self._numbers)
+        return kind(number=number, client=self._client, haystack=self._haystack, **content)
 
-        Raises ValueError for what is no object, and for an error that it reports; NotTheReplyError
-        for the reply to another message, and of another than took the haystack in, where it says.
+    def checked(self, content: object, message: Message) -> Reply:
+        """Converts the JSON value of a reply to a message.
+
+        Raises ValueError for a reply of another form, or with an error; NotTheReplyError for the
+        reply to another message, or by another instance than the one that indexed the haystack.
         """
-        if not isinstance(reply, dict):
-            raise ValueError(f"a reply must be a JSON object, not {_short(reply)}")
-        said = reply.get("number", message["number"])
-        if said != message["number"]:
+        header = _converted(content, ReplyHeader)
+        if header.number not in (None, message.number):
             raise NotTheReplyError(
-                f"this is the reply to message {said!r}, not to {message['number']}"
+                f"this is the reply to message {header.number!r}, not to {message.number}"
             )
-        if "error" in reply:
-            raise ValueError(f"the system reports: {reply['error']}")
-        instance = reply.get("instance")
-        if message["type"] == "reset":
-            self._instance = instance
-        elif instance != self._instance and None not in (instance, self._instance):
+        if header.error is not None:
+            raise ValueError(f"the system reports: {header.error}")
+        if isinstance(message, Reset):
+            self._instance = header.instance
+        elif header.instance != self._instance and None not in (header.instance, self._instance):
             raise NotTheReplyError(
                 "the system was started anew since it took the haystack in, and may have lost it"
             )
-        return reply
-
-    def _message(self, type_: str, **content: Any) -> dict[str, Any]:
-        return {"type": type_, "number": next(self._numbers), **self._about, **content}
+        return _converted(content, Reply)
 
 
 def own_key(corpus: Corpus, *system: str) -> str:
-    """The key of a haystack where nobody gives one: of the corpus, and of what the system is."""
+    """Computes the key of a haystack's index where none is given: of the corpus and the system."""
     return hashlib.blake2b(
         "\0".join([corpus.key.hex(), *system]).encode(), digest_size=16
     ).hexdigest()
 
 
-def is_ready(reply: dict[str, Any]) -> bool:
-    """Whether what was indexed can be found, by a reply to `index` or `ready`."""
-    return reply.get("ready", True) is not False
-
-
-def results(reply: dict[str, Any], n: int) -> list[Result]:
-    """The answers in a reply to n questions. Raises ValueError for a reply of another form."""
-    found = reply.get("results")
-    if not isinstance(found, list) or len(found) != n:
-        raise ValueError(f"expected {n} results, not {_short(found)}")
-    return [_result(one) for one in found]
+def results(reply: Reply, n: int) -> list[Result]:
+    """Returns the results in a reply to n questions. Raises ValueError for another number."""
+    if reply.results is None or len(reply.results) != n:
+        there = "none" if reply.results is None else len(reply.results)
+        raise ValueError(f"expected {n} results, the reply has {there}")
+    return [_result(one) for one in reply.results]
 
 
 class NotTheReplyError(ValueError):
-    """What came is no answer to what was asked, and what comes next may be none either."""
+    """Raised for a reply to another message; later replies may be misplaced too."""
 
 
 class Usage:
-    """What a system says that its replies have cost, summed: `calls`, `prompt_tokens`, ..."""
+    """Sums the `usage` of a system's replies: `calls`, `prompt_tokens`, ..."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, Any] = {}
+        self.counts: Counts = {}
 
-    def add(self, reply: dict[str, Any]) -> None:
-        """Add a reply's `usage`."""
-        _add(reply.get("usage") or {}, self.counts)
+    def add(self, reply: Reply) -> None:
+        """Adds a reply's `usage`."""
+        for name, value in (reply.usage or {}).items():
+            before = self.counts.get(name)
+            if isinstance(value, dict):
+                models = self.counts[name] = before if isinstance(before, dict) else {}
+                for model, counts in value.items():
+                    sums = models.setdefault(model, {})
+                    for kind, number in counts.items():
+                        sums[kind] = sums.get(kind, 0) + number
+            else:
+                self.counts[name] = value + (
+                    0 if before is None or isinstance(before, dict) else before
+                )
 
 
-def _add(usage: dict[str, Any], into: dict[str, Any]) -> None:
-    """Numbers by name; those of each model stand in a table of its own below `models`."""
-    for name, value in usage.items():
-        if isinstance(value, int | float):
-            into[name] = into.get(name, 0) + value
-        elif isinstance(value, dict):
-            _add(value, into.setdefault(name, {}))
+def _converted(content: object, kind: type[T]) -> T:
+    try:
+        return convert(content, kind, "the reply")
+    except UsageError as error:
+        raise ValueError(str(error)) from None
 
 
-def _result(one: Any) -> Result:
-    if not isinstance(one, dict) or not isinstance(one.get("hits"), list):
-        raise ValueError(f'a result is an object with "hits", not {_short(one)}')
-    hits = one["hits"]
-    if not all(isinstance(hit, dict) for hit in hits):
-        raise ValueError(f"a hit is an object, not {_short(hits)}")
-    confidence, abstain = one.get("confidence"), one.get("abstain")
-    if not isinstance(abstain, bool | None):  # "no" would be true
-        raise ValueError(f'"abstain" is true or false, not {_short(abstain)}')
-    abstain = bool(abstain)
-    answer = one.get("answer")
-    if all("id" in hit and not hit.get("text") and not hit.get("sources") for hit in hits):
-        ids, scores = [hit["id"] for hit in hits], [hit.get("score") for hit in hits]
-        known = scores if hits and all(score is not None for score in scores) else None
-        return Result(ids, known, confidence, abstain, answer=answer)
+def _result(one: WireResult) -> Result:
+    hits, abstain = one.hits, bool(one.abstain)
+    if all(hit.id is not None and not hit.text and not hit.sources for hit in hits):
+        ids = [hit.id for hit in hits if hit.id is not None]
+        scores = [hit.score for hit in hits if hit.score is not None]
+        known = scores if hits and len(scores) == len(hits) else None
+        return Result(ids, known, one.confidence, abstain, answer=one.answer)
     own = [
         Hit(
-            hit.get("text") or "",
-            [*([hit["id"]] if "id" in hit else []), *(hit.get("sources") or [])],
-            hit.get("score"),
+            hit.text or "",
+            [*([hit.id] if hit.id is not None else []), *(hit.sources or [])],
+            hit.score,
         )
         for hit in hits
     ]
-    return Result(confidence=confidence, abstain=abstain, hits=own, answer=answer)
+    return Result(confidence=one.confidence, abstain=abstain, hits=own, answer=one.answer)
 
 
-def _document(document: Document) -> dict[str, Any]:
-    return _plain(
-        {
-            "id": document.id,
-            "text": document.text,
-            "title": document.title or None,
-            "timestamp": _date(document.timestamp),
-            "session": document.session,
-            "speaker": document.speaker,
-            "position": document.position,
-        }
+def _document(document: Document) -> WireDocument:
+    return WireDocument(
+        id=document.id,
+        text=document.text,
+        title=document.title,
+        timestamp=_date(document.timestamp),
+        session=document.session,
+        speaker=document.speaker,
+        position=document.position,
     )
 
 
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    """Without what is not known."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _date(seconds: int | None) -> str | None:
-    """ISO 8601, in the dataset's own wall clock: no time zone is known."""
+    """Formats a timestamp as ISO 8601 in the dataset's own wall clock, without a time zone."""
     return None if seconds is None else as_datetime(seconds).isoformat()
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

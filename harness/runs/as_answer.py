@@ -8,14 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.masking import all_without_known, without_known
-from harness.retrievers.answers import (
+from harness.retrievers.contract import Hit, Result
+from harness.retrievers.outputs import (
     NotAnAnswerError,
     as_result,
     in_order,
     padding,
     scores_of,
 )
-from harness.retrievers.contract import Hit, Result
 from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
 from harness.runs.isolated import Reply
@@ -31,12 +31,12 @@ def as_answer(
 
     `exclude_self`: the document that is the query itself is left out.
     """
-    own_ids = bool(getattr(bench.retriever, "own_ids", False))
+    returns_dataset_ids = bool(getattr(bench.retriever, "returns_dataset_ids", False))
     try:
         result = found.result() if isinstance(found, Reply) else as_result(found)
         if result.hits is not None:
             return _with_hits(bench, query, result, seconds, k, exclude_self)
-        positions = bench.view.positions(result.ids, own_ids=own_ids)
+        positions = bench.view.positions(result.ids, returns_dataset_ids=returns_dataset_ids)
         scores = scores_of(result.scores, len(positions))
         answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
         answer.said = _said(result)
@@ -64,7 +64,7 @@ def _with_hits(
 ) -> Answer:
     """The answer of a system that returns texts; documents are looked for after the run."""
     hits = list(result.hits or ())
-    own_ids = bool(getattr(bench.retriever, "own_ids", False))
+    returns_dataset_ids = bool(getattr(bench.retriever, "returns_dataset_ids", False))
     answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
     answer.said = _said(result)
     answer.confidence = _confidence(result)
@@ -76,7 +76,7 @@ def _with_hits(
             hits, answer.reordered = [hits[i] for i in order], True
     answer.cut = max(0, len(hits) - k)
     own = bench.dataset.rows_with_query_id[query] if exclude_self else None
-    answer.hits = [_hit(bench.view, hit, own_ids, own) for hit in hits[:k]]
+    answer.hits = [_hit(bench.view, hit, returns_dataset_ids, own) for hit in hits[:k]]
     # A service may repeat what it was sent, and runs hold the texts that it gives.
     texts = all_without_known(hit["text"] for hit in answer.hits)
     for one, text in zip(answer.hits, texts, strict=True):
@@ -86,7 +86,7 @@ def _with_hits(
 
 def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
     """Positions of a query's gold documents: best grade first, and of those the newest."""
-    judged = bench.dataset.judgements()
+    judged = bench.dataset.qrels()
     mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
     grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
     positions = bench.view.gold_positions(list(grade))
@@ -95,9 +95,9 @@ def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
     return positions[np.lexsort((-positions, -grades))]
 
 
-def _hit(view: View, hit: Hit, own_ids: bool, own: int | None) -> dict[str, Any]:
+def _hit(view: View, hit: Hit, returns_dataset_ids: bool, own: int | None) -> dict[str, Any]:
     """A hit for the journal: its sources as rows of the document table; the query's own is gone."""
-    positions, unknown = view.known(hit.sources, own_ids=own_ids)
+    positions, unknown = view.known(hit.sources, returns_dataset_ids=returns_dataset_ids)
     rows = [row for row in view.rows[positions].tolist() if row != own]
     if not isinstance(hit.text, str):
         raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")

@@ -12,8 +12,8 @@ from weakref import WeakKeyDictionary
 
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
-from harness.retrievers.clock import Clock
 from harness.retrievers.contract import Retriever
+from harness.retrievers.timing import Clock
 from harness.runs.isolated import Isolated
 from harness.runs.limits import Here, InThread, LateError
 from harness.runs.money import Counts, counted, rose

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.dataset.reader import Dataset
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes

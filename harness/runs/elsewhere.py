@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.dataset.shared import VARIABLE
+from harness.dataset.remote_store import VARIABLE
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import file_digests, versions

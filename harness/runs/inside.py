@@ -15,13 +15,13 @@ from typing import IO, Any
 
 from harness.errors import HarnessError, MisplacedError, UsageError
 from harness.retrievers import calls
-from harness.retrievers.answers import as_result
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Corpus, Question, Retriever
-from harness.retrievers.patience import rate_limit
+from harness.retrievers.outputs import as_result
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.retry import rate_limit
+from harness.retrievers.timing import Clock, timed
 from harness.runs.provenance import retriever_record
 from harness.runs.reports import closed, reported, stay, trace
 
@@ -70,12 +70,12 @@ class _Bench:
             return {"value": _about(spec, self.retriever)}
         if kind == "index":
             corpus = Corpus.received(self._asked)
-            with running(Clock()) as clock:
+            with timed(Clock()) as clock:
                 calls.index(self.retriever, corpus)
             return {"value": None, "seconds": clock.seconds}
         if kind == "search":
             questions = [Question(text, when) for text, when in message["questions"]]
-            with running(Clock()) as clock:
+            with timed(Clock()) as clock:
                 found = calls.search(self.retriever, questions, message["k"])
             seconds = clock.seconds
             return {"value": [_item(one) for one in found], "seconds": seconds}
@@ -96,7 +96,7 @@ def _about(spec: RetrieverSpec, retriever: Retriever) -> dict[str, Any]:
         "revision": getattr(retriever, "revision", None),
         "oracle": is_oracle(retriever),
         "batch_size": getattr(retriever, "batch_size", 1),
-        "own_ids": bool(getattr(retriever, "own_ids", False)),
+        "returns_dataset_ids": bool(getattr(retriever, "returns_dataset_ids", False)),
         "reports": callable(getattr(retriever, "report", None)),
     }
 

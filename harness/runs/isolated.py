@@ -123,7 +123,7 @@ class Isolated:
         self.seconds: float | None = None
         about = isolation.about
         self.batch_size = about.get("batch_size", 1)
-        self.own_ids = bool(about.get("own_ids"))
+        self.returns_dataset_ids = bool(about.get("returns_dataset_ids"))
         self.revision = about.get("revision")
         if about.get("reports"):
             self.report = self._report

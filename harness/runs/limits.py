@@ -18,7 +18,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
-from harness.retrievers.clock import current
+from harness.retrievers.timing import current
 
 T = TypeVar("T")
 P = TypeVar("P")

@@ -209,7 +209,7 @@ def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | Ha
             said.settle()
             _kept[name] = ray.get(held[0])
         outcome = _kept[name].whole(unit)
-        _kept[name].give_way()  # nobody knows whether this process has a next task
+        _kept[name].release()  # nobody knows whether this process has a next task
     except HarnessError as error:
         return error
     # Process numbers of two machines may be equal.

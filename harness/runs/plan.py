@@ -42,9 +42,9 @@ class Settings:
     `on`: processes of this machine, or a cluster of ray; `ray_options` are what Ray is to give each
     worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
-    be that a haystack's queries are all answered with nothing. `search_only`: nothing is taken in;
-    what is not kept of an earlier run is an error. `concurrency`: calls of `search` at once in each
-    process, of a retriever that says `concurrent`. `query_timeout` and `index_timeout`: seconds
+    be that a haystack's queries are all answered with nothing. `require_cached_index`: nothing is
+    indexed; a haystack without a cached index is an error. `concurrency`: concurrent `search` calls
+    in each process, of a `thread_safe` retriever. `query_timeout` and `index_timeout`: seconds
     that a question, and a haystack's `index`, may take. `retries`: how often a search that failed
     is made again, after a pause. `prices`: US dollars a million tokens, by model (see money.py);
     `max_usd`: how many may be spent.
@@ -64,7 +64,7 @@ class Settings:
     on: str = "processes"
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
-    search_only: bool = False
+    require_cached_index: bool = False
     concurrency: int = 1
     query_timeout: float | None = None
     index_timeout: float | None = None

@@ -17,13 +17,13 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.masking import masked_in
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import PLUGIN_MODULE, leaves
+from harness.retrievers.plugins import PLUGIN_MODULE, iter_strings
 from harness.retrievers.registry import (
     FunctionRetriever,
     RetrieverSpec,
-    brought,
     factory_of,
     files_of,
+    plugin_entry_points,
 )
 from harness.retrievers.sources import digests, file_of, module_files
 
@@ -132,8 +132,8 @@ def file_digests(spec: RetrieverSpec) -> dict[str, str]:
 def _own_files(spec: RetrieverSpec) -> list[Path]:
     """Files that a spec names by their paths, and those of `package.module:Class`, which may stand
     behind a name that a package brought."""
-    given = [*leaves([spec.name, spec.params])]
-    given += [entry.value for one in given for entry in brought(one)]
+    given = [*iter_strings([spec.name, spec.params])]
+    given += [entry.value for one in given for entry in plugin_entry_points(one)]
     modules = (one.partition(":")[0] for one in given if ":" in one)
     own = (module_files(name) for name in modules if not name.endswith(".py"))
     return [*map(Path, named_files(spec)), *chain.from_iterable(own)]
@@ -193,7 +193,7 @@ def _processor() -> str:
 
 def _files(given: Any) -> Iterator[str]:
     """Files of code that shapes the run: of `file.py:name`, and of plain names taken from one."""
-    for one in leaves(given):
+    for one in iter_strings(given):
         file, colon, _ = one.rpartition(":")
         if colon and file.endswith(".py") and Path(file).expanduser().is_file():
             yield file

@@ -18,9 +18,9 @@ from harness.files import disk_errors, write_json
 from harness.leftovers import discard
 from harness.masking import values_of_others
 from harness.retrievers.baselines import is_oracle
-from harness.retrievers.calls import give_way
+from harness.retrievers.calls import release
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import FAILURES, undisturbed
+from harness.retrievers.plugins import FAILURES, preserve_process_state
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
@@ -105,7 +105,7 @@ def run(
     builds: RetrieverSpec | Isolation | Retriever = tested
     if settings.isolate:
         builds = in_sandbox(tested, dataset, out, settings.seed)
-    with undisturbed():
+    with preserve_process_state():
         built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
     sees_answer_key = is_oracle(built)
     batch_size = batch_size_of(settings, built)
@@ -169,7 +169,7 @@ def run(
         haystacks = {unit.haystack for unit in planned}
         try:
             with (
-                undisturbed(),
+                preserve_process_state(),
                 journal_less(partial),
                 crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew,
             ):
@@ -181,7 +181,7 @@ def run(
                     dataset.manifest.exclude_self,
                     crew.batch_size or batch_size,
                     system_of(about, built, named=named),
-                    settings.search_only,
+                    settings.require_cached_index,
                     settings.concurrency if crew.batch_size is None else 1,
                     settings.limits,
                 )
@@ -210,11 +210,11 @@ def run(
             ) from None
         finally:
             if named:
-                with undisturbed(), journal_less(partial):
+                with preserve_process_state(), journal_less(partial):
                     closed(built)
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so
-                    give_way(built)
+                    release(built)
         _stop_without_answer(done, dataset, partial)
         write_run(
             folder,
@@ -223,7 +223,7 @@ def run(
             record={
                 "retriever": {
                     **about,
-                    "ids": "dataset" if getattr(built, "own_ids", False) else "handles",
+                    "ids": "dataset" if getattr(built, "returns_dataset_ids", False) else "handles",
                     "sees_answer_key": sees_answer_key,
                 },
                 "settings": {

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.errors import HarnessError
 from harness.retrievers import calls
-from harness.retrievers.answers import as_result, in_order, scores_of, within
 from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import Piece
+from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.money import COUNTS
@@ -103,8 +103,8 @@ class Shard:
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
     ) -> ShardAnswer:
         retriever = self._indexed()
-        if callable(assume := getattr(retriever, "assume", None)):
-            assume(statistics)
+        if callable(set_stats := getattr(retriever, "set_collection_stats", None)):
+            set_stats(statistics)
         size = self._batch_size
         found: list[tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]] = []
         for start in range(0, len(questions), size):
@@ -143,11 +143,11 @@ class Shard:
 
 
 def can_be_cut(retriever: Retriever) -> bool:
-    """Whether a retriever says `in_shards`, and the search that says so is the one it has."""
-    if not getattr(retriever, "in_shards", False):
+    """Tests whether the class that defines the retriever's `search` sets `supports_sharding`."""
+    if not getattr(retriever, "supports_sharding", False):
         return False
     line = [vars(retriever), *map(vars, type(retriever).__mro__)]
-    said = next(place for place, names in enumerate(line) if "in_shards" in names)
+    said = next(place for place, names in enumerate(line) if "supports_sharding" in names)
     return said <= next(place for place, names in enumerate(line) if "search" in names)
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.dataset.progress import progress
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.errors import HarnessError
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec

@@ -11,8 +11,8 @@ from harness.errors import UsageError
 from harness.masking import refuse_in
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
-from harness.retrievers.foreign import serving
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
+from harness.retrievers.wrap import wrapper_for
 from harness.runs.isolated import Isolation, isolation
 from harness.runs.plan import Settings
 from harness.runs.provenance import known_by, named_files
@@ -28,7 +28,7 @@ def under_test(
     if isinstance(retriever, RetrieverSpec):
         refuse_in(f"retriever {retriever.name!r}: the parameter", retriever.params)
         return retriever
-    serves = serving(retriever)
+    serves = wrapper_for(retriever)
     if serves is not None:
         return serves()
     if isinstance(retriever, Retriever) or can_serve(retriever):
@@ -72,10 +72,10 @@ def system_of(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dic
 
 def check_fit(settings: Settings, built: Retriever) -> None:
     """Raises UsageError for settings that this retriever cannot be run with."""
-    if settings.concurrency > 1 and not getattr(built, "concurrent", False):
+    if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
         raise UsageError(
             f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
-            "be called several times at once; if it may, give it concurrent = True"
+            "be called several times at once; if it may, give it thread_safe = True"
         )
     if settings.max_usd is not None and not callable(getattr(built, "report", None)):
         raise UsageError(

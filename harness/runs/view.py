@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, last_of_base
-from harness.retrievers.answers import within
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.corpus import Changed, handle, is_handle
+from harness.retrievers.outputs import within
 
 Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
@@ -129,15 +129,15 @@ class View:
         ids = self._dataset.documents.column("id", self.rows).to_pylist()
         return {id_: position for position, id_ in enumerate(ids)}
 
-    def positions(self, ids: Iterable[Any], *, own_ids: bool) -> npt.NDArray[np.int64]:
-        """Positions that handles, positions or (`own_ids`) the dataset's ids stand for.
+    def positions(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> npt.NDArray[np.int64]:
+        """Positions that handles, positions or (`returns_dataset_ids`) the dataset's ids stand for.
 
         Raises ValueError for one that is not in the haystack.
         """
-        named = list(ids) if own_ids else ids
-        return within(named, len(self.rows), lambda one: self._position(one, own_ids))
+        named = list(ids) if returns_dataset_ids else ids
+        return within(named, len(self.rows), lambda one: self._position(one, returns_dataset_ids))
 
-    def known(self, ids: Iterable[Any], *, own_ids: bool) -> tuple[list[int], int]:
+    def known(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> tuple[list[int], int]:
         """Positions of those that are in the haystack, each once, and how many are not.
 
         Raises ValueError for the handle of another haystack: that is no memory's own name.
@@ -146,15 +146,15 @@ class View:
         unknown = 0
         for id_ in ids:
             try:
-                found[int(self.positions([id_], own_ids=own_ids)[0])] = None
+                found[int(self.positions([id_], returns_dataset_ids=returns_dataset_ids)[0])] = None
             except ValueError:
-                if not own_ids and isinstance(id_, str) and is_handle(id_):
+                if not returns_dataset_ids and isinstance(id_, str) and is_handle(id_):
                     raise
                 unknown += 1
         return list(found), unknown
 
-    def _position(self, id_: Any, own_ids: bool) -> int:
-        if own_ids:
+    def _position(self, id_: Any, returns_dataset_ids: bool) -> int:
+        if returns_dataset_ids:
             position = self._position_of_id.get(str(id_))
             if position is None:
                 raise ValueError(f"{id_!r} is not the id of a document in this haystack")

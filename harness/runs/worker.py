@@ -7,20 +7,20 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.errors import HarnessError, RunError
 from harness.retrievers import calls
-from harness.retrievers.answers import (
+from harness.retrievers.baselines import Oracle
+from harness.retrievers.contract import Corpus, Retriever
+from harness.retrievers.ingest_cache import ingest
+from harness.retrievers.outputs import (
     NotAnAnswerError,
     WrongNumberError,
 )
-from harness.retrievers.baselines import Oracle
-from harness.retrievers.clock import Clock, running
-from harness.retrievers.contract import Corpus, Retriever
-from harness.retrievers.ingested import take_in
-from harness.retrievers.patience import patiently
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.retry import retry
+from harness.retrievers.timing import Clock, timed
 from harness.runs.as_answer import as_answer, gold_of
 from harness.runs.bench import (
     SECONDS_A_REPORT,
@@ -58,15 +58,15 @@ class Worker:
         exclude_self: bool,
         batch_size: int | None,
         system: Mapping[str, Any] | None = None,
-        search_only: bool = False,
+        require_cached_index: bool = False,
         concurrency: int = 1,
         limits: Limits | None = None,
     ) -> None:
-        """`system` is what tells the retriever from others; see `take_in`. `concurrency`: how many
+        """`system` is what tells the retriever from others; see `ingest`. `concurrency`: how many
         calls of `search` at once."""
         self._place = place
         self._limits = limits or Limits()
-        self._system, self._search_only = system, search_only
+        self._system, self._require_cached_index = system, require_cached_index
         self._concurrency = concurrency
         self.builds = retriever
         self._k = k
@@ -155,9 +155,9 @@ class Worker:
         follows = unit.chain is not None and unit.chain == bench.chain
         return bench.stuck and isinstance(self.builds, TO_BUILD) and not follows
 
-    def give_way(self) -> None:
+    def release(self) -> None:
         """Let other processes use what the retriever shares with them."""
-        if self._bench is not None and calls.give_way(self._bench.retriever):
+        if self._bench is not None and calls.release(self._bench.retriever):
             self._bench.haystack = self._bench.chain = None
 
     def close(self) -> None:
@@ -177,7 +177,7 @@ class Worker:
         # An isolated one starts with a process that counts anew.
         before: Counts = {} if isinstance(bench.retriever, Isolated) else bench.counts()
         take: Callable[..., bool] = partial(
-            take_in, bench.retriever, bench.view.corpus, self._system
+            ingest, bench.retriever, bench.view.corpus, self._system
         )
         if unit.chain is not None and calls.is_told(bench.retriever):
             take, bench.chain = partial(self._tell, bench, before_it), unit.chain
@@ -186,8 +186,8 @@ class Worker:
         clock = Clock(watch.taken_in)
         try:
             self._wait_for_late(bench)
-            with running(clock):
-                work = partial(take, only_kept=self._search_only)
+            with timed(clock):
+                work = partial(take, require_cached=self._require_cached_index)
                 outcome.kept = not bench.call(work, self._limits.index)
         except HarnessError:
             raise
@@ -215,10 +215,12 @@ class Worker:
         if bench.late:
             raise LateError("a call before it took too long, and has not come back")
 
-    def _tell(self, bench: Bench, before: Corpus | None, *, only_kept: bool) -> bool:
+    def _tell(self, bench: Bench, before: Corpus | None, *, require_cached: bool) -> bool:
         """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
-        if only_kept:
-            raise RunError("--search-only: what is told as of the time of a question is not kept")
+        if require_cached:
+            raise RunError(
+                "--require-cached-index: what is told as of the time of a question is not kept"
+            )
         calls.tell(bench.retriever, bench.view.corpus, before)
         return True
 
@@ -230,7 +232,7 @@ class Worker:
             retriever.reveal([gold_of(bench, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of one that bears several at once do not wait for each other.
-        apart = self._limits.in_time and getattr(retriever, "concurrent", False)
+        apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
         clock = Clock()
 
         def ask() -> Sequence[Any]:
@@ -243,8 +245,8 @@ class Worker:
                 raise
 
         try:
-            with running(clock):
-                found = patiently(ask, self._limits.retries, _may_help)
+            with timed(clock):
+                found = retry(ask, self._limits.retries, _may_help)
         except HarnessError:
             raise
         except NotAnAnswerError as error:

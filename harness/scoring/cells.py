@@ -158,7 +158,7 @@ def session_columns(
     for documents."""
     by_session = level.ranked()
     ceilings = Ceilings(by_session, present)
-    levels = SessionChance(dataset, dataset.judgements(protocol.key), level, scored, present, ks)
+    levels = SessionChance(dataset, dataset.qrels(protocol.key), level, scored, present, ks)
     columns = []
     for template in protocol.session_metrics:
         for k in ks:

@@ -175,7 +175,7 @@ class _Grades:
     """The judgements of the default answer key, a question's at a time."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self._judged = dataset.judgements()
+        self._judged = dataset.qrels()
         self._starts = np.searchsorted(self._judged.query, np.arange(dataset.n_queries + 1))
 
     def of(self, query: int) -> dict[int, int]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.scoring.answers import METRICS, Text, best_of, metric_at
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.budget import TokenCounts
@@ -37,7 +37,7 @@ _SHUFFLED = 20_000  # haystacks up to this size are shuffled whole; of larger on
 
 def recall_by_chance(
     dataset: Dataset,
-    judged: Judgements,
+    judged: DatasetQrels,
     ranked: Ranked,
     present: Flags,
     scored: Flags,

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import strings, to_numpy
-from harness.rankings.fields import JUDGEMENTS, grade_of
+from harness.rankings.fields import QRELS, grade_of
 from harness.rankings.json_rows import of_json
 from harness.rankings.raw import read_lines
 from harness.rankings.tables import (
@@ -74,8 +74,10 @@ class Qrels:
 
 def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
     """One answer key of a dataset; every query of the dataset is there, judged or not."""
-    judged = dataset.judgements(key)
-    return Qrels(dataset.query_ids, judged.query, judged.document_id, judged.grade, judged.unit)
+    judged = dataset.qrels(key)
+    return Qrels(
+        dataset.query_ids, judged.query, judged.document_id, judged.grade, judged.evidence_id
+    )
 
 
 def from_dict(qrels: QrelsDict) -> Qrels:
@@ -134,17 +136,17 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
     twice with different grades.
     """
     if not isinstance(source, str | PathLike):
-        return _of_columns(of_frame(source, JUDGEMENTS, "the judgements"))
+        return _of_columns(of_frame(source, QRELS, "the judgements"))
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path}: no such qrels file")
     form = form_of(path)
     if form == ".parquet":
-        return _of_columns(of_parquet(path, JUDGEMENTS))
+        return _of_columns(of_parquet(path, QRELS))
     if form in (".json", ".jsonl"):
-        return _of_columns(of_json(path, JUDGEMENTS, lines=form == ".jsonl"))
-    if form == ".csv" or (form == ".tsv" and has_header(path, JUDGEMENTS)):
-        return _of_columns(of_delimited(path, JUDGEMENTS))
+        return _of_columns(of_json(path, QRELS, lines=form == ".jsonl"))
+    if form == ".csv" or (form == ".tsv" and has_header(path, QRELS)):
+        return _of_columns(of_delimited(path, QRELS))
     return _of_lines(path)
 
 
@@ -168,9 +170,9 @@ def _of_columns(rows: Columns) -> Qrels:
 def _heads(path: Path, fields: list[bytes]) -> bool:
     """Whether these are the names of columns. Raises UsageError for those of another order."""
     names = [field.decode(errors="replace") for field in fields]
-    if len(names) < 3 or not JUDGEMENTS.heads(names):
+    if len(names) < 3 or not QRELS.heads(names):
         return False
-    order = [JUDGEMENTS.field(name) for name in (names[0], *names[-2:])]
+    order = [QRELS.field(name) for name in (names[0], *names[-2:])]
     if order != ["query", "document", "grade"] or len(names) not in (3, 4):
         raise UsageError(
             f"{path}, line 1: the columns {', '.join(names)} are not query, document, grade; with "

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.scoring.arrays import Flags, Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
@@ -25,7 +25,7 @@ class SessionLevel:
         self,
         dataset: Dataset,
         resolved: Resolved,
-        judged: Judgements,
+        judged: DatasetQrels,
         ranked: Ranked,
         depth: int,
         *,

@@ -85,7 +85,7 @@ def score(
         answered = replace(answered, repeated=answered.repeated + repeated)
     scorer = _Scorer(dataset, columns, resolved, choices, depth, answered)
     where = f"{dataset.name} ({dataset.manifest.granularity})"
-    protocols = named.fitting(dataset.keys, choices.protocols, where)
+    protocols = named.fitting(dataset.qrels_sets, choices.protocols, where)
     with progress(len(protocols), "protocols", "score") as bar:
         for protocol in protocols:
             scorer.apply(protocol)
@@ -139,7 +139,7 @@ class _Scorer:
     def apply(self, protocol: Protocol) -> None:
         """Score under one protocol: documents, and sessions where it says so."""
         dataset = self._dataset
-        judged = dataset.judgements(protocol.key)
+        judged = dataset.qrels(protocol.key)
         ties = protocol.ties
         if self._choices.ties is not None and not protocol.fixed_ks:
             ties = self._choices.ties

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.rankings.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
@@ -40,7 +40,7 @@ class Sections:
     def updates(self, ks: tuple[int, ...], depth: int) -> dict[str, Any] | None:
         """See `freshness`; None where no query is one. `chance` is exact."""
         dataset = self._dataset
-        found = freshness(dataset, dataset.judgements(), self._ranked, self._counted, ks, depth)
+        found = freshness(dataset, dataset.qrels(), self._ranked, self._counted, ks, depth)
         if found is not None:
             ability = str(Ability.KNOWLEDGE_UPDATE)
             found["signatures"] = {
@@ -145,7 +145,7 @@ class Sections:
             costs = of_documents.of(resolved.row)
         budget = TokenBudget(self._ranked, resolved, costs)
         scored = counted & self._evidence & ~self._without
-        judged = self._dataset.judgements()
+        judged = self._dataset.qrels()
         present = held(self._dataset, judged.query, judged.document)
         levels = recall_by_chance(
             self._dataset, judged, self._ranked, present, scored, depth, BUDGETS, of_documents
@@ -181,7 +181,7 @@ class Sections:
 
 def freshness(
     dataset: Dataset,
-    judged: Judgements,
+    judged: DatasetQrels,
     ranked: Ranked,
     scored: np.ndarray,
     ks: tuple[int, ...],
@@ -236,7 +236,7 @@ def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:
     return first
 
 
-def _timestamps(dataset: Dataset, judged: Judgements, wanted: np.ndarray) -> np.ndarray:
+def _timestamps(dataset: Dataset, judged: DatasetQrels, wanted: np.ndarray) -> np.ndarray:
     """When each judged document was said in its query's haystack; NaN where nobody knows."""
     stamps = np.full(len(judged.query), np.nan)
     haystack = dataset.query_haystack[judged.query]

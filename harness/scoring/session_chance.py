@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
@@ -51,7 +51,7 @@ class SessionChance:
     def __init__(
         self,
         dataset: Dataset,
-        judged: Judgements,
+        judged: DatasetQrels,
         level: SessionLevel,
         scored: Flags,
         present: Flags,

@@ -28,5 +28,5 @@ def test_the_adapter_of_the_readme_works_and_has_30_lines(home: Path, tmp_path: 
     dataset = open_dataset("notes", source=tmp_path)
     assert [document.text for document in dataset.documents] == ["The dentist moved me to Friday."]
     assert dataset.query(0).haystack == "ann"
-    assert dataset.judgements().document.tolist() == [0]
+    assert dataset.qrels().document.tolist() == [0]
     assert open_dataset("notes", source=tmp_path / "notes.json").fingerprint == dataset.fingerprint

@@ -44,7 +44,7 @@ def test_the_100k_tier_is_whole_and_is_its_publishers(home: Path, chats: Path) -
     assert dataset.manifest.official
     assert (len(dataset.haystack_ids), len(dataset.documents)) == (20, 5094)
     assert Counter(dataset.categories.tolist()) == dict.fromkeys(ABILITIES, 40)
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     assert len({*judged.query.tolist()}) == 355
     assert (judged.document >= 0).all()
     assert len(judged) + mends(dataset, "names a message twice") == 856 + 253  # user, assistant
@@ -200,7 +200,7 @@ def test_evidence_is_read_from_lists_and_pairs_and_each_message_counts_once(
     home: Path, tmp_path: Path
 ) -> None:
     dataset = open_dataset("beam/10m", source=ten_m(tmp_path))
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     rows: dict[str, list[int]] = {}
     for query, row in zip(judged.query.tolist(), judged.document.tolist(), strict=True):
         rows.setdefault(dataset.query_ids[query], []).append(row)

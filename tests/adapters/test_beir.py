@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def key(dataset: Dataset) -> set[tuple[str, str, int]]:
-    found = dataset.judgements()
+    found = dataset.qrels()
     return {
         (dataset.query_ids[query], document, grade)
         for query, document, grade in zip(
@@ -99,7 +99,7 @@ def test_scifact_has_its_published_counts_and_is_known_by_its_hashes(
     assert dataset.manifest.counts == {
         "documents": 5183,
         "haystacks": 1,
-        "judgements": 339,
+        "qrels": 339,
         "queries": 300,
     }
     assert dataset.manifest.official
@@ -108,7 +108,7 @@ def test_scifact_has_its_published_counts_and_is_known_by_its_hashes(
         ("queries without a judgement: left out", 809)
     ]
     train = open_dataset("beir/scifact", source=data / "beir" / "scifact", split="train")
-    assert (train.n_queries, len(train.judgements())) == (809, 919)
+    assert (train.n_queries, len(train.qrels())) == (809, 919)
 
 
 def test_titles_and_texts_are_kept_apart_and_only_judged_queries_kept(

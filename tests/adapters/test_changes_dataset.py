@@ -24,7 +24,7 @@ def changes(home: Path) -> Dataset:
 
 def grades(dataset: Dataset) -> dict[int, dict[int, int]]:
     """Grade of every judged row, by query."""
-    key = dataset.judgements()
+    key = dataset.qrels()
     found: dict[int, dict[int, int]] = {row: {} for row in range(dataset.n_queries)}
     rows = zip(key.query.tolist(), key.document.tolist(), key.grade.tolist(), strict=True)
     for query, row, grade in rows:

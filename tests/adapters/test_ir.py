@@ -46,7 +46,7 @@ def test_any_registered_id_becomes_documents_queries_and_judgements(
         ("d2", "", "Bread rises overnight."),
     ]
     assert [dataset.query(0).id, dataset.query(0).text] == ["q1", "When does the ferry leave?"]
-    key = dataset.judgements()
+    key = dataset.qrels()
     assert dict(zip(key.document_id.to_pylist(), key.grade.tolist(), strict=True)) == {
         "d1": 2,
         "d2": 0,

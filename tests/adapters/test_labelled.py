@@ -42,13 +42,13 @@ def write(folder: Path, files: dict[str, Any]) -> Path:
 
 
 def jsonl(**changed: Any) -> dict[str, Any]:
-    files = {"documents": DOCUMENTS, "queries": QUERIES, "judgements": JUDGEMENTS, **changed}
+    files = {"documents": DOCUMENTS, "queries": QUERIES, "qrels": JUDGEMENTS, **changed}
     return {f"{name}.jsonl": records for name, records in files.items()}
 
 
 def contents(dataset: Dataset) -> tuple[object, ...]:
     """Documents, queries and judgements, whatever file they came from."""
-    key = dataset.judgements()
+    key = dataset.qrels()
     return (
         [(d.id, d.title, d.text) for d in dataset.documents],
         [(q.id, q.text) for q in map(dataset.query, range(dataset.n_queries))],
@@ -156,7 +156,7 @@ def test_the_dl19_sample_is_read_without_losing_its_first_judgement(data: Path, 
     dataset = open_dataset("labelled", source=data / "msmarco" / "dl19_sample")
     counts = dataset.manifest.counts
     # Its qrels have no header line, and 7 of its 50 queries no judgement.
-    assert (counts["documents"], counts["queries"], counts["judgements"]) == (5000, 43, 4102)
+    assert (counts["documents"], counts["queries"], counts["qrels"]) == (5000, 43, 4102)
     assert dataset.manifest.repairs[0].count == 7
 
 
@@ -173,10 +173,10 @@ def test_haystacks_dates_abilities_and_answers_are_kept(home: Path, tmp_path: Pa
         {"id": "q2", "text": "Where does he live?", "haystack": "ben", "answers": "Rome"},
     ]  # fmt: skip
     judgements = [{"query": q, "document": "t1"} for q in ("q1", "q2")]
-    files = jsonl(documents=documents, queries=queries, judgements=judgements)
+    files = jsonl(documents=documents, queries=queries, qrels=judgements)
     dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
     assert [dataset.haystack_rows(h).tolist() for h in range(2)] == [[0, 2], [1, 2]]
-    assert dataset.judgements().document.tolist() == [0, 1]
+    assert dataset.qrels().document.tolist() == [0, 1]
     first = dataset.documents[0]
     assert first.timestamp == timestamp(datetime(2023, 5, 8, 13, 56)) == 1683554160
     assert (first.session, first.speaker, first.position) == ("s1", "Ann", 0)
@@ -193,7 +193,7 @@ def test_a_document_can_have_another_date_in_each_haystack(home: Path, tmp_path:
     ]
     queries = [{"id": f"q{h}", "text": "Who?", "haystack": h} for h in "ab"]
     judgements = [{"query": "qa", "document": "t1"}, {"query": "qb", "document": "t2"}]
-    files = jsonl(documents=documents, queries=queries, judgements=judgements)
+    files = jsonl(documents=documents, queries=queries, qrels=judgements)
     dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
     years = [[datetime.fromtimestamp(t.as_py()).year for t in dataset.haystack_timestamps(h)]
              for h in range(2)]  # fmt: skip
@@ -206,9 +206,9 @@ def test_a_grade_of_nothing_is_none_by_whatever_name(
     name: str, grade: object, home: Path, tmp_path: Path
 ) -> None:
     judgements = [{"query": "q1", "document": "d1", name: grade}]
-    files = {**jsonl(judgements=judgements)}
+    files = {**jsonl(qrels=judgements)}
     assert contents(open_dataset("labelled", source=write(tmp_path / "a", files)))[2] == [("d1", 0)]
-    del files["judgements.jsonl"]
+    del files["qrels.jsonl"]
     files["judgements.csv"] = f"query,document,{name}\nq1,d1,{grade}\n"
     assert contents(open_dataset("labelled", source=write(tmp_path / "b", files)))[2] == [("d1", 0)]
 
@@ -219,9 +219,9 @@ def test_what_documents_carry_besides_is_passed_over_and_said_and_what_is_declar
     documents = [{**d, "url": "x", "author": "y", "metadata": {"a": 1}} for d in DOCUMENTS]
     judgements = [{**JUDGEMENTS[0], "annotator": "ann"}]
     queries = [{**QUERIES[0], "source": "mail", "metadata": {}}]
-    files = jsonl(documents=documents, queries=queries, judgements=judgements)
+    files = jsonl(documents=documents, queries=queries, qrels=judgements)
     files["labelled.toml"] = (
-        "[ignore]\ndocuments = ['author']\nqueries = ['source']\njudgements = ['annotator']\n"
+        "[ignore]\ndocuments = ['author']\nqueries = ['source']\nqrels = ['annotator']\n"
     )
     folder = write(tmp_path / "mine", files)
     dataset = open_dataset("labelled", source=folder)
@@ -289,16 +289,16 @@ CSV = {
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        (jsonl(judgements=[{"query": "q1", "document": "d9"}]),
-         "judgements.jsonl:1: the document 'd9' is not in the documents; add it"),
-        (jsonl(judgements=[*JUDGEMENTS, {"query": "q9", "document": "d1"}]),
-         "judgements.jsonl:2: the query 'q9' is not in"),
-        (jsonl(judgements=[{"query": "q1", "document": "d1", "grade": 1.5}]),
-         "judgements.jsonl:1: the grade '1.5' is not an integer"),
-        (jsonl(judgements=[*JUDGEMENTS, {"query": "q1", "document": "d1", "grade": 1}]),
-         "judgements.jsonl:2: the document 'd1' has the grade 1 here and 2 on line 1"),
-        (jsonl(judgements=[{"query": "q1"}]), "judgements.jsonl:1: no field 'document' (or"),
-        (jsonl(judgements=[]), "judgements.jsonl: holds no judgements"),
+        (jsonl(qrels=[{"query": "q1", "document": "d9"}]),
+         "qrels.jsonl:1: the document 'd9' is not in the documents; add it"),
+        (jsonl(qrels=[*JUDGEMENTS, {"query": "q9", "document": "d1"}]),
+         "qrels.jsonl:2: the query 'q9' is not in"),
+        (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": 1.5}]),
+         "qrels.jsonl:1: the grade '1.5' is not an integer"),
+        (jsonl(qrels=[*JUDGEMENTS, {"query": "q1", "document": "d1", "grade": 1}]),
+         "qrels.jsonl:2: the document 'd1' has the grade 1 here and 2 on line 1"),
+        (jsonl(qrels=[{"query": "q1"}]), "qrels.jsonl:1: no field 'document' (or"),
+        (jsonl(qrels=[]), "qrels.jsonl: holds no qrels"),
         (jsonl(documents=[*DOCUMENTS, DOCUMENTS[0]]),
          "documents.jsonl:3: the haystack and document id ('corpus', 'd1') stands on line 1"),
         (jsonl(documents=[]), "documents.jsonl: holds no documents"),
@@ -333,12 +333,12 @@ CSV = {
          "judgements.csv:1: 'grade' and 'Relevance' both mean grade; take one out"),
         ({**CSV, "judgements.csv": "query,document,grade\nq1,d1,\n"},
          "judgements.csv:2: the grade is empty; give a whole number, 0 for not relevant"),
-        (jsonl(judgements=[{"query": "q1", "document": "d1", "grade": None}]),
-         "judgements.jsonl:1: the grade is empty"),
-        (jsonl(judgements='{"query": "q1", "document": "d1", "grade": 0, "grade": 1}'),
-         "judgements.jsonl:1: the field 'grade' stands twice"),
-        (jsonl(judgements=[{"query": "q1", "document": "d1", "grade": 10**12}]),
-         "judgements.jsonl:1: the grade 1000000000000 is beyond 32 bits"),
+        (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": None}]),
+         "qrels.jsonl:1: the grade is empty"),
+        (jsonl(qrels='{"query": "q1", "document": "d1", "grade": 0, "grade": 1}'),
+         "qrels.jsonl:1: the field 'grade' stands twice"),
+        (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": 10**12}]),
+         "qrels.jsonl:1: the grade 1000000000000 is beyond 32 bits"),
         ({"documents.jsonl": DOCUMENTS, "queries.json": "[{]", "qrels.txt": "q1 0 d1 1\n"},
          "queries.json: not valid JSON"),
         ({"documents.jsonl": DOCUMENTS, "queries.json": '[{"id": "q1", "text": "a"}, 3]',

@@ -17,7 +17,7 @@ FILES = {
     "documents.jsonl": '{"id": "d1", "text": "She lives in Lyon.", "timestamp": 100}\n'
     '{"id": "d2", "text": "She lives in Porto.", "timestamp": 200}\n',
     "queries.jsonl": '{"id": "q1", "text": "Where does she live?", "timestamp": 300}\n',
-    "judgements.jsonl": '{"query": "q1", "document": "d2"}\n'
+    "qrels.jsonl": '{"query": "q1", "document": "d2"}\n'
     '{"query": "q1", "document": "d1", "grade": 0}\n',
 }
 UPDATE = {"kind": "update", "document": "d1", "timestamp": "1970-01-01T00:03:20", "by": "d2"}

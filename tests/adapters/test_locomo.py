@@ -47,9 +47,9 @@ def _found(
     dataset: Dataset, rankings: list[list[int]], key: str, k: int
 ) -> dict[int, tuple[int, int]]:
     """For each query with judgements: units found in its top k, and units there are."""
-    judged = dataset.judgements(key)
+    judged = dataset.qrels(key)
     units: dict[int, dict[int, set[int]]] = {}
-    for query, row, unit in zip(judged.query, judged.document, judged.unit, strict=True):
+    for query, row, unit in zip(judged.query, judged.document, judged.evidence_id, strict=True):
         units.setdefault(int(query), {}).setdefault(int(unit), set()).add(int(row))
     return {
         query: (sum(bool(rows & set(rankings[query][:k])) for rows in of.values()), len(of))
@@ -164,9 +164,9 @@ def test_every_mend_of_the_evidence_is_counted_and_names_its_question(
     }
     assert repairs["questions without evidence"][0] == 4
     assert repairs["dates of sessions that do not exist"][0] == 16
-    assert len(dataset.judgements()) == 2820
-    assert len(np.unique(dataset.judgements().query)) == 1982
-    assert len(dataset.judgements("locomo-official")) == 2815
+    assert len(dataset.qrels()) == 2820
+    assert len(np.unique(dataset.qrels().query)) == 1982
+    assert len(dataset.qrels("locomo-official")) == 2815
     assert dataset.manifest.official
 
 

@@ -30,7 +30,7 @@ def sample(data: Path) -> Path:
 
 def _gold(dataset: Dataset, key: str) -> dict[str, list[str]]:
     """Ids judged for each query."""
-    judged = dataset.judgements(key)
+    judged = dataset.qrels(key)
     gold: dict[str, list[str]] = {}
     for query, id_ in zip(judged.query, judged.document_id.to_pylist(), strict=True):
         gold.setdefault(dataset.query_ids[query], []).append(id_)
@@ -212,7 +212,7 @@ def test_what_the_official_script_would_stop_at_or_pass_over_is_kept_and_counted
     odd["haystack_sessions"][0][1]["content"] = "another text under the same id"
     dataset = _prepared(tmp_path / "s.json", [_record(), odd], "session", "official")
     assert _gold(dataset, "default")["q2"] == ["answer_a_1", "answer_gone"]
-    assert dataset.judgements().document.tolist()[-1] == -1
+    assert dataset.qrels().document.tolist()[-1] == -1
     assert len(dataset.documents) == 6
     assert [(r.count, r.examples) for r in dataset.manifest.repairs] == [
         (1, ["q1: filler"]),

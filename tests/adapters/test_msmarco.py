@@ -74,7 +74,7 @@ def haystack_texts(dataset: Dataset, query: str) -> list[str]:
 
 
 def gold(dataset: Dataset) -> dict[str, list[str]]:
-    key = dataset.judgements()
+    key = dataset.qrels()
     found: dict[str, list[str]] = {}
     for query, row in zip(key.query.tolist(), key.document.tolist(), strict=True):
         found.setdefault(dataset.query_ids[query], []).append(dataset.documents[row].text)
@@ -102,7 +102,7 @@ def test_dl19_from_official_files_has_the_track_s_judgements(
     )
     dataset = open_dataset("msmarco/dl19", source=folder)
     assert dataset.manifest.counts["documents"] == 5000
-    assert (dataset.n_queries, len(dataset.judgements())) == (43, 9260)
+    assert (dataset.n_queries, len(dataset.qrels())) == (43, 9260)
     assert dataset.manifest.k == 1000
     status = {raw.name: raw.status for raw in dataset.manifest.raw}
     assert status == {"collection": "unknown", "queries": "pinned", "qrels": "pinned"}
@@ -118,7 +118,7 @@ def test_dl20_keeps_the_54_judged_topics_of_200_and_records_the_others(
         data, tmp_path, "dl19_sample", "topics.dl20.txt", "qrels.dl20-passage.txt"
     )
     dataset = open_dataset("msmarco/dl20", source=folder)
-    assert (dataset.n_queries, len(dataset.judgements())) == (54, 11386)
+    assert (dataset.n_queries, len(dataset.qrels())) == (54, 11386)
     left_out = dataset.manifest.repairs[0]
     assert (left_out.kind, left_out.count) == ("queries without a judgement: left out", 146)
     assert not any(text.endswith("\r") for text in dataset.query_table["text"].to_pylist())

@@ -12,10 +12,10 @@ from loopback import Loopback
 from mteb_files import SMALL, Row, write
 
 from harness.dataset.adapters.mteb import Mteb, tasks
-from harness.dataset.catalogue import find
 from harness.dataset.export import export
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
+from harness.dataset.registry import find
 from harness.errors import RunError, UsageError
 from harness.schema import Ability
 
@@ -40,7 +40,7 @@ def asks(*ids: str) -> list[Row]:
 
 
 def key(dataset: Dataset) -> set[tuple[str, str, int]]:
-    found = dataset.judgements()
+    found = dataset.qrels()
     columns = (found.query.tolist(), found.document_id.to_pylist(), found.grade.tolist())
     return {(dataset.query_ids[q], d, g) for q, d, g in zip(*columns, strict=True)}
 
@@ -180,7 +180,7 @@ def test_a_subset_is_a_category_and_what_subsets_share_is_there_once(
     assert dataset.categories.tolist() == ["single_hop", "single_hop", "multi_hop", "adversarial"]
     assert answered_from(dataset, "q2") == ["a", "b"]
     assert answered_from(dataset, "q3") == ["a", "b", "c"]
-    assert dataset.judgements().document.tolist() == [0, 0, 1, 3]
+    assert dataset.qrels().document.tolist() == [0, 0, 1, 3]
     assert dataset.manifest.mean_over == "categories"
     alone = open_dataset("mteb/mine:multi_hop", source=folder)
     assert (alone.query_ids, len(alone.documents)) == (["q3"], 3)
@@ -245,10 +245,10 @@ def test_what_is_exported_comes_back_with_its_documents_queries_and_judgements(
         assert len(back.haystack_ids) == 10
     else:
         assert ids == [d.id for d in dataset.documents]
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     asked = [dataset.query_ids[q] for q in dict.fromkeys(judged.query.tolist())]
     assert back.query_ids == asked
-    again = back.judgements()
+    again = back.qrels()
     assert again.grade.tolist() == judged.grade.tolist()
     assert again.document.tolist() == judged.document.tolist()
     for row, id_ in enumerate(back.query_ids):

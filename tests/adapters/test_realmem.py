@@ -61,7 +61,7 @@ def test_ten_people_with_their_sessions_queries_and_evidence(home: Path, people:
         "lookup": 160,
         "temporal": 24,
     }
-    judged, official = dataset.judgements(), dataset.judgements("realmem-official")
+    judged, official = dataset.qrels(), dataset.qrels("realmem-official")
     assert len({*judged.query.tolist()}) == 1415
     assert (len(judged), len(official)) == (2316, 2319)
     assert (judged.document >= 0).all()
@@ -213,7 +213,7 @@ def test_evidence_that_was_not_there_is_left_out_and_counted(home: Path, tmp_pat
     of = {
         key: [*zip(one.query.tolist(), one.document_id.to_pylist(), strict=True)]
         for key in ("default", "realmem-official")
-        for one in [dataset.judgements(key)]
+        for one in [dataset.qrels(key)]
     }
     before = [(0, "Bees:S0"), (1, "Bees:S1"), (1, "Bees:S0"), (3, "Bees:S3")]
     assert sorted(of["default"]) == sorted(before)

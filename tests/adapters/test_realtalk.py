@@ -32,7 +32,7 @@ def test_ten_chats_with_their_questions_and_what_dangles(home: Path, data: Path)
         ("temporal", "temporal"): 319,
         ("commonsense", "lookup"): 108,
     }
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     assert len({*judged.query.tolist()}) == 705
     assert (judged.document >= 0).all()
     assert mends(dataset, "does not exist") + mends(dataset, "names no turn") == 143
@@ -102,7 +102,7 @@ def test_evidence_strings_are_read_as_what_they_mean_and_counted(
     home: Path, tmp_path: Path
 ) -> None:
     dataset = open_dataset("realtalk", source=put(tmp_path, small()))
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     ids = [dataset.documents[row].id for row in judged.document.tolist()]
     assert [*zip(judged.query.tolist(), ids, strict=True)] == [
         *((0, "D1:2"), (0, "D1:3"), (0, "D1:4")),

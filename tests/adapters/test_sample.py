@@ -25,7 +25,7 @@ Order = Callable[[list[Document], str], list[int]]
 
 def evidence(dataset: Dataset) -> dict[int, list[Document]]:
     """Evidence of every query, by the query's row; empty where there is none."""
-    key = dataset.judgements()
+    key = dataset.qrels()
     found: dict[int, list[Document]] = {row: [] for row in range(dataset.n_queries)}
     for query, row in zip(key.query.tolist(), key.document.tolist(), strict=True):
         found[query].append(dataset.documents[row])
@@ -86,7 +86,7 @@ def test_all_evidence_stands_once_in_the_haystack_of_its_question(
     home: Path, granularity: str
 ) -> None:
     dataset = open_dataset("sample", granularity=granularity)
-    key = dataset.judgements()
+    key = dataset.qrels()
     pairs = list(zip(key.query.tolist(), key.document.tolist(), strict=True))
     assert len(pairs) == len(set(pairs))
     for query, row in pairs:

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.retrievers.contract import Question
-from harness.retrievers.kept import folder as indexes
+from harness.retrievers.index_cache import folder as indexes
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import Shard, ShardAnswer, added, merged
 from harness.runs.view import View

@@ -71,7 +71,7 @@ class Records(AtOnce):
 
 def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     """Microseconds a document and a query of the harness's own time, and seconds of the rest."""
-    from harness.dataset.shared import Place
+    from harness.dataset.remote_store import Place
     from harness.runs.plan import Settings, choose_queries, units
     from harness.runs.runner import run
     from harness.runs.worker import Worker

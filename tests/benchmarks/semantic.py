@@ -86,7 +86,7 @@ def retrieved(turns: Dataset, dataset: Dataset, what: str) -> None:
     for query, row in zip(found.query.tolist(), found.row.tolist(), strict=True):
         returned[query].append(texts[row])
     assert dataset.query_ids == turns.query_ids
-    judged, gold = turns.judgements(), turns.documents.contents()
+    judged, gold = turns.qrels(), turns.documents.contents()
     asked = []
     for query in range(turns.n_queries):
         mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)

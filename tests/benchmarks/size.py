@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.retrievers.words import STOPWORDS
+from harness.retrievers.tokenizer import STOPWORDS
 from tests.benchmarks.make_msmarco import FILES, PASSAGES
 from tests.benchmarks.measure import Cost, command, machine, markdown
 

@@ -36,7 +36,7 @@ def evidence(run: Path, sample: Dataset) -> list[Piece]:
     """Every piece of evidence and where it stood, from the labels and the TREC file alone."""
     lines = [line.split() for line in (run / "rankings.trec").read_text().splitlines()]
     ranks = {(query, document): int(rank) for query, _, document, rank, *_ in lines}
-    judged = sample.judgements()
+    judged = sample.qrels()
     pairs = zip(judged.query.tolist(), judged.document_id.to_pylist(), strict=True)
     return [
         Piece(sample.query_ids[q], sample.abilities[q], ranks.get((sample.query_ids[q], d), inf))
@@ -163,7 +163,7 @@ def test_a_run_in_which_nothing_is_missed_says_so(
 ) -> None:
     said = harness("analyze", sample_run("oracle"))
     assert said.status == 0
-    pieces = len(sample.judgements().query)
+    pieces = len(sample.qrels().query)
     assert f"\n0 of {pieces} pieces of evidence are not in the top 10" in said.out
 
 

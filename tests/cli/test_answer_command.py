@@ -471,7 +471,7 @@ def test_without_references_answers_stand_unjudged_and_without_dates_nothing_is_
     texts = [f'{{"id": "d{i}", "text": "note number{i}"}}\n' for i in range(5)]
     (files / "documents.jsonl").write_text("".join(texts))
     (files / "queries.jsonl").write_text('{"id": "q", "text": "number1"}\n')
-    (files / "judgements.jsonl").write_text('{"query": "q", "document": "d1"}\n')
+    (files / "qrels.jsonl").write_text('{"query": "q", "document": "d1"}\n')
     run = ["--dataset", "labelled", "--source", files, "--retriever", "bm25", "--name", "b"]
     assert harness("run", *run, "--quiet").status == 0
     endpoint.answer = lambda chat: "one"

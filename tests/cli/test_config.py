@@ -12,8 +12,8 @@ import pytest
 from places import ROOT
 
 from harness.cli import parser
-from harness.dataset.catalogue import find
-from harness.dataset.prepare import choose_view
+from harness.dataset.prepare import choose_config
+from harness.dataset.registry import find
 from harness.retrievers.registry import RetrieverSpec
 from harness.scoring.metrics import parse_metrics
 
@@ -66,7 +66,7 @@ def test_paths_are_taken_from_the_file_s_own_folder(
     (place / "data").mkdir(parents=True)
     (place / "data" / "documents.jsonl").write_text('{"id": "d", "text": "the key"}\n')
     (place / "data" / "queries.jsonl").write_text('{"id": "q", "text": "key?"}\n')
-    (place / "data" / "judgements.jsonl").write_text('{"query": "q", "document": "d"}\n')
+    (place / "data" / "qrels.jsonl").write_text('{"query": "q", "document": "d"}\n')
     (place / "mine.py").write_text("def find(text, k):\n    return ['d']\n")
     (place / "more.py").write_text(
         "from harness.retrievers.registry import register_retriever\n"
@@ -135,7 +135,7 @@ def test_every_shipped_config_names_what_there_is(
     known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
     for one in expand(options, str(file), known):
         _, variant, name = find(one.dataset)
-        choose_view(variant, one.granularity or "", one.text or "", one.split or "", name)
+        choose_config(variant, one.granularity or "", one.text or "", one.split or "", name)
         if one.published:
             assert one.sha256
             assert one.url.startswith("https://")

@@ -26,7 +26,7 @@ def config(folder: Path, more: str = "") -> str:
         "".join(f'{{"id": "d{i}", "text": "note number{i}"}}\n' for i in range(30))
     )
     (folder / "mine" / "queries.jsonl").write_text('{"id": "q", "text": "number7"}\n')
-    (folder / "mine" / "judgements.jsonl").write_text('{"query": "q", "document": "d7"}\n')
+    (folder / "mine" / "qrels.jsonl").write_text('{"query": "q", "document": "d7"}\n')
     (folder / "fails.py").write_text(FAILS)
     (folder / "list.toml").write_text(
         f"""

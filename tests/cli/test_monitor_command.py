@@ -23,7 +23,7 @@ Harness = Callable[..., Any]
 def questions(cache: Path) -> list[tuple[str, list[str]]]:
     """Labelled questions of the sample with their evidence."""
     dataset = open_dataset("sample")
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     found: dict[int, list[str]] = {}
     for query, name in zip(judged.query.tolist(), judged.document_id.to_pylist(), strict=True):
         found.setdefault(query, []).append(name)

@@ -117,7 +117,7 @@ def place(tmp_path: Path) -> Path:
         "".join(f'{{"id": "d{i}", "text": "note number{i}"}}\n' for i in range(30))
     )
     (files / "queries.jsonl").write_text('{"id": "q", "text": "number7"}\n')
-    (files / "judgements.jsonl").write_text('{"query": "q", "document": "d7"}\n')
+    (files / "qrels.jsonl").write_text('{"query": "q", "document": "d7"}\n')
     for name, text in (("mine", MINE), ("fails", FAILS), ("slow", SLOW)):
         (tmp_path / f"{name}.py").write_text(text)
     (tmp_path / "nightly.toml").write_text(LIST)

@@ -87,7 +87,7 @@ def test_what_a_variable_holds_is_taken_from_where_the_command_is_given(
     (tmp_path / "my" / "data").mkdir(parents=True)
     (tmp_path / "my" / "data" / "documents.jsonl").write_text('{"id": "d", "text": "the key"}\n')
     (tmp_path / "my" / "data" / "queries.jsonl").write_text('{"id": "q", "text": "key?"}\n')
-    (tmp_path / "my" / "data" / "judgements.jsonl").write_text('{"query": "q", "document": "d"}\n')
+    (tmp_path / "my" / "data" / "qrels.jsonl").write_text('{"query": "q", "document": "d"}\n')
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "one.toml").write_text(
         'dataset = "labelled"\nsource = "$HARNESS_DATA/data"\nretriever = "bm25"\n'

@@ -66,7 +66,7 @@ def place(tmp_path: Path) -> Path:
     for name, lines in (
         ("documents", [{"id": f"d{i}", "text": "a note", "haystack": f"h{i}"} for i in (0, 1)]),
         ("queries", [{"id": f"q{i}", "text": "which?", "haystack": f"h{i}"} for i in (0, 1)]),
-        ("judgements", [{"query": f"q{i}", "document": f"d{i}"} for i in (0, 1)]),
+        ("qrels", [{"query": f"q{i}", "document": f"d{i}"} for i in (0, 1)]),
     ):
         (files / f"{name}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, lines)))
     return tmp_path

@@ -15,8 +15,8 @@ import tiny
 from loopback import Loopback
 from polling import wait_until
 
-from harness.dataset import catalogue
-from harness.dataset.adapter import Raw, View
+from harness.dataset import registry
+from harness.dataset.adapter import DatasetConfig, SourceFiles
 from harness.dataset.prepare import open_dataset
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
@@ -24,9 +24,9 @@ from harness.errors import UsageError
 
 @pytest.fixture(autouse=True)
 def registered() -> Iterator[None]:
-    catalogue.register_adapter("tiny")(tiny.Tiny)
+    registry.register_adapter("tiny")(tiny.Tiny)
     yield
-    del catalogue._registered["tiny"]
+    del registry._registered["tiny"]
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def truncated(path: Path) -> None:
     os.truncate(path, path.stat().st_size * 2 // 3)
 
 
-@pytest.mark.parametrize("name", ["documents.arrow", "judgements.arrow", "manifest.json"])
+@pytest.mark.parametrize("name", ["documents.arrow", "qrels.arrow", "manifest.json"])
 @pytest.mark.parametrize("damage", [truncated, Path.unlink, lambda path: path.write_bytes(b"")])
 def test_a_folder_that_does_not_match_its_manifest_is_made_again(
     builds: Callable[[], int], name: str, damage: Callable[[Path], object]
@@ -104,7 +104,7 @@ def test_a_folder_that_does_not_match_its_manifest_is_made_again(
     after = open_dataset("tiny")
     assert builds() == 2
     assert (len(after.documents), after.fingerprint) == (10_000, before.fingerprint)
-    assert len(after.judgements()) == 1
+    assert len(after.qrels()) == 1
 
 
 def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_it_was(
@@ -113,17 +113,17 @@ def test_a_dataset_of_an_older_adapter_is_made_again_and_one_in_use_stays_what_i
     class Newer(tiny.Tiny):
         version = 2
 
-        def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
-            super().normalise(raw, view, out)
-            out.judgement("q", "d2")
+        def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
+            super().convert(raw, config, out)
+            out.qrel("q", "d2")
 
     in_use = open_dataset("tiny")
-    catalogue.register_adapter("tiny")(Newer)
+    registry.register_adapter("tiny")(Newer)
     newer = open_dataset("tiny")
     assert newer.manifest.adapter_version == 2
     assert open_dataset("tiny").fingerprint == newer.fingerprint != in_use.fingerprint
     assert builds() == 2
-    assert (len(newer.judgements()), len(in_use.judgements())) == (2, 1)
+    assert (len(newer.qrels()), len(in_use.qrels())) == (2, 1)
 
 
 def test_two_processes_at_once_prepare_it_once_and_both_have_it(
@@ -165,17 +165,17 @@ def test_bad_input_leaves_the_cache_as_it_was(
     home: Path, published: Loopback, tmp_path: Path
 ) -> None:
     class Strict(tiny.Tiny):
-        def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
-            super().normalise(raw, view, out)
+        def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
+            super().convert(raw, config, out)
             out.query("q", "Again?", "all")
 
     open_dataset("tiny/lines")
     before = contents(home)
-    catalogue.register_adapter("tiny")(Strict)
+    registry.register_adapter("tiny")(Strict)
     with pytest.raises(UsageError, match="query id 'q' stands twice"):
         open_dataset("tiny/lines", rebuild=True)
     assert contents(home) == before
-    catalogue.register_adapter("tiny")(tiny.Tiny)
+    registry.register_adapter("tiny")(tiny.Tiny)
     assert open_dataset("tiny/lines").documents[1].text.startswith("The key")
 
 

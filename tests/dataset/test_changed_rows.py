@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from small import Fill, prepared
 
-from harness.dataset.blocks import FILE as SUMS
-from harness.dataset.blocks import DamagedError
+from harness.dataset.block_checksums import FILE as SUMS
+from harness.dataset.block_checksums import DamagedError
 from harness.dataset.columns import FILES
 from harness.dataset.reader import ChangedRow, Dataset
 from harness.dataset.verify import verify
@@ -47,7 +47,7 @@ def test_changes_are_read_by_haystack_as_rows_in_time_order(tmp_path: Path) -> N
     ]
     assert dataset.changes(2) == []
     assert dataset.manifest.counts["changes"] == 3
-    assert [found["ok"] for found in verify(dataset) if found["what"] == "content"] == [True]
+    assert [found.ok for found in verify(dataset) if found.what == "content"] == [True]
 
 
 def test_who_has_no_changes_has_no_table_of_them(tmp_path: Path, sample: Dataset) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.dataset.blocks import BLOCK, DamagedError, sums_of
+from harness.dataset.block_checksums import BLOCK, DamagedError, sums_of
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify
@@ -21,7 +21,7 @@ from harness.errors import HarnessError
 def read(dataset: Dataset) -> list[Any]:
     """All that a run and its scores take from a dataset."""
     documents = dataset.documents
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     return [
         documents.contents(),
         [documents.column(name).to_pylist() for name in documents.names],
@@ -99,7 +99,7 @@ def test_few_documents_are_read_without_the_others_and_damage_elsewhere_is_nobod
         with pytest.raises(DamagedError, match=r"documents\.arrow: is damaged at byte"):
             ask()
     (found,) = verify(Dataset(many.folder))
-    assert (found["ok"], "is damaged at byte" in found["found"]) == (False, True)
+    assert (found.ok, "is damaged at byte" in found.found) == (False, True)
 
 
 def test_documents_of_many_batches_are_read_by_any_column_and_rows(

@@ -32,13 +32,13 @@ def haystacks(dataset: Dataset) -> dict[str, set[tuple[Any, ...]]]:
 def keys(dataset: Dataset) -> dict[str, list[tuple[Any, ...]]]:
     """Every answer key, by ids and texts."""
     found = {}
-    for name in dataset.keys:
-        key = dataset.judgements(name)
+    for name in dataset.qrels_sets:
+        key = dataset.qrels(name)
         rows = key.document.tolist()
         texts = [dataset.documents[row].text if row >= 0 else None for row in rows]
         queries = [dataset.query_ids[query] for query in key.query]
         # Units are codes: what matters is which judgements share one.
-        shared = [key.unit.tolist().index(unit) for unit in key.unit.tolist()]
+        shared = [key.evidence_id.tolist().index(unit) for unit in key.evidence_id.tolist()]
         ids = key.document_id.to_pylist()
         found[name] = list(zip(queries, ids, texts, key.grade.tolist(), shared, strict=True))
     return found
@@ -74,12 +74,12 @@ def memory(home: Path, tmp_path: Path) -> Dataset:
             {"id": "q2", "text": "Where?", "haystack": "ben"},
             {"id": "q3", "text": "Her age?", "haystack": "ann", "ability": "abstention"},
         ],
-        "judgements": [
-            {"query": "q1", "document": "t1", "grade": 2, "unit": "u"},
-            {"query": "q1", "document": "t2", "grade": 1, "unit": "u"},
+        "qrels": [
+            {"query": "q1", "document": "t1", "grade": 2, "evidence_id": "u"},
+            {"query": "q1", "document": "t2", "grade": 1, "evidence_id": "u"},
             {"query": "q2", "document": "t1"},
             {"query": "q2", "document": "gone", "missing": True},
-            {"query": "q2", "document": "t2", "key": "official"},
+            {"query": "q2", "document": "t2", "qrels_set": "official"},
         ],
         "changes": [
             {"kind": "forget", "document": "t1", "haystack": "ben", "timestamp": 500},
@@ -99,7 +99,7 @@ def test_jsonl_read_back_by_labelled_is_the_same_dataset(memory: Dataset, tmp_pa
     assert [file.name for file in files] == [
         "changes.jsonl",
         "documents.jsonl",
-        "judgements.jsonl",
+        "qrels.jsonl",
         "queries.jsonl",
     ]
     assert all(file.is_file() for file in files)
@@ -189,7 +189,7 @@ def test_topics_stay_on_one_line_and_ids_with_white_space_are_refused(
     spaced.mkdir()
     (spaced / "documents.jsonl").write_text('{"id": "d 1", "text": "x"}\n')
     (spaced / "queries.jsonl").write_text('{"id": "q1", "text": "x"}\n')
-    (spaced / "judgements.jsonl").write_text('{"query": "q1", "document": "d 1"}\n')
+    (spaced / "qrels.jsonl").write_text('{"query": "q1", "document": "d 1"}\n')
     dataset = open_dataset("labelled", source=spaced)
     with pytest.raises(UsageError, match="'d 1' of labelled holds white space"):
         export(dataset, tmp_path / "no", "trec")

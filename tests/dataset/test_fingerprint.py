@@ -22,7 +22,7 @@ def content(out: DatasetWriter) -> None:
     out.haystack("all")
     for i in range(21):
         out.query(f"q{i}", "?", "all", timestamp=i if i % 3 else None, answers=["x"] * (i % 4))
-        out.judgement(f"q{i}", i)
+        out.qrel(f"q{i}", i)
 
 
 def one_by_one(out: DatasetWriter) -> None:
@@ -75,9 +75,9 @@ def test_the_fingerprint_changes_with_anything_that_is_read(tmp_path: Path) -> N
         given = {"id": "q", "text": "t", "haystack": "h"} | fields
         return [*haystack(), lambda out: out.query(**given)]
 
-    def judgement(**fields: object) -> Fills:
+    def qrel(**fields: object) -> Fills:
         given = {"query": "q", "document": "d"} | fields
-        return [*query(), lambda out: out.judgement(**given)]
+        return [*query(), lambda out: out.qrel(**given)]
 
     fills = [
         *(document(**f) for f in ({}, {"id": "e"}, {"text": "u"}, {"title": "t"}, {"position": 0})),
@@ -86,7 +86,7 @@ def test_the_fingerprint_changes_with_anything_that_is_read(tmp_path: Path) -> N
         *(haystack(*a) for a in ((), ([],), ([0],), ([0, 0],), ([0], [0]), ([0], [1]))),
         *(query(**f) for f in ({}, {"ability": Ability.TEMPORAL}, {"category": "c"})),
         *(query(**f) for f in ({"timestamp": 0}, {"answers": ["a", "b"]}, {"answers": ["ab"]})),
-        *(judgement(**f) for f in ({}, {"grade": 2}, {"unit": "u"}, {"key": "official"})),
+        *(qrel(**f) for f in ({}, {"grade": 2}, {"evidence_id": "u"}, {"qrels_set": "official"})),
     ]
     prints = [fingerprint(tmp_path / str(i), *calls) for i, calls in enumerate(fills)]
     assert len(set(prints)) == len(fills)

@@ -89,7 +89,7 @@ def test_haystacks_share_documents_and_may_date_them_otherwise(tmp_path: Path) -
 
 
 def judged(dataset: Dataset, key: str = "default") -> list[tuple[str, int, str, int]]:
-    found = dataset.judgements(key)
+    found = dataset.qrels(key)
     ids = [dataset.query_ids[q] for q in found.query]
     return list(
         zip(
@@ -107,15 +107,15 @@ def test_judgements_by_row_and_by_id_come_back_sorted_by_query_and_by_key(tmp_pa
         for i in range(3):
             out.document(f"d{i}", "text")
         out.haystack("all")
-        out.judgement("q2", 2, 0)
-        out.judgement("q1", "d1", -2)
-        out.judgement("q2", "d0", 3)
-        out.judgement("q1", 0, key="official")
+        out.qrel("q2", 2, 0)
+        out.qrel("q1", "d1", -2)
+        out.qrel("q2", "d0", 3)
+        out.qrel("q1", 0, qrels_set="official")
         out.query("q1", "?", "all")
         out.query("q2", "?", "all")
 
     dataset = prepared(tmp_path / "data", fill)
-    assert dataset.keys == ["default", "official"]
+    assert dataset.qrels_sets == ["default", "official"]
     assert judged(dataset) == [("q1", 1, "d1", -2), ("q2", 2, "d2", 0), ("q2", 0, "d0", 3)]
     assert judged(dataset, "official") == [("q1", 0, "d0", 1)]
     assert judged(dataset, "no such key") == []
@@ -128,13 +128,13 @@ def test_documents_that_carry_one_piece_of_evidence_share_its_unit(tmp_path: Pat
         out.haystack("all")
         for query in ("q1", "q2"):
             out.query(query, "?", "all")
-            out.judgement(query, 0, unit="D1:3")
-            out.judgement(query, 1, unit="D1:3")
-            out.judgement(query, 1, unit="D1:4")
-            out.judgement(query, 2)
+            out.qrel(query, 0, evidence_id="D1:3")
+            out.qrel(query, 1, evidence_id="D1:3")
+            out.qrel(query, 1, evidence_id="D1:4")
+            out.qrel(query, 2)
 
-    judgements = prepared(tmp_path / "data", fill).judgements()
-    a, b, c, d, e, f, g, h = judgements.unit.tolist()
+    judgements = prepared(tmp_path / "data", fill).qrels()
+    a, b, c, d, e, f, g, h = judgements.evidence_id.tolist()
     assert (a, e) == (b, f)
     assert len({a, c, d, e, g, h}) == 6
 
@@ -144,9 +144,9 @@ def test_a_judgement_of_a_document_that_is_not_there_is_refused_or_kept(tmp_path
         out.document("d0", "text")
         out.haystack("all")
         out.query("q", "?", "all")
-        out.judgement("q", "d0")
-        out.judgement("q", "gone")
-        out.judgement("q", -1, document_id="known")  # the adapter knows, and has said why
+        out.qrel("q", "d0")
+        out.qrel("q", "gone")
+        out.qrel("q", -1, document_id="known")  # the adapter knows, and has said why
 
     with pytest.raises(UsageError, match=r"1 judgements name documents .* first 'gone'"):
         prepared(tmp_path / "refused", fill)
@@ -161,7 +161,7 @@ def test_a_dataset_without_judgements_or_queries_or_documents_can_be_read(
 ) -> None:
     dataset = prepared(tmp_path / "data", lambda out: [out.document(str(i), "") for i in rows])
     assert len(list(dataset.documents)) == len(rows)
-    assert dataset.n_queries == len(dataset.judgements()) == 0
+    assert dataset.n_queries == len(dataset.qrels()) == 0
 
 
 def test_what_must_be_unique_is_refused_when_it_stands_twice(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_names_that_nothing_stands_behind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="query 'q' names the haystack 'none'"):
         prepared(tmp_path / "haystack", lambda out: out.query("q", "?", "none"))
     with pytest.raises(UsageError, match=r"1 judgements name queries .* first 'none'"):
-        prepared(tmp_path / "query", lambda out: out.judgement("none", "d"))
+        prepared(tmp_path / "query", lambda out: out.qrel("none", "d"))
 
 
 def test_repairs_are_counted_whole_and_shown_by_their_first_examples(tmp_path: Path) -> None:
@@ -197,7 +197,9 @@ def test_repairs_are_counted_whole_and_shown_by_their_first_examples(tmp_path: P
             out.repair("an odd date: kept", f"record {i}")
 
     (repair,) = prepared(tmp_path / "data", fill).manifest.repairs
-    assert repair == Repair("an odd date: kept", 50, [f"record {i}" for i in range(20)])
+    assert repair == Repair(
+        kind="an odd date: kept", count=50, examples=[f"record {i}" for i in range(20)]
+    )
 
 
 def test_many_documents_are_read_across_batches(tmp_path: Path) -> None:
@@ -208,8 +210,8 @@ def test_many_documents_are_read_across_batches(tmp_path: Path) -> None:
             out.document(f"d{i}", f"text {i}", position=i % 9)
         out.haystack("all")
         out.query("q", "?", "all")
-        out.judgement("q", "d69999")
-        out.judgement("q", 32_768)
+        out.qrel("q", "d69999")
+        out.qrel("q", 32_768)
 
     dataset = prepared(tmp_path / "data", fill)
     for row in (0, 32_767, 32_768, 65_536, n - 1):

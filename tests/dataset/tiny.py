@@ -16,9 +16,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.dataset.adapter import Raw, RemoteFile, Variant, View, by_name
-from harness.dataset.catalogue import register_adapter
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.prepare import open_dataset
+from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
 from harness.errors import HarnessError, UsageError
 
@@ -40,13 +40,15 @@ class Tiny:
     def variant(self, name: str) -> Variant | None:
         return by_name(self.variants(), name)
 
-    def locate(self, source: Path, variant: Variant, view: View) -> Mapping[str, Path]:
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
         path = source / "lines.txt" if source.is_dir() else source
         if not path.is_file():
             raise UsageError(f"{path}: no such file")
         return {"lines.txt": path}
 
-    def normalise(self, raw: Raw, view: View, out: DatasetWriter) -> None:
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         if log := os.environ.get("TINY_LOG"):
             with open(log, "a") as file:
                 file.write("normalised\n")
@@ -59,7 +61,7 @@ class Tiny:
         out.documents([f"d{i}" for i in range(half, len(texts))], texts[half:])
         out.haystack("all")
         out.query("q", "Where is the key?", "all")
-        out.judgement("q", "d1")
+        out.qrel("q", "d1")
 
 
 def wait_at_gate() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from docs_blocks import ROOT, Page
 
-from harness.dataset.catalogue import listing
+from harness.dataset.registry import listing
 
 _CODE = re.compile(r"`[^`]*`")
 _ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")

@@ -17,7 +17,7 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
-from harness.rankings.fields import CHANGES, DOCUMENTS, JUDGEMENTS, QUERIES, RUN, RUN_LISTS, Fields
+from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, RUN, RUN_LISTS, Fields
 from harness.retrievers.plugins import PLUGIN_MODULE
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
@@ -35,10 +35,10 @@ _ALL_FIELDS: dict[str, list[dict[str, Any]]] = {
         {"id": "q2", "text": "b", "haystack": "i", "ability": "abstention"},
         {"id": "q3", "text": "c", "haystack": "h", "relevant": ["d1"]},
     ],
-    "judgements": [
-        {"query": "q1", "document": "d1", "grade": 2, "unit": "u"},
+    "qrels": [
+        {"query": "q1", "document": "d1", "grade": 2, "evidence_id": "u"},
         {"query": "q1", "document": "d2", "missing": True},
-        {"query": "q1", "document": "d1", "key": "second"},
+        {"query": "q1", "document": "d1", "qrels_set": "second"},
     ],
     "changes": [
         {"kind": "forget", "document": "d1", "timestamp": "2024-03-02", "haystack": "h"},
@@ -126,7 +126,7 @@ def test_labelled_data_with_every_field_of_the_page_is_read_and_written_again(
     [
         ("labelled-data.md", "Documents", DOCUMENTS),
         ("labelled-data.md", "Queries", QUERIES),
-        ("labelled-data.md", "Judgements", JUDGEMENTS),
+        ("labelled-data.md", "Qrels", QRELS),
         ("labelled-data.md", "Changes", CHANGES),
         ("rankings.md", "Names", RUN),
     ],

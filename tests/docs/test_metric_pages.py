@@ -64,7 +64,7 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
         '{"id": "q2", "text": "whose moved Porto dog?", "ability": "abstention"}\n'
         '{"id": "q3", "text": "where is Ada?", "timestamp": "2024-03-01"}\n'
         '{"id": "q4", "text": "where was Ada?", "timestamp": "2024-01-05"}\n',
-        "judgements": '{"query": "q1", "document": "d1"}\n{"query": "q1", "document": "d2"}\n'
+        "qrels": '{"query": "q1", "document": "d1"}\n{"query": "q1", "document": "d2"}\n'
         '{"query": "q3", "document": "d1", "grade": 0}\n{"query": "q3", "document": "d2"}\n'
         '{"query": "q4", "document": "d1"}\n',
         "changes": '{"kind": "update", "document": "d1", "by": "d2", "timestamp": "2024-02-01"}\n'

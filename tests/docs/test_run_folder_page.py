@@ -60,7 +60,7 @@ class Kept(Memory):
 _OWN = {
     "documents": '{"id": "d1", "text": "Ada moved to Lisbon"}\n{"id": "d2", "text": "a cat"}\n',
     "queries": '{"id": "q1", "text": "where did Ada move?", "answers": ["Lisbon"]}\n',
-    "judgements": '{"query": "q1", "document": "d1"}\n',
+    "qrels": '{"query": "q1", "document": "d1"}\n',
 }
 
 

@@ -60,13 +60,13 @@ def test_each_grade_says_whether_it_counts(project: Project) -> None:
 def test_a_grade_below_the_threshold_is_no_evidence_anywhere(project: Project) -> None:
     judged(project, d1=1, d3=2)
     before = export(project.folder, project.folder / "before")
-    lines = (before.folder / "judgements.jsonl").read_bytes()
+    lines = (before.folder / "qrels.jsonl").read_bytes()
     assert [orjson.loads(line)["grade"] for line in lines.splitlines()] == [1, 2]
     assert "Binary metrics count grades from 1 on" in (before.folder / "README.md").read_text()
 
     with_threshold(project, 2)
     after = export(project.folder, project.folder / "after")
-    lines = (after.folder / "judgements.jsonl").read_bytes()
+    lines = (after.folder / "qrels.jsonl").read_bytes()
     assert [orjson.loads(line)["grade"] for line in lines.splitlines()] == [0, 2]
     assert after.manifest["relevant_from"] == 2
     assert "Grades from 2 on count as evidence" in (after.folder / "README.md").read_text()

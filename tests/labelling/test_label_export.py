@@ -48,7 +48,7 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
     assert queries["q2"].ability is Ability.KNOWLEDGE_UPDATE
     assert queries["q3"].ability is Ability.ABSTENTION
     assert {
-        (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "judgements.jsonl")
+        (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "qrels.jsonl")
     } == KEY
     scores = score_run(run(dataset, "bm25", Settings(k=10), out=tmp_path / "results"), dataset)
     memory = next(one for one in scores.summary["protocols"] if one["protocol"] == "memory")
@@ -67,7 +67,7 @@ def test_what_queries_carry_besides_is_passed_over_and_no_judgement_of_theirs_co
         query |= {"source": "mail", "relevant": ["d4"]}
     judged.write()
     dataset = open_dataset("labelled", source=export(judged.folder).folder)
-    names, key = dataset.query_ids, dataset.judgements()
+    names, key = dataset.query_ids, dataset.qrels()
     pairs = zip((names[i] for i in key.query), key.document_id.to_pylist(), strict=True)
     assert dict(zip(pairs, key.grade.tolist(), strict=True)) == KEY
 
@@ -80,7 +80,7 @@ def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) 
     high = export(judged.folder, tmp_path / "high", conflicts="higher")
 
     def grades(folder: Path) -> dict[tuple[str, str], int]:
-        return {(j["query"], j["document"]): j["grade"] for j in lines(folder / "judgements.jsonl")}
+        return {(j["query"], j["document"]): j["grade"] for j in lines(folder / "qrels.jsonl")}
 
     assert grades(low.folder) == {**KEY, ("q2", "d2"): 0, ("q3", "d1"): 0, ("q3", "d3"): 0}
     assert grades(high.folder) == {**KEY, ("q3", "d1"): 2, ("q3", "d3"): 0}
@@ -150,7 +150,7 @@ def test_construction_counts_where_nobody_judged(project: Project) -> None:
     judge(project, "ann", {("q2", "d2"): 1})
     made = export(project.folder)
     assert {
-        (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "judgements.jsonl")
+        (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "qrels.jsonl")
     } == {
         ("q1", "d1"): 3,
         ("q2", "d2"): 1,

@@ -75,19 +75,19 @@ def test_a_dataset_is_made_of_tables_and_found_again(table: Callable[..., Any], 
     source = {
         "documents": table(DOCUMENTS),
         "queries": table({"id": ["q1"], "question": ["which boat?"], "ability": ["temporal"]}),
-        "judgements": table({"qid": ["q1", "q1"], "doc_id": [2, 3], "relevance": [1, 0]}),
+        "qrels": table({"qid": ["q1", "q1"], "doc_id": [2, 3], "relevance": [1, 0]}),
     }
     dataset = open_dataset("labelled", source=source)
     assert [(d.id, d.text) for d in dataset.documents] == [
         ("1", "bread"), ("2", "ferry"), ("3", "oboe"),
     ]  # fmt: skip
-    assert dataset.judgements().grade.tolist() == [1, 0]
+    assert dataset.qrels().grade.tolist() == [1, 0]
     assert open_dataset("labelled", source=source).folder == dataset.folder
     run = table({"query_id": ["q1", "q1"], "doc_id": [2, 3], "rank": [1, 2]})
     assert score(dataset, run)["hit@1"] == 1.0
     inline = {**source, "queries": table({"id": ["q1"], "text": ["?"], "relevant": [["2"]]})}
-    del inline["judgements"]
-    assert open_dataset("labelled", source=inline).judgements().grade.tolist() == [1]
+    del inline["qrels"]
+    assert open_dataset("labelled", source=inline).qrels().grade.tolist() == [1]
 
 
 def test_what_is_wrong_with_a_table_is_said_by_its_name(
@@ -97,7 +97,7 @@ def test_what_is_wrong_with_a_table_is_said_by_its_name(
     for source, says in (
         (good, "source['queries'], record 1: no field 'text' (or query, question, query_text)"),
         ({"documents": good["documents"]}, "source: the table 'queries' is missing"),
-        ({**good, "qrels": 1}, "source: 'qrels' is none of the tables documents, queries, judge"),
+        ({**good, "judgements": 1}, "source: 'judgements' is none of the tables documents, queri"),
         ({**good, "queries": 3}, "source['queries'] cannot be taken as a table"),
         ({"documents": table({"id": ["a", "a"], "text": ["b", "c"]}),
           "queries": table({"id": ["q"], "text": ["?"], "relevant": ["a"]})},

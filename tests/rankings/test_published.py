@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.rankings.published.form import (
-    Answer,
+    PublishedRanking,
     Question,
     formats,
     recognised,
@@ -19,7 +19,7 @@ from harness.rankings.published.form import (
 from harness.rankings.published.records import read_records
 
 
-def _read(path: Path, ranking: str = "") -> list[Answer]:
+def _read(path: Path, ranking: str = "") -> list[PublishedRanking]:
     name = recognised(path)
     assert name is not None
     form = run_format(name)
@@ -57,7 +57,7 @@ def test_the_official_log_is_read_without_its_twist(tmp_path: Path) -> None:
         line = {"question_id": "q", "retrieval_results": {"ranked_items": items}, **more}
         path = tmp_path / "log.jsonl"
         path.write_bytes(orjson.dumps(line) + b"\n")
-        assert _read(path) == [Answer(Question("q"), expected)]
+        assert _read(path) == [PublishedRanking(Question("q"), expected)]
 
 
 def test_sessions_of_locomo_get_the_names_of_the_dataset(data: Path) -> None:
@@ -78,7 +78,7 @@ def test_memories_of_both_speakers_stand_by_their_scores(tmp_path: Path) -> None
     path = tmp_path / "results.json"
     path.write_bytes(orjson.dumps({"3": [record]}))
     assert _read(path) == [
-        Answer(Question(haystack=3, text="Where?"), ["here", "nowhere", "there"])
+        PublishedRanking(Question(haystack=3, text="Where?"), ["here", "nowhere", "there"])
     ]
 
 
@@ -90,8 +90,8 @@ def test_texts_are_read_under_the_names_that_projects_give_them(tmp_path: Path) 
     path = tmp_path / "results.json"
     path.write_bytes(orjson.dumps({"per_question": records}))
     assert _read(path) == [
-        Answer(Question(haystack=0, text="Why?", place=2), ["a"]),
-        Answer(Question("q7"), ["b", "c"]),
+        PublishedRanking(Question(haystack=0, text="Why?", place=2), ["a"]),
+        PublishedRanking(Question("q7"), ["b", "c"]),
     ]
 
 
@@ -194,7 +194,7 @@ def test_another_package_brings_a_form_of_its_own(tmp_path: Path) -> None:
         path = tmp_path / "run.json"
         path.write_text('[{"my_question": "q", "found": "a b"}]')
         assert "mine" in formats()
-        assert _read(path) == [Answer(Question("q"), ["a", "b"])]
+        assert _read(path) == [PublishedRanking(Question("q"), ["a", "b"])]
     finally:
         from harness.rankings.published import form
 

@@ -11,11 +11,11 @@ from counting import Counting
 
 from harness.cli.lines import notes
 from harness.errors import UsageError
-from harness.retrievers import approximate
-from harness.retrievers.approximate import Approximate
-from harness.retrievers.blocks import Vectors
+from harness.retrievers import ann
+from harness.retrievers.ann import Approximate
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.nearest import nearest
+from harness.retrievers.exact_search import nearest
+from harness.retrievers.vector_file import Vectors
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.standard_normal((20, 16), np.float32)
@@ -67,7 +67,7 @@ def test_its_recall_of_exact_search_is_counted_over_the_first_questions(
 def test_an_index_that_leaves_nothing_out_answers_as_exact_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(approximate, "_TRAINED_ON", 1000)
+    monkeypatch.setattr(ann, "_TRAINED_ON", 1000)
     for kind, probe in (("Flat", ""), ("IVF8,Flat", "nprobe=8")):
         made, found = searched(kind, probe)
         assert found == [result.ids.tolist() for result in nearest(QUESTIONS, pieces(), 10)]

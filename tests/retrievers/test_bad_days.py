@@ -50,7 +50,7 @@ class Service(BaseHTTPRequestHandler):
         held = haystacks.setdefault(m["haystack"], {})
         if m["type"] == "reset":
             held.clear()
-            reply["several"] = True
+            reply["concurrent_haystacks"] = True
         if m["type"] == "index":
             held.update((d["id"], set(d["text"].lower().split())) for d in m["documents"])
         if m["type"] == "search":
@@ -146,7 +146,7 @@ class Twice(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         hits = [[{"id": "d0" if q["text"] == "a" else "d1"}] for q in message.get("queries", ())]
-        reply = {"several": True, "results": [{"hits": one} for one in hits]}
+        reply = {"concurrent_haystacks": True, "results": [{"hits": one} for one in hits]}
         if self.numbers:
             reply["number"] = message["number"]
         body = json.dumps(reply).encode()
@@ -181,7 +181,7 @@ def answered(
 
     def answer(message: Message) -> Reply:
         if message["type"] != "search":
-            return 200, {"several": True}
+            return 200, {"concurrent_haystacks": True}
         (query,) = message["queries"]
         reply: Message = {"results": [{"hits": [{"text": "nothing of this", "score": 1}]}]}
         if "boat" in query["text"]:
@@ -287,7 +287,7 @@ def test_half_a_json_and_a_cut_reply_are_errors_of_their_question(tmp_path: Path
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             text = message["queries"][0]["text"] if message["type"] == "search" else ""
-            reply: Message = {"several": True, "results": [{"hits": []}]}
+            reply: Message = {"concurrent_haystacks": True, "results": [{"hits": []}]}
             body = json.dumps(reply).encode()
             sent = body[:-5] if text in ("half", "cut") else body
             self.send_response(200)

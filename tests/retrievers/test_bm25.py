@@ -20,8 +20,8 @@ from harness.dataset.prepare import open_dataset
 from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.contract import Question, Result
-from harness.retrievers.nearest import best
-from harness.retrievers.words import Words, tokens_of
+from harness.retrievers.exact_search import best
+from harness.retrievers.tokenizer import Tokenizer, tokens_of
 from harness.runs.view import View
 
 SETTINGS: list[dict[str, Any]] = [
@@ -47,13 +47,15 @@ def test_tokens_are_those_of_the_regular_expression(texts: list[str]) -> None:
 
 def test_terms_of_a_column_are_those_of_each_text() -> None:
     texts = ["The dogs ran", "running dog, Zürich", "", "the", "a DOG ran ran"]
-    column, single = Words(), Words()
-    terms, lengths = column.cut(pa.array(texts))
+    column, single = Tokenizer(), Tokenizer()
+    terms, lengths = column.encode_column(pa.array(texts))
     parts = np.split(terms, np.cumsum(lengths)[:-1])
     named = [[column.stems[term] for term in part] for part in parts]
     assert named == [[single.stems[term] for term in single.terms(text)] for text in texts]
     assert named == [single.stemmed(text) for text in texts]
-    assert [part.tolist() for part in single.of(texts)] == [single.terms(t).tolist() for t in texts]
+    assert [part.tolist() for part in single.encode(texts)] == [
+        single.terms(t).tolist() for t in texts
+    ]
 
 
 documents = st.lists(st.lists(st.integers(0, 7), max_size=9), min_size=1, max_size=12)
@@ -88,7 +90,7 @@ def test_scores_are_those_of_bm25s_to_the_bit(
     numbers = [known.index(n) for n in asked if n in known]
     expected = theirs.get_scores_from_ids(numbers)
     top = best(expected, k, above=0.0)
-    many_windows = mock.patch("harness.retrievers.pruned.WINDOW", window)
+    many_windows = mock.patch("harness.retrievers.maxscore.WINDOW", window)
     with mock.patch.object(bm25, "PRUNED", pruned), many_windows:
         for _ in range(2):  # nothing of a question is left for the next
             (found,) = ours.search([Question(" ".join(words[n] for n in asked))], k)
@@ -113,7 +115,7 @@ def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
     in_memory = answers()
     monkeypatch.setattr(bm25, "PRUNED", 0)
     assert answers() == in_memory
-    monkeypatch.setattr("harness.retrievers.pruned.WINDOW", 300)
+    monkeypatch.setattr("harness.retrievers.maxscore.WINDOW", 300)
     assert answers() == in_memory
     monkeypatch.setattr(inverted, "BLOCK", 700)
     monkeypatch.setattr(inverted, "_MERGED", 20_000)
@@ -132,7 +134,7 @@ def test_settings_of_the_formula_share_one_index(
     question = [Question("When did they paint?")]
     retriever = BM25()
     retriever.index(indexed)
-    retriever.retune(k1=2.0, method="atire")
+    retriever.set_params(k1=2.0, method="atire")
     (retuned,) = retriever.search(question, 10)
     other = BM25(k1=2.0, method="atire")
     other.index(indexed)

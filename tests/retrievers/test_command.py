@@ -153,8 +153,8 @@ def test_what_its_libraries_print_is_passed_over_and_counted(
         ("alone", r"took longer than 1 s .* stdout: hello"),
         ("chatter", r"10,000 lines that are no JSON, and no reply"),
         ("half", r"is no JSON: .*results"),
-        ("list", r"must be a JSON object, not \[1, 2\]"),
-        ("object", r"expected 1 results, not None"),
+        ("list", r"the reply: expected object, got array"),
+        ("object", r"expected 1 results, the reply has none"),
     ],
 )
 def test_after_what_may_be_no_reply_no_later_line_is_taken_for_an_answer(

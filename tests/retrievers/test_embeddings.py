@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import multiprocessing
 import os
@@ -12,7 +11,6 @@ import sqlite3
 import sys
 import zlib
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +21,10 @@ from counting import TEXTS, WIDE, Counting, embed, embedded, goes_on, vector, wr
 from polling import HANGS, Watched, wait_until
 
 from harness.errors import UsageError
-from harness.retrievers import blocks
-from harness.retrievers.clock import Clock, running
+from harness.retrievers import vector_file
 from harness.retrievers.embedder import Embedder
-from harness.retrievers.embeddings import Store, digests, kept
+from harness.retrievers.embeddings import Store, cached_vectors, digests
+from harness.retrievers.timing import Clock, timed
 from harness.runs.answering.replies import Replies, Reply
 
 spawn = multiprocessing.get_context("spawn")
@@ -49,7 +47,7 @@ def test_another_prompt_and_another_revision_are_other_vectors(tmp_path: Path) -
     for revision, prompt in (("r1", ""), ("r1", "query: "), ("r2", ""), ("r2", "")):
         assert Embedder(Counting(log, revision))(["a"], prompt).tolist() == [vector(prompt + "a")]
     assert embedded(log) == ["a", "query: a", "a"]
-    assert [(one.revision, one.vectors) for one in kept()] == [("r1", 2), ("r2", 1)]
+    assert [(one.revision, one.vectors) for one in cached_vectors()] == [("r1", 2), ("r2", 1)]
 
 
 def test_processes_that_embed_the_same_texts_at_once_embed_each_once(tmp_path: Path) -> None:
@@ -73,7 +71,7 @@ def test_who_has_one_text_to_embed_has_its_turn_while_another_embeds_a_corpus(
     before = len(embedded(log))
     # The other goes on when this one says that it waits.
     monkeypatch.setattr(sys, "stderr", Watched("note: waiting", goes_on(log).touch))
-    with running(Clock()) as clock:
+    with timed(Clock()) as clock:
         Embedder(Counting(log))(["mine"])
     clock.stop()
     lines = embedded(log)
@@ -100,11 +98,11 @@ def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
     log = tmp_path / "log"
     process = spawn.Process(target=embed, args=(log, 0.3, 0, 40))
     process.start()
-    wait_until(lambda: sum(one.vectors for one in kept()) >= 16)
+    wait_until(lambda: sum(one.vectors for one in cached_vectors()) >= 16)
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
     process.join()
-    done = kept()[0].vectors
+    done = cached_vectors()[0].vectors
     before = embedded(log)
     assert 16 <= done < len(TEXTS)
     assert len(before) - done <= 16  # of half a second
@@ -116,7 +114,7 @@ def test_what_a_killed_process_embedded_is_kept(tmp_path: Path) -> None:
 def test_what_is_killed_in_the_midst_of_writing_leaves_whole_vectors(after: int) -> None:
     process = spawn.Process(target=write_forever)
     process.start()
-    wait_until(lambda: sum(one.vectors for one in kept()) >= after * WIDE)
+    wait_until(lambda: sum(one.vectors for one in cached_vectors()) >= after * WIDE)
     process.kill()
     process.join()
     store = Store("wide", "r")
@@ -137,10 +135,10 @@ def test_what_is_killed_in_the_midst_of_writing_leaves_whole_vectors(after: int)
 def test_a_flipped_byte_is_noticed_and_said_and_its_block_alone_is_embedded_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(blocks, "BYTES", 16 * 4 * 4)  # 16 vectors a block
+    monkeypatch.setattr(vector_file, "BYTES", 16 * 4 * 4)  # 16 vectors a block
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
-    damaged = sorted(kept()[0].path.glob("*.npy"))[1]
+    damaged = sorted(cached_vectors()[0].path.glob("*.npy"))[1]
     data = bytearray(damaged.read_bytes())
     data[-1] ^= 1
     damaged.write_bytes(data)
@@ -165,7 +163,7 @@ def test_cache_verify_names_the_damaged_block_and_the_replies(
     for name in "ab":
         replies.put(name, Reply(f"said {name}"), "model")
     assert harness("cache", "verify").status == 0
-    (block,) = kept()[0].path.glob("*.npy")
+    (block,) = cached_vectors()[0].path.glob("*.npy")
     data = bytearray(block.read_bytes())
     data[-3] ^= 4
     block.write_bytes(data)
@@ -188,7 +186,7 @@ def test_vectors_that_are_no_numbers_are_not_kept(tmp_path: Path) -> None:
         store.add(digests(["k"]), np.array([[1.0, 2.0]], np.float32))
     (block,) = store.path.glob("*.npy")
     spoilt = np.array([[1.0, np.nan]], np.float32)
-    keys = np.frombuffer(block.with_suffix(".keys").read_bytes(), blocks._RECORD).copy()
+    keys = np.frombuffer(block.with_suffix(".keys").read_bytes(), vector_file._RECORD).copy()
     keys["check"] = zlib.crc32(spoilt.data.cast("B"))
     block.with_suffix(".keys").write_bytes(keys.tobytes())
     block.write_bytes(block.read_bytes()[:-8] + spoilt.tobytes())
@@ -203,7 +201,7 @@ def test_a_file_that_is_cut_short_or_overwritten_is_said_in_one_line_and_cleared
 ) -> None:
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS)
-    path = next(kept()[0].path.glob(f"*.{ending}"))
+    path = next(cached_vectors()[0].path.glob(f"*.{ending}"))
     path.write_bytes(b"" if ending == "npy" else b"neither keys nor settings" * 100)
     with pytest.raises(UsageError) as caught:
         Embedder(Counting(log))(TEXTS)
@@ -223,7 +221,7 @@ def test_a_disk_that_is_full_in_the_midst_of_a_block_loses_only_what_did_not_fit
     # A limit of this process on the size of a file: half of the next vectors fit into the block.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    size = next(kept()[0].path.glob("*.npy")).stat().st_size
+    size = next(cached_vectors()[0].path.glob("*.npy")).stat().st_size
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4 * 16, before[1]))
     try:
         with pytest.raises(UsageError, match="free space there") as caught:
@@ -239,15 +237,15 @@ def test_a_disk_that_is_full_in_the_midst_of_a_block_loses_only_what_did_not_fit
 def test_keys_that_were_cut_short_are_not_there_and_are_written_over(tmp_path: Path) -> None:
     log = tmp_path / "log"
     Embedder(Counting(log))(TEXTS[:8])
-    keys = next(kept()[0].path.glob("*.keys"))
+    keys = next(cached_vectors()[0].path.glob("*.keys"))
     whole = keys.read_bytes()
     Embedder(Counting(log))(TEXTS[8:16])
     for cut in (len(whole) + 3, len(keys.read_bytes()) - 1):
         keys.write_bytes(keys.read_bytes()[:cut])
-        assert kept()[0].vectors == 8
+        assert cached_vectors()[0].vectors == 8
         found = Embedder(Counting(log))(TEXTS[:16])
         assert found.tolist() == [vector(text) for text in TEXTS[:16]]
-        assert kept()[0].vectors == 16
+        assert cached_vectors()[0].vectors == 16
 
 
 def test_an_error_of_the_model_loses_nothing_that_was_embedded_before_it(tmp_path: Path) -> None:
@@ -264,7 +262,7 @@ def test_an_error_of_the_model_loses_nothing_that_was_embedded_before_it(tmp_pat
 
     with pytest.raises(RuntimeError, match="out of memory"):
         Embedder(Fails())(TEXTS)
-    assert kept()[0].vectors == 40
+    assert cached_vectors()[0].vectors == 40
     Embedder(encoder)(TEXTS)
     assert embedded(log) == TEXTS
 
@@ -273,8 +271,10 @@ def test_many_small_pieces_make_few_files(tmp_path: Path) -> None:
     embed = Embedder(Counting(tmp_path / "log"))
     for text in TEXTS:
         embed([text])
-    assert len([*kept()[0].path.iterdir()]) == 3
-    assert np.load(next(kept()[0].path.glob("*.npy"))).tolist() == [vector(text) for text in TEXTS]
+    assert len([*cached_vectors()[0].path.iterdir()]) == 3
+    assert np.load(next(cached_vectors()[0].path.glob("*.npy"))).tolist() == [
+        vector(text) for text in TEXTS
+    ]
 
 
 def test_half_precision_is_made_of_what_is_kept_in_full_and_takes_half_the_disk(
@@ -286,8 +286,8 @@ def test_half_precision_is_made_of_what_is_kept_in_full_and_takes_half_the_disk(
     assert half.dtype == np.float32
     assert half.tolist() == full.astype(np.float16).tolist()
     assert embedded(log) == TEXTS
-    assert [one.dtype for one in kept()] == ["float32", "float16"]
-    blocks_ = [next(one.path.glob("*.npy")).stat().st_size - 128 for one in kept()]
+    assert [one.dtype for one in cached_vectors()] == ["float32", "float16"]
+    blocks_ = [next(one.path.glob("*.npy")).stat().st_size - 128 for one in cached_vectors()]
     assert blocks_ == [64 * 4 * 4, 64 * 4 * 2]
     large = Store("counting", "r1", "float16")
     with large.alone(), pytest.raises(UsageError, match="float16 cannot hold; take dtype=float32"):
@@ -305,34 +305,7 @@ def test_a_process_goes_on_with_vectors_that_another_one_cleared(
     harness("cache", "clear")
     assert embed(TEXTS).tolist() == [vector(text) for text in TEXTS]
     assert embedded(log) == TEXTS
-    assert kept()[0].vectors == len(TEXTS) - 8
-
-
-def test_what_an_older_version_kept_in_sqlite_is_listed_taken_over_and_removed(
-    tmp_path: Path, home: Path, harness: Callable[..., Any]
-) -> None:
-    log = tmp_path / "log"
-    old = home / "embeddings" / "counting@r1.sqlite"
-    old.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(old)) as db:
-        db.execute("create table model(id, name text, revision text, dimension integer)")
-        db.execute("create table vectors(id integer primary key, key blob, vector blob)")
-        db.execute("insert into model values(1, 'counting', 'r1', 4)")
-        for text in TEXTS[:40]:
-            key = hashlib.sha256(f"\0{text}".encode()).digest()
-            stored = np.array(vector(text), "<f4").tobytes()
-            db.execute("insert into vectors(key, vector) values(?, ?)", (key, stored))
-        db.commit()
-    assert [(one.model, one.vectors, one.path) for one in kept()] == [("counting", 40, old)]
-    assert Embedder(Counting(log))(TEXTS).tolist() == [vector(text) for text in TEXTS]
-    assert embedded(log) == TEXTS[40:]
-    assert not old.exists()
-    assert [one.vectors for one in kept()] == [64]
-    old.write_bytes(b"not a database, however long one looks at it" * 100)
-    with pytest.raises(UsageError, match="harness cache clear"):
-        Embedder(Counting(log))(TEXTS)
-    _json(harness("cache", "clear", "--json"))
-    assert not old.exists()
+    assert cached_vectors()[0].vectors == len(TEXTS) - 8
 
 
 def test_the_command_lists_and_clears_one_model_or_all(
@@ -378,7 +351,7 @@ def test_a_settings_file_of_another_shape_is_damage(
     odd: dict[str, Any], tmp_path: Path, harness: Callable[..., Any]
 ) -> None:
     Embedder(Counting(tmp_path / "log"))(TEXTS)
-    path = kept()[0].path / "model.json"
+    path = cached_vectors()[0].path / "model.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **odd}))
     assert _json(harness("cache", "list", "--json"))["models"][0]["revision"] == "damaged"
     told = harness("cache", "verify")

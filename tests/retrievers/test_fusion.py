@@ -14,10 +14,10 @@ from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Retriever
 from harness.retrievers.hybrid import Hybrid, fuse
+from harness.retrievers.nested import CandidateRanking
 from harness.retrievers.recency_weighted import RecencyWeighted
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.rerank import Rerank
-from harness.retrievers.stage import Ranking
 
 # Two rankings of documents 0 to 4; 4 is in neither, 3 and 0 in one.
 FIRST = ([2, 0, 1], [9.0, 5.0, 1.0])
@@ -26,8 +26,10 @@ SECOND = ([1, 2, 3], [0.4, 0.3, 0.1])
 NOTES = ["green boat", "a boat in the harbour", "green tea", "tea and a boat and tea", "nothing"]
 
 
-def ranking(positions: Sequence[int], scores: Sequence[float] | None = None) -> Ranking:
-    return Ranking(np.array(positions), None if scores is None else np.array(scores, float))
+def ranking(positions: Sequence[int], scores: Sequence[float] | None = None) -> CandidateRanking:
+    return CandidateRanking(
+        np.array(positions), None if scores is None else np.array(scores, float)
+    )
 
 
 def fused(method: str, weights: Sequence[float] = (1, 1), **options: float) -> dict[int, float]:

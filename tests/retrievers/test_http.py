@@ -11,7 +11,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from jsonschema import Draft202012Validator
 from notes import SharedWords, ask, corpus
@@ -22,12 +21,14 @@ from serving import Message, Reply, serving
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
 from harness.rankings.rankings import read_rankings
+from harness.records.base import json_schema
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.http import TOKEN, Http
 from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.wire import SCHEMA
+from harness.retrievers.wire_records import Reply as WireReply
+from harness.retrievers.wire_records import Request
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -67,11 +68,15 @@ def test_the_example_service_ranks_as_the_same_code_in_this_process(
 
 
 def test_every_message_fits_the_published_schema_and_documents_come_in_their_order() -> None:
-    schema = Draft202012Validator(orjson.loads(SCHEMA.read_bytes()))
+    requests = Draft202012Validator(json_schema(Request, "requests"))
+    replies_ = Draft202012Validator(json_schema(WireReply, "replies"))
     late = iter([False, False, True])
 
     def held(message: Message) -> Reply:
-        replies: dict[str, Message] = {"reset": {"several": True}, "index": {"ready": False}}
+        replies: dict[str, Message] = {
+            "reset": {"concurrent_haystacks": True},
+            "index": {"ready": False},
+        }
         if message["type"] == "ready":
             return 200, {"ready": next(late)}
         return (200, replies[message["type"]]) if message["type"] in replies else first(message)
@@ -83,12 +88,12 @@ def test_every_message_fits_the_published_schema_and_documents_come_in_their_ord
         service.close()
     paths = ["/reset", "/index", "/index", "/ready", "/ready", "/ready", "/search", "/close"]
     assert [m["path"] for m in told] == paths
-    assert len({(m["run"], m["haystack"]) for m in told}) == 1
+    assert len({(m["client"], m["haystack"]) for m in told}) == 1
     for message in told:
-        schema.validate({k: v for k, v in message.items() if k not in ("path", "token")})
-        schema.validate(first(message)[1])
-    for reply in ({"several": True}, {"ready": False}):
-        schema.validate(reply)
+        requests.validate({k: v for k, v in message.items() if k not in ("path", "token")})
+        replies_.validate(first(message)[1])
+    for reply in ({"concurrent_haystacks": True}, {"ready": False}):
+        replies_.validate(reply)
     sent = [d for m in told if m["type"] == "index" for d in m["documents"]]
     assert [(d["id"], d["timestamp"]) for d in sent] == [
         ("d2", "1970-01-01T00:00:10"),
@@ -221,11 +226,11 @@ class Memory:
         self.most = 0
 
     def __call__(self, message: Message) -> Reply:
-        asked = (message["run"], message["haystack"]) if self.several else "the one"
+        asked = (message["client"], message["haystack"]) if self.several else "the one"
         if message["type"] == "reset":
             self.haystacks[asked] = {}
             self.most = max(self.most, len(self.haystacks))
-            return 200, {"several": True} if self.several else {}
+            return 200, {"concurrent_haystacks": True} if self.several else {}
         if message["type"] == "close":
             del self.haystacks[asked]
             return 200, {}
@@ -283,11 +288,11 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
 def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.retrievers.turns._SILENT", 0.05)
+    monkeypatch.setattr("harness.retrievers.service_lock._SILENT", 0.05)
     gc.collect()  # what another test let go of in a cycle holds its service yet
     code = (
-        "import sys, time; from harness.retrievers.turns import Turns; "
-        "turns = Turns(sys.argv[1]); turns.take(); print('mine', flush=True); time.sleep(3600)"
+        "import sys, time; from harness.retrievers.service_lock import ServiceLock; "
+        "lock = ServiceLock(sys.argv[1]); lock.acquire(); print('mine', flush=True); time.sleep(3600)"
     )
     with serving(Memory(several=False)) as (url, _):
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)

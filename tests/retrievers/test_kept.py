@@ -19,7 +19,7 @@ from harness.errors import UsageError
 from harness.retrievers import inverted
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus
-from harness.retrievers.kept import clear, folder, index_of, kept, verify
+from harness.retrievers.index_cache import cached_indexes, clear, folder, index_of, verify
 
 ABOUT = "index.json"
 spawn = multiprocessing.get_context("spawn")
@@ -68,11 +68,11 @@ def test_what_a_killed_process_built_is_not_an_index(tmp_path: Path) -> None:
         time.sleep(0.02)
     os.kill(process.pid or 0, signal.SIGKILL)
     process.join()
-    assert kept() == []
+    assert cached_indexes() == []
     log.unlink()
     _slow(log, 2)
     assert log.read_text().split() == ["piece"] * 2
-    assert [one.retriever for one in kept()] == ["slow"]
+    assert [one.retriever for one in cached_indexes()] == ["slow"]
     assert not [path for path in folder().iterdir() if path.suffix in (".new", ".old")]
 
 
@@ -122,25 +122,25 @@ def test_another_corpus_order_or_analysis_is_another_index() -> None:
     indexed("others")
     indexed(stemmer="none")
     indexed(k1=2.0)
-    assert len(kept()) == 3
+    assert len(cached_indexes()) == 3
 
 
 def test_what_was_used_longest_ago_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a", "b", "c"):
         indexed(name)
-    by_use = [one.name for one in kept()]
+    by_use = [one.name for one in cached_indexes()]
     indexed("a")
-    assert kept()[0].name == by_use[2]
-    size = kept()[0].bytes
+    assert cached_indexes()[0].name == by_use[2]
+    size = cached_indexes()[0].bytes
     monkeypatch.setenv("HARNESS_INDEX_GB", str(2.5 * size / 1e9))
     indexed("d")
-    assert len(kept()) == 2
-    assert kept()[1].name == by_use[2]
+    assert len(cached_indexes()) == 2
+    assert cached_indexes()[1].name == by_use[2]
     monkeypatch.setenv("HARNESS_INDEX_GB", "0")
     indexed("e")  # the one that was just built is needed
-    assert len(kept()) == 1
+    assert len(cached_indexes()) == 1
     assert len(clear("bm25")) == 1
-    assert kept() == []
+    assert cached_indexes() == []
     with pytest.raises(UsageError, match="no index 'bm25' is kept"):
         clear("bm25")
 
@@ -196,7 +196,7 @@ def test_the_command_lists_verifies_and_clears(capsys: pytest.CaptureFixture[str
     assert main(["cache", "clear", "--index", "other"]) == 2
     assert main(["cache", "clear", "--index", two, "--model", "m"]) == 2
     assert main(["cache", "clear"]) == 0
-    assert kept() == []
+    assert cached_indexes() == []
 
 
 def test_an_index_that_another_machine_made_is_taken_from_what_is_shared(

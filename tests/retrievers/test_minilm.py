@@ -177,7 +177,7 @@ def own(tmp_path: Path) -> Path:
     for name, records in {
         "documents": [{"id": f"d{i}", "text": text} for i, text in enumerate(texts)],
         "queries": [{"id": f"q{i}", "text": f"what of {texts[i]}?"} for i in range(3)],
-        "judgements": [{"query": f"q{i}", "document": f"d{i}"} for i in range(3)],
+        "qrels": [{"query": f"q{i}", "document": f"d{i}"} for i in range(3)],
     }.items():
         lines = "".join(json.dumps(record) + "\n" for record in records)
         (folder / f"{name}.jsonl").write_text(lines)

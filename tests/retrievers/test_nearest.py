@@ -11,10 +11,10 @@ import pytest
 from counting import Counting
 from notes import corpus
 
-from harness.retrievers import embedder, nearest, passages
+from harness.retrievers import corpus_vectors, embedder, exact_search
 from harness.retrievers.contract import Question
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.embeddings import kept
+from harness.retrievers.embeddings import cached_vectors
 
 
 def all_at_once(queries: Any, documents: Any, k: int) -> list[list[int]]:
@@ -37,7 +37,7 @@ def test_pieces_find_what_all_at_once_finds_and_ties_keep_their_order(piece: int
     documents, queries = ones(1000, 6, 0), ones(9, 6, 1)
     documents[[3, 500]] = np.nan
     pieces = ((start, documents[start : start + piece]) for start in range(0, 1000, piece))
-    found = nearest.nearest(queries, pieces, k)
+    found = exact_search.nearest(queries, pieces, k)
     assert [result.ids.tolist() for result in found] == all_at_once(queries, documents, k)
     for query, result in zip(queries, found, strict=True):
         assert result.scores.tolist() == (documents[result.ids] @ query).tolist()
@@ -48,7 +48,7 @@ def test_nothing_to_search_is_an_empty_answer_for_each(
     queries: int, documents: int, k: int
 ) -> None:
     pieces = iter([(0, ones(documents, 3, 0))][: documents > 0])
-    found = nearest.nearest(ones(queries, 3, 1), pieces, k)
+    found = exact_search.nearest(ones(queries, 3, 1), pieces, k)
     assert [len(result.ids) for result in found] == [0] * queries
 
 
@@ -70,11 +70,11 @@ def test_a_corpus_that_is_read_from_the_cache_has_the_answers_of_one_that_is_hel
     held = answers()
     # Other texts come between, so that the corpus lies in parts and in another order.
     VectorRetriever(Counting(tmp_path / "other"), "", "", "dot", dtype).index(corpus(["a", "b"]))
-    monkeypatch.setattr(passages, "HELD", 0)
-    monkeypatch.setattr(passages, "PIECE", 16)
+    monkeypatch.setattr(corpus_vectors, "HELD", 0)
+    monkeypatch.setattr(corpus_vectors, "PIECE", 16)
     monkeypatch.setattr(embedder, "_PART", 32)
     assert answers() == held
     texts.reverse()
     for (_, scores), (_, before) in zip(answers(), held, strict=True):
         assert scores == pytest.approx(before)
-    assert kept()[-1].vectors == 93
+    assert cached_vectors()[-1].vectors == 93

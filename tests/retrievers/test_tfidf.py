@@ -7,7 +7,7 @@ import pytest
 from notes import ask, corpus, scores
 
 from harness.retrievers.tfidf import TfIdf
-from harness.retrievers.words import Words
+from harness.retrievers.tokenizer import Tokenizer
 
 NOTES = [
     "the green boat left the harbour",
@@ -47,7 +47,7 @@ def test_scores_are_the_same_to_the_last_bit_whatever_was_read_before() -> None:
 
 
 def test_words_are_numbered_as_they_come_and_not_by_their_hashes() -> None:
-    assert Words("none", "none").terms("so many words so many").tolist() == [0, 1, 2, 0, 1]
+    assert Tokenizer("none", "none").terms("so many words so many").tolist() == [0, 1, 2, 0, 1]
 
 
 def test_stems_and_stop_words_are_those_of_bm25() -> None:

@@ -26,7 +26,7 @@ def labelled(
     for name, records in (
         ("documents", documents),
         ("queries", queries),
-        ("judgements", judgements),
+        ("qrels", judgements),
     ):
         lines = [orjson.dumps(record) for record in records]
         (folder / f"{name}.jsonl").write_bytes(b"\n".join(lines) + b"\n")

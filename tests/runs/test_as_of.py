@@ -124,7 +124,7 @@ def test_each_question_has_the_haystack_of_its_time_and_no_later_evidence(datase
     said = [text for *_, text in SAID]
     assert held["aq2"] == [*said[:2], said[4]]
     assert held["aq5"] == held["aq9"] == held["aqn"] == said
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     gold: dict[str, list[str]] = {}
     for query, row in zip(judged.query.tolist(), judged.document.tolist(), strict=True):
         gold.setdefault(dataset.query_ids[query], []).append(texts[row])

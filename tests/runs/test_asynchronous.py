@@ -101,7 +101,7 @@ class SomeFail(AQuestionEach):
 
 class Slow(BM25):
     "A service that takes its time, and counts how many ask at once."
-    concurrent = True
+    thread_safe = True
     now = most = 0
     def search(self, queries, k):
         self.enter()

@@ -37,7 +37,7 @@ class Minds(Plain):
     def update(self, old, new):
         assert new.id in self.known and new.id != old
         del self.known[old]
-    async def forget(self, handle):
+    async def delete(self, handle):
         del self.known[handle]
 
 class ReadsChanges(Plain):
@@ -101,21 +101,26 @@ def test_services_are_told_in_time_order_where_they_want_to_know(
 ) -> None:
     def answer(message: Message) -> Reply:
         results = [{"hits": []} for _ in message.get("queries", ())]
-        return 200, {"several": True, "results": results, **({"changes": True} if wants else {})}
+        return 200, {
+            "concurrent_haystacks": True,
+            "results": results,
+            **({"changes": True} if wants else {}),
+        }
 
     with serving(answer) as (url, told):
         spec = RetrieverSpec("http", {"url": url, "documents": 7})
         returned(spec, tmp_path, "test", allow_empty=True)
     dataset = open_dataset("changes")
     expected = sum(len(dataset.changes(h)) for h in range(len(dataset.haystack_ids)))
-    changes = [message for message in told if message["type"] in ("update", "forget")]
+    changes = [message for message in told if message["type"] in ("update", "delete")]
     assert len(changes) == (expected if wants else 0)
     sent: set[str] = set()
     for message in told:
         if message["type"] == "index":
             sent |= {document["id"] for document in message["documents"]}
-        elif message["type"] in ("update", "forget"):
-            assert {message["document"], message.get("by", message["document"])} <= sent
+        elif message["type"] in ("update", "delete"):
+            other = message.get("replacement") or message.get("requested_in")
+            assert {message["document"], other or message["document"]} <= sent
     lasts = [message["last"] for message in told if message["type"] == "index"]
     assert sum(lasts) == len(dataset.haystack_ids)
 

@@ -19,7 +19,7 @@ from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError
-from harness.retrievers import kept
+from harness.retrievers import index_cache
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -65,7 +65,7 @@ class Saves(Base):
 
 class Keeps(Base):
     """Its own store lasts."""
-    async def kept(self, key):
+    async def has_index(self, key):
         self.file = Path(os.environ["PAID_LOG"] + "." + key)
         if self.file.exists():
             self.texts = json.loads(self.file.read_text())
@@ -140,7 +140,7 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
         Settings(k=2),
         Settings(k=3, limit=7),
         Settings(k=3, workers=2),
-        Settings(k=3, search_only=True),
+        Settings(k=3, require_cached_index=True),
     ):
         again = run(notes, paid(tmp_path, name), settings, out=tmp_path / str(settings.k))
         record = RunFolder(again).record
@@ -167,9 +167,14 @@ def test_search_only_ends_where_something_is_not_kept(
     run(notes, paid(tmp_path, "Saves"), Settings(limit=1), out=tmp_path)  # one haystack
     before = len(bill)
     for name in ("Saves", "Keeps", "Base"):
-        said = "nothing of this system is kept" if name == "Base" else "a haystack of 5 documents"
-        with pytest.raises(RunError, match=f"--search-only: {said}"):
-            run(notes, paid(tmp_path, name), Settings(search_only=True), out=tmp_path / name)
+        said = "this system cannot be cached" if name == "Base" else "a haystack of 5 documents"
+        with pytest.raises(RunError, match=f"--require-cached-index: {said}"):
+            run(
+                notes,
+                paid(tmp_path, name),
+                Settings(require_cached_index=True),
+                out=tmp_path / name,
+            )
     assert len(bill) == before
 
 
@@ -261,12 +266,12 @@ class Store:
         self._lock = threading.Lock()
 
     def __call__(self, message: Message) -> Reply:
-        asked = message["run"], message["haystack"]
+        asked = message["client"], message["haystack"]
         time.sleep(self.seconds)
         with self._lock:
             if message["type"] == "reset":
                 key = self.key_of[asked] = message["key"]
-                return 200, {"several": True, "kept": key in self.whole}
+                return 200, {"concurrent_haystacks": True, "has_index": key in self.whole}
             if message["type"] == "close":
                 return 200, {}
             key = self.key_of[asked]
@@ -323,12 +328,14 @@ def test_what_was_paid_for_is_cleared_only_by_its_name(
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "home"))  # others' is not to be cleared
 
     def there() -> int:
-        return len([one for one in kept.kept() if one.name.startswith(name)])
+        return len([one for one in index_cache.cached_indexes() if one.name.startswith(name)])
 
     spec = paid(tmp_path, "Saves")
     run(notes, spec, Settings(limit=1), out=tmp_path)
     (name,) = {
-        one.retriever for one in kept.kept() if str(one.params["system"]).startswith(spec.name)
+        one.retriever
+        for one in index_cache.cached_indexes()
+        if str(one.params["system"]).startswith(spec.name)
     }
     assert there() == 1
     assert main(["cache", "clear"]) == 0

@@ -13,8 +13,8 @@ from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.retrievers.clock import Clock, current
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.timing import Clock, current
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -59,7 +59,7 @@ class HangsAsync(Counts):
         return super().search(queries, k)
 
 class HangsBesideOthers(Hangs):
-    concurrent = True
+    thread_safe = True
 
 class Slow(Counts):
     "Answers a question once that is given up, and is in no state to be asked another before."
@@ -109,7 +109,7 @@ class Fails(Plain):
         return super().search(queries, k)
 
 class Beside(Plain):
-    concurrent = True
+    thread_safe = True
     def search(self, queries, k):
         time.sleep(0.005)
         return super().search(queries, k)
@@ -325,7 +325,7 @@ def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_p
 
     def limited(message: Message) -> Reply:
         if message["type"] != "search":
-            return 200, {"several": True}
+            return 200, {"concurrent_haystacks": True}
         if wait := next(waits, ""):
             return 503, {}, {"Retry-After": wait}
         return 200, {"results": [{"hits": []} for _ in message["queries"]]}
@@ -354,7 +354,7 @@ def test_documents_that_a_service_is_slow_to_take_in_are_not_sent_again(tmp_path
             if len(taken) % 4 == 0:
                 over.wait()
         results = [{"hits": []} for _ in message.get("queries", ())]
-        return 200, {"results": results, "several": True}
+        return 200, {"results": results, "concurrent_haystacks": True}
 
     with serving(slow) as (url, _):
         params = {"url": url, "index_timeout": 1.0, "documents": 10_000}
@@ -369,7 +369,7 @@ def test_of_threads_that_wait_at_once_the_one_counts_that_waits_longest() -> Non
 
     def work(seconds: float) -> None:
         with clock.in_parallel():
-            current().spare(seconds)
+            current().exclude(seconds)
         both.wait()
 
     for together in ([3.0, 5.0], [2.0, 1.0]):
@@ -379,7 +379,7 @@ def test_of_threads_that_wait_at_once_the_one_counts_that_waits_longest() -> Non
         for thread in threads:
             thread.join()
         clock.join()
-    clock.spare(1.5)
+    clock.exclude(1.5)
     assert clock.waited == 5.0 + 2.0 + 1.5
 
 

@@ -108,7 +108,7 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
         what = "prompt_tokens" if message["type"] == "index" else "completion_tokens"
         usage = {"calls": n, what: 1000 * n, "models": {"big": {what: 1000 * n}}} if n else {}
         results = [{"hits": []} for _ in message.get("queries", ())]
-        return 200, {"several": True, "results": results, "usage": usage}
+        return 200, {"concurrent_haystacks": True, "results": results, "usage": usage}
 
     with serving(asked) as (url, _):
         settings = Settings(k=10, prices=PRICES, max_usd=1000.0, allow_empty=True)

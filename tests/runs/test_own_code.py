@@ -175,7 +175,7 @@ def test_what_a_command_imports_is_part_of_what_it_is(
     order.write_text("ORDER = -1")
     assert Command(run.format(python=sys.executable)).revision != command.revision
     with pytest.raises(RunError, match="was changed since this run began"):
-        command.kept("key", None)  # type: ignore[arg-type]  # it comes to none
+        command.has_index("key", None)  # type: ignore[arg-type]  # it comes to none
 
 
 SLOWLY = """

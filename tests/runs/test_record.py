@@ -131,7 +131,7 @@ def test_numbers_that_cannot_be_are_refused(changed: dict[str, int]) -> None:
 def test_the_trec_run_scores_the_same_elsewhere(sample: Dataset, tmp_path: Path) -> None:
     folder = run(sample, "bm25", Settings(100), out=tmp_path)
     score_run(folder, sample)
-    judged = sample.judgements()
+    judged = sample.qrels()
     qrels: dict[str, dict[str, int]] = {}
     for query, document, grade in zip(
         judged.query, judged.document_id.to_pylist(), judged.grade, strict=True

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.dataset.shared import VARIABLE, Place
+from harness.dataset.remote_store import VARIABLE, Place
 from harness.errors import UsageError
 from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS
@@ -125,7 +125,7 @@ def test_pieces_are_the_corpus_cut_and_nothing_is_shown_that_was_hidden(data: Pa
 class Own:
     """Answers in ways of its own."""
 
-    in_shards = True
+    supports_sharding = True
 
     def __init__(self, *answer: Any) -> None:
         self.answer = answer
@@ -171,7 +171,7 @@ class Normed(BM25):
 
 
 class Cut(Normed):
-    in_shards = True
+    supports_sharding = True
 
 
 class Longer(BM25):
@@ -184,7 +184,7 @@ def test_who_searches_in_another_way_is_not_cut_unless_it_says_so_itself() -> No
 
 
 class NoScores:
-    in_shards = True
+    supports_sharding = True
 
     def index(self, corpus: Corpus) -> None:
         self.size = len(corpus)

@@ -43,7 +43,7 @@ def made(folder: Path, changes: list[Change], judged: Judged, times: Times) -> D
         for query, grades in judged.items():
             out.query(query, query, "h", timestamp=times[query])
             for document, grade in grades.items():
-                out.judgement(query, document, grade)
+                out.qrel(query, document, grade)
 
     return prepared(folder, fill)
 

@@ -146,7 +146,7 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
         out.query("q", "?", "all")
         for row, pieces in zip(rows, ("abcd", "abe", "cdf", "ae", "bf", "c"), strict=True):
             for piece in pieces:
-                out.judgement("q", row, unit=piece)
+                out.qrel("q", row, evidence_id=piece)
 
     dataset = prepared(tmp_path / "data", fill)
     run = lists({"q": ["d1", "d2"]})

@@ -50,8 +50,8 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
             kind = {"ability": Ability.KNOWLEDGE_UPDATE, "answers": ["old barn", "the new barn"]}
             out.query(f"q{at}", "?", "all", **kind)
             for gold in GOLD:
-                out.judgement(f"q{at}", rows[gold])
-                out.judgement(f"q{at}", rows[gold], key="longmemeval-official")
+                out.qrel(f"q{at}", rows[gold])
+                out.qrel(f"q{at}", rows[gold], qrels_set="longmemeval-official")
 
     return prepared(tmp_path_factory.mktemp("orders") / "data", fill)
 
@@ -119,7 +119,7 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
         out.query("q", "?", "all")
         for piece, documents in PIECES.items():
             for d in documents:
-                out.judgement("q", rows.get(d, -1), unit=piece, document_id=d)
+                out.qrel("q", rows.get(d, -1), evidence_id=piece, document_id=d)
 
     data = prepared(tmp_path / "data", fill, unknown_documents="keep", exclude_self=exclude_self)
     documents = [d for d in COSTS if not (exclude_self and d == "q")]
@@ -133,7 +133,7 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
 
     monkeypatch.setattr(drawn_chance, "ORDERS", 10_000)
     monkeypatch.setattr(drawn_chance, "_SHUFFLED", shuffled)
-    judged = data.judgements()
+    judged = data.qrels()
     levels = drawn_chance.recall_by_chance(
         data,
         judged,

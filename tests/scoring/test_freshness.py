@@ -30,7 +30,7 @@ def dataset(folder: Path, queries: dict[str, tuple[Ability, dict[str, int]]]) ->
         for id_, (ability, grades) in queries.items():
             out.query(id_, id_, "all", ability=ability)
             for document, grade in grades.items():
-                out.judgement(id_, document, grade)
+                out.qrel(id_, document, grade)
 
     return prepared(folder, fill)
 
@@ -101,7 +101,7 @@ def test_a_date_is_that_of_the_query_s_own_haystack(tmp_path: Path) -> None:
         for haystack in ("first", "second"):
             out.query(haystack, "?", haystack, ability=UPDATE)
             for row in (a, b, c):  # c is in neither haystack: it has no date there
-                out.judgement(haystack, row)
+                out.qrel(haystack, row)
 
     run = lists({"first": ["c", "b", "a"], "second": ["c", "b", "a"]})
     summary = score(prepared(tmp_path / "data", fill), run, Choices(ks=(1, 2))).summary

@@ -98,8 +98,8 @@ def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_sa
         out.haystack("all")
         for q in ("found", "other", "missing"):
             out.query(q, q, "all", ability=Ability.KNOWLEDGE_UPDATE, answers=["d0"])
-            out.judgement(q, 0)
-            out.judgement(q, 1)
+            out.qrel(q, 0)
+            out.qrel(q, 1)
 
     dataset = prepared(tmp_path / "data", fill)
     run = lists({"found": ["d0", "d1", "d2"], "other": ["d1", "d2", "d0"]})
@@ -147,8 +147,8 @@ def test_what_a_ranking_cannot_hold_counts_for_no_level(tmp_path: Path) -> None:
         out.haystack("three", rows)
         for haystack in ("two", "three"):
             out.query(haystack, "?", haystack)
-            out.judgement(haystack, rows[0])
-            out.judgement(haystack, rows[2])
+            out.qrel(haystack, rows[0])
+            out.qrel(haystack, rows[2])
 
     both = prepared(tmp_path / "both", fill)
     scores = score(
@@ -339,8 +339,8 @@ def with_official_key(folder: Path) -> Dataset:
         out.haystack("all")
         out.query("q", "?", "all")
         out.query("without evidence", "?", "all")
-        out.judgement("q", row)
-        out.judgement("q", row, unit="0:s1", key="locomo-official")
-        out.judgement("q", -1, unit="1:D", document_id="D", key="locomo-official")
+        out.qrel("q", row)
+        out.qrel("q", row, evidence_id="0:s1", qrels_set="locomo-official")
+        out.qrel("q", -1, evidence_id="1:D", document_id="D", qrels_set="locomo-official")
 
     return prepared(folder, fill)

@@ -32,7 +32,7 @@ def dataset(folder: Path, gold: dict[str, list[str]], **view: Any) -> Dataset:
         for query, turns in gold.items():
             out.query(query, query, "all")
             for turn in turns:
-                out.judgement(query, rows.get(turn, -1), document_id=turn)
+                out.qrel(query, rows.get(turn, -1), document_id=turn)
 
     return prepared(folder, fill, **view)
 
@@ -121,7 +121,7 @@ def test_turns_without_a_session_and_evidence_that_is_not_there_are_sessions_of_
         out.haystack("all")
         out.query("q", "?", "all")
         for gold in ("b", "s0t0", "gone", "gone too"):
-            out.judgement("q", {"b": 1, "s0t0": 3}.get(gold, -1), document_id=gold)
+            out.qrel("q", {"b": 1, "s0t0": 3}.get(gold, -1), document_id=gold)
 
     data = prepared(tmp_path / "data", fill)
     cells = session_cells(data, lists({"q": ["a", "unknown", "b", "s0t0"]}), ks=(1, 2, 3, 4))
@@ -145,7 +145,7 @@ def test_documents_that_are_not_turns_or_have_no_sessions_get_no_session_level(
         out.document("a", "a")
         out.haystack("all")
         out.query("q", "?", "all")
-        out.judgement("q", 0)
+        out.qrel("q", 0)
 
     plain = prepared(tmp_path / "plain", without_sessions)
     sessions = dataset(tmp_path / "sessions", {"q": ["s0t0"]}, granularity="session")

@@ -102,8 +102,8 @@ def small(folder: Path, text: str = "x", **view: Any) -> Dataset:
         for i, kind in enumerate(KINDS):
             out.query(f"q{i}", "?", "all", **kind)
             if kind.get("ability") is not Ability.ABSTENTION:
-                out.judgement(f"q{i}", rows[1])
-                out.judgement(f"q{i}", rows[4], 2)
+                out.qrel(f"q{i}", rows[1])
+                out.qrel(f"q{i}", rows[4], 2)
 
     return prepared(folder, fill, **view)
 

@@ -254,7 +254,7 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
     good: Path, sample: Dataset, tmp_path: Path
 ) -> None:
     lines = (good / "rankings.trec").read_text().splitlines(keepends=True)
-    judged = sample.judgements()
+    judged = sample.qrels()
     gold = {
         (sample.query_ids[query], document)
         for query, document in zip(judged.query, judged.document_id.to_pylist(), strict=True)

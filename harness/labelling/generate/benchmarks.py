@@ -20,7 +20,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.labelling.generate.repeated import content_words
 from harness.labelling.generate.topics import window_hashes
-from harness.retrievers.words import Words
+from harness.retrievers.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary, plain
 
 CHEAP = 100_000_000
@@ -97,8 +97,8 @@ def prepared() -> tuple[list[Benchmark], list[dict[str, str]]]:
     Of views with the same documents (another split or form of text) all are looked at, since their
     queries and texts differ; of the same content one.
     """
-    from harness.dataset.catalogue import find
     from harness.dataset.prepare import home, open_folder, prepared_folders
+    from harness.dataset.registry import find
 
     found, skipped, seen = list[Benchmark](), list[dict[str, str]](), set[str]()
     root = home() / "datasets"
@@ -140,7 +140,7 @@ class Texts:
     """Our texts, as hashes of their runs of words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._vocabulary, self._terms = Vocabulary(), Words()
+        self._vocabulary, self._terms = Vocabulary(), Tokenizer()
         self._texts = texts
         cut = [np.array([self._vocabulary[w] for w in WORD.findall(t)], np.int64) for t in texts]
         self._whole: dict[bytes, list[int]] = {}

@@ -48,7 +48,7 @@ def read_set(folder: Path) -> LabelledSet:
     rows = row_of(sources)
     split: dict[str, str] = {}
     relevant: dict[str, dict[str, None]] = {}
-    for one in labelled_fields.judgements(files):
+    for one in labelled_fields.qrels(files):
         split.setdefault(one.query, one.split)
         if one.grade >= RELEVANT:
             relevant.setdefault(one.query, {})[one.document] = None

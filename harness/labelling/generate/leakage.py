@@ -29,7 +29,7 @@ from harness.labelling.generate.repeated import (
 )
 from harness.labelling.generate.sources import normalised
 from harness.labelling.generate.written import Made
-from harness.retrievers.words import Words
+from harness.retrievers.tokenizer import Tokenizer
 
 SHOWN = 50
 """Examples that are kept of each finding; the counts are of all."""
@@ -129,7 +129,7 @@ def splits(labelled: LabelledSet, embed: Embed | None, least: float | None) -> F
         "near_documents": None if embed is None else [],
         "same_queries": [],
     }
-    terms = Words()
+    terms = Tokenizer()
     for one, two in combinations(sorted(by_split), 2):
         sides = (by_split[one], by_split[two])
         gold = [sorted({row for query in side for row in query.relevant}) for side in sides]
@@ -212,7 +212,7 @@ def leaks(found: Mapping[str, Any]) -> int:
 
 def asking_the_same(queries: Sequence[Made]) -> list[list[int]]:
     """For queries of one haystack with the same content words: a document of each, together."""
-    terms = Words()
+    terms = Tokenizer()
     found: dict[tuple[object, ...], list[int]] = {}
     for made in queries:
         words = content_words(made.text, terms)
@@ -241,7 +241,7 @@ def _same(labelled: LabelledSet, gold: list[list[int]]) -> list[tuple[int, int]]
 
 
 def _same_queries(
-    sides: tuple[list[Asked], list[Asked]], terms: Words
+    sides: tuple[list[Asked], list[Asked]], terms: Tokenizer
 ) -> list[tuple[Asked, Asked]]:
     """Queries of two splits with the same words, or the same content words in any order."""
 

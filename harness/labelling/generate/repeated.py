@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.embeddings import Vectors
-from harness.retrievers.nearest import BLOCK
-from harness.retrievers.words import Words
+from harness.retrievers.exact_search import BLOCK
+from harness.retrievers.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary
 
 QUOTED = 5
@@ -84,7 +84,7 @@ def shared(
     which are a template's and tell no query apart; None where no other is left. `relevant` are rows
     of `documents`.
     """
-    terms = Words()
+    terms = Tokenizer()
     of_query = [np.unique(terms.terms(query)) for query in queries]
     of_document = [np.unique(terms.terms(text)) for text in documents]
     every = np.concatenate([np.zeros(0, np.int32), *of_query, *of_document])
@@ -103,7 +103,7 @@ def shared(
     return found
 
 
-def content_words(text: str, terms: Words) -> tuple[int, ...]:
+def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
     """The stems of a text, sorted and each once, by their numbers in `terms`.
 
     Equal for texts that say the same in another order; empty for one of stop words alone.
@@ -146,8 +146,8 @@ def embedder(what: str, model: str = "") -> Embed:
     beginning with `what` needs it, where the model or its extra is missing.
     """
     from harness.retrievers.embedder import Embedder
+    from harness.retrievers.exact_search import unit
     from harness.retrievers.minilm import PACKAGED, LightEncoder, need_minilm
-    from harness.retrievers.nearest import unit
 
     need_minilm(what, model or PACKAGED)
     embed = Embedder(LightEncoder(model or PACKAGED))

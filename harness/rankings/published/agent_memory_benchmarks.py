@@ -44,7 +44,7 @@ class AgentMemoryBenchmarks:
         """A line a question."""
         return listed(value)
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By its place in a conversation of LoCoMo, and by the dataset's id elsewhere."""
         id_ = text_of(record, "question_id")
         haystack, _, place = id_.rpartition(":")
@@ -52,7 +52,7 @@ class AgentMemoryBenchmarks:
             return Question(haystack=haystack, place=int(place), text=text_of(record, "question"))
         return Question(id=id_)
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """Turns, or the session of each place."""
         found = ids_of(record, ranking)
         of_locomo = self.question(record).id is None

@@ -39,10 +39,10 @@ class Cogito:
         """A record a question."""
         return listed(value)
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By the dataset's id."""
         return Question(id=text_of(record, "qid"))
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The five sessions of a stage."""
         return ids_of(record, ranking)

@@ -57,7 +57,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PublishedRanking:
     """What was found for a question, best first; None where its record says nothing of that.
 
     `broken` says where the record stands and why it cannot be read, though its question can be.
@@ -94,11 +94,11 @@ class RunFormat(Protocol):
         """
         ...
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """Which question a record is of."""
         ...
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """What was found, best first: ids as the datasets have them, or texts. None: not said."""
         ...
 
@@ -148,7 +148,7 @@ def marked(head: bytes, *names: str) -> bool:
     return all(f'"{name}"'.encode() in head for name in names)
 
 
-def text_of(record: Mapping[str, Any], name: str) -> str:
+def text_of(record: Mapping[str, object], name: str) -> str:
     """A field that must be a text. Raises KeyError and TypeError."""
     value = record[name]
     if not isinstance(value, str):
@@ -156,7 +156,7 @@ def text_of(record: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def ids_of(record: Mapping[str, Any], name: str) -> list[str] | None:
+def ids_of(record: Mapping[str, object], name: str) -> list[str] | None:
     """A field that must be a list of texts or of whole numbers; None where there is none.
 
     Raises TypeError.
@@ -172,7 +172,7 @@ def id_of(value: Any, name: str) -> str:
     return str(value)
 
 
-def list_of(record: Mapping[str, Any], name: str) -> list[Any] | None:
+def list_of(record: Mapping[str, object], name: str) -> list[Any] | None:
     """A field that must be a list; None where it is not there or null. Raises TypeError."""
     value = record.get(name)
     if value is not None and not isinstance(value, list):

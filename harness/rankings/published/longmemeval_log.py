@@ -40,18 +40,22 @@ class LongMemEvalLog:
         """A line a question."""
         return listed(value)
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By the dataset's id."""
         return Question(id=text_of(record, "question_id"))
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The ids without the script's twist; the second copy of a session is `ID#2`.
 
         An id that is named more often than its session stands in the haystack, as by a log of
         chunks, is the same document again.
         """
         results = record.get("retrieval_results")
-        items = None if results is None else list_of(results, ranking)
+        if results is None:
+            return None
+        if not isinstance(results, Mapping):
+            raise TypeError("retrieval_results is not an object")
+        items = list_of(results, ranking)
         if items is None:
             return None
         copies = Counter(list_of(record, "haystack_session_ids"))

@@ -51,7 +51,7 @@ class Mem0:
             for record in records if isinstance(records, list) else [None]:
                 yield {**record, _PLACE: place} if isinstance(record, dict) else record
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By the conversation's place and the question's words."""
         place = text_of(record, _PLACE)
         return Question(
@@ -59,7 +59,7 @@ class Mem0:
             text=text_of(record, "question"),
         )
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The texts of both speakers' memories."""
         given = [list_of(record, speaker) for speaker in _SPEAKERS]
         if given == [None, None]:

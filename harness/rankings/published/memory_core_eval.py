@@ -37,10 +37,10 @@ class MemoryCoreEval:
         """A record a question, under `results`."""
         return listed(value, "results")
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By the dataset's id."""
         return Question(id=text_of(record, "question_id"))
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The sessions, each as often as it stands there."""
         return ids_of(record, ranking)

@@ -35,10 +35,10 @@ class MemPalace:
         """A record a question, in the dataset's order."""
         return listed(value)
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By its conversation and its words."""
         return Question(haystack=text_of(record, "sample_id"), text=text_of(record, "question"))
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The sessions as the dataset calls them; turns are called the same."""
         return session_ids(ids_of(record, ranking))

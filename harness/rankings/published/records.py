@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from harness.errors import UsageError
-from harness.rankings.published.form import Answer, RunFormat
+from harness.rankings.published.form import PublishedRanking, RunFormat
 from harness.rankings.raw import read_bytes
 
 _T = TypeVar("_T")
@@ -26,7 +26,7 @@ class Records:
     """What a file says. `unread`: records that cannot be read, nor which question they are of, as
     `line 7: why` or `record 7: why`; of those whose question is known an answer says so."""
 
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[PublishedRanking] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
     @property
@@ -47,7 +47,7 @@ def read_records(path: Path, name: str, form: RunFormat, ranking: str) -> Record
             found.unread.append(f"{place}: {why or said}")
             continue
         ranked, said = (None, why) if why else _read(lambda one: form.found(one, ranking), record)
-        found.answers.append(Answer(question, ranked, f"{place}: {said}" if said else ""))
+        found.answers.append(PublishedRanking(question, ranked, f"{place}: {said}" if said else ""))
     if all(answer.found is None for answer in found.answers):
         broken = [*(answer.broken for answer in found.answers if answer.broken), *found.unread]
         first = f", first {broken[0]}" if broken else f": none has {ranking}"
@@ -55,7 +55,7 @@ def read_records(path: Path, name: str, form: RunFormat, ranking: str) -> Record
     return found
 
 
-def _read(read: Callable[[Mapping[str, Any]], _T], record: Any) -> tuple[_T | None, str]:
+def _read(read: Callable[[Mapping[str, object]], _T], record: Any) -> tuple[_T | None, str]:
     """What is read of a record, and why it cannot be."""
     try:
         if not isinstance(record, Mapping):
@@ -91,10 +91,10 @@ def _entries(path: Path, name: str, form: RunFormat) -> Iterator[tuple[str, Any,
             yield f"line {number}", _scalars(line), f"not valid JSON ({error})"
 
 
-def _scalars(line: bytes) -> dict[str, Any]:
+def _scalars(line: bytes) -> dict[str, object]:
     """The first text or whole number under each name of a line that is no JSON: enough to know
     which question a line was of that was cut off."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for name, value in _SCALAR.findall(line):
         try:
             found.setdefault(name.decode(), orjson.loads(value))

@@ -43,26 +43,30 @@ class RetrievedTexts:
         under = next((one for one in ("per_question", "results") if one in value), "")
         return listed(value, under)
 
-    def question(self, record: Mapping[str, Any]) -> Question:
+    def question(self, record: Mapping[str, object]) -> Question:
         """By the dataset's id, or by its conversation with its words and, if given, its place."""
         pair = record.get("qa_pair")
         record = {**record, **pair} if isinstance(pair, dict) else record
         if record.get("question_id") is not None:
             return Question(id=id_of(record["question_id"], "question_id"))
-        haystack, place = record.get("conv_index"), record.get("question_index")
-        for name, value in (("conv_index", haystack), ("question_index", place)):
-            if value is not None and type(value) is not int:
-                raise TypeError(f"{name} is not a whole number")
+        haystack, place = (_whole(record, name) for name in ("conv_index", "question_index"))
         return Question(
             haystack=text_of(record, "sample_id") if haystack is None else haystack,
             text=text_of(record, "question"),
             place=place,
         )
 
-    def found(self, record: Mapping[str, Any], ranking: str) -> list[str] | None:
+    def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The texts, as they stand there."""
         found = next((one for name in _FIELDS if (one := list_of(record, name)) is not None), None)
         return None if found is None else [_text(one) for one in found]
+
+
+def _whole(record: Mapping[str, object], name: str) -> int | None:
+    value = record.get(name)
+    if value is None or type(value) is int:
+        return value
+    raise TypeError(f"{name} is not a whole number")
 
 
 def _text(one: Any) -> str:

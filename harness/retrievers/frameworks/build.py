@@ -26,7 +26,7 @@ class Builder:
     """
 
     def __init__(
-        self, build: str, options: Mapping[str, Any] | None, embeddings: Sequence[str]
+        self, build: str, options: Mapping[str, object] | None, embeddings: Sequence[str]
     ) -> None:
         """Raises UsageError for a `build` that is not there and for options it does not take."""
         from harness.retrievers.registry import find
@@ -55,7 +55,7 @@ class Builder:
 
     def __call__(self, documents: list[Any], embeddings: Any, haystack: str) -> Any:
         """What is built. `embeddings` is used where they are wanted."""
-        given: dict[str, Any] = {}
+        given: dict[str, object] = {}
         if self._embeddings is not None:
             given[self._embeddings] = embeddings
         if self._names_collection:
@@ -63,7 +63,7 @@ class Builder:
         return self._call(documents, **{**given, **self._options})
 
 
-def metadata(document: Document, haystack: str) -> dict[str, Any]:
+def metadata(document: Document, haystack: str) -> dict[str, object]:
     """What a document says of itself, as plain values; what is not known is not there."""
     known = {
         HANDLE: document.id,
@@ -78,7 +78,7 @@ def metadata(document: Document, haystack: str) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value is not None}
 
 
-def hit(text: str, about: Mapping[str, Any], haystack: str, score: float | None) -> Hit:
+def hit(text: str, about: Mapping[str, object], haystack: str, score: float | None) -> Hit:
     """A hit on the document that its metadata names, else on whatever holds its text.
 
     Raises RuntimeError where it is of another haystack: the store kept what it should have lost.
@@ -87,7 +87,7 @@ def hit(text: str, about: Mapping[str, Any], haystack: str, score: float | None)
         raise RuntimeError(
             "a hit is of an earlier haystack: let `build` make a new and empty store each time"
         )
-    sources = (about[HANDLE],) if HANDLE in about else ()
+    sources = (str(about[HANDLE]),) if HANDLE in about else ()
     return Hit(text, sources, score)
 
 

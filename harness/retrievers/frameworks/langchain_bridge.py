@@ -9,10 +9,10 @@ from uuid import uuid4
 
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
+from harness.retrievers.exact_search import unit
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import Builder, falling, hit, metadata, no_more_than
 from harness.retrievers.minilm import packaged_embedder
-from harness.retrievers.nearest import unit
 
 
 class LangChain:
@@ -25,7 +25,7 @@ class LangChain:
 
     modules: ClassVar[tuple[str, ...]] = ("langchain_core",)
 
-    def __init__(self, build: str = "", options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, build: str = "", options: Mapping[str, object] | None = None) -> None:
         need("retriever 'langchain'", *self.modules)
         self._build = Builder(build, options, ("embedding", "embeddings"))
         self._embedder: Embedder | None = None
@@ -58,7 +58,7 @@ class LangChain:
         """At most k hits a question; a retriever with a number of its own may give fewer."""
         return [no_more_than(self._n, k, partial(self._ask, query.text)) for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the embeddings' cache saved, where they are used."""
         return {} if self._embedder is None else {"embedding": self._embedder.report()}
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
+from harness.retrievers.exact_search import unit
 from harness.retrievers.extras import need
 from harness.retrievers.frameworks.build import (
     HANDLE,
@@ -19,7 +20,6 @@ from harness.retrievers.frameworks.build import (
     no_more_than,
 )
 from harness.retrievers.minilm import packaged_embedder
-from harness.retrievers.nearest import unit
 
 
 class LlamaIndex:
@@ -35,7 +35,7 @@ class LlamaIndex:
     def __init__(
         self,
         build: str = "llama_index.core:VectorStoreIndex",
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
     ) -> None:
         need("retriever 'llamaindex'", *self.modules)
         self._build = Builder(build, options, ("embed_model",))
@@ -49,7 +49,7 @@ class LlamaIndex:
 
         self._haystack = uuid4().hex
         documents: list[Any] = []
-        self._about: dict[str, dict[str, Any]] = {}
+        self._about: dict[str, dict[str, object]] = {}
         for d in corpus:
             about = metadata(d, self._haystack)
             # A handle in the embedded text would be a key to the document.
@@ -74,7 +74,7 @@ class LlamaIndex:
         n = len(self._about)
         return [no_more_than(n, k, partial(self._ask, query.text)) for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the embeddings' cache saved, where they are used."""
         return {} if self._embedder is None else {"embedding": self._embedder.report()}
 

@@ -27,10 +27,10 @@ class Mteb:
     def __init__(
         self,
         model: str,
-        options: Mapping[str, Any] | None = None,
+        options: Mapping[str, object] | None = None,
         task: str | None = None,
         language: str = "eng-Latn",
-        encoding: Mapping[str, Any] | None = None,
+        encoding: Mapping[str, object] | None = None,
     ) -> None:
         need("retriever 'mteb'", *self.modules)
         from importlib.metadata import version
@@ -129,7 +129,7 @@ def _ranked(scores: Mapping[str, float]) -> Result:
     return Result([handle for handle, _ in best], [score for _, score in best])
 
 
-def _model(given: Any, options: dict[str, Any]) -> Any:
+def _model(given: Any, options: dict[str, object]) -> Any:
     """The model that a name, a place in a file or an object stands for."""
     import mteb
     from mteb.models import ModelMeta
@@ -149,7 +149,7 @@ def _model(given: Any, options: dict[str, Any]) -> Any:
     return found
 
 
-def _named(name: str, options: dict[str, Any]) -> Any:
+def _named(name: str, options: dict[str, object]) -> Any:
     from harness.retrievers.registry import find
 
     if ":" in name:

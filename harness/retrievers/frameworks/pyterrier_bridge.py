@@ -29,7 +29,7 @@ class PyTerrier:
     modules: ClassVar[tuple[str, ...]] = ("pyterrier",)
     batch_size = 1_000_000  # a transformer takes a frame of all questions
 
-    def __init__(self, build: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, build: str, options: Mapping[str, object] | None = None) -> None:
         need("retriever 'pyterrier'", *self.modules)
         import pyterrier
 
@@ -46,13 +46,13 @@ class PyTerrier:
             found, self._options = found(**self._options), {}
         self._make = None if isinstance(found, pyterrier.Transformer) else found
         self.version = str(pyterrier.__version__)
-        self.own_ids = False
+        self.returns_dataset_ids = False
         if self._make is None:
             if self._options:
                 raise UsageError("options are for a function that builds, not for a transformer")
             self._transformer = found
             self._gives_candidates = _wants_candidates(found)
-            self.own_ids = not self._gives_candidates
+            self.returns_dataset_ids = not self._gives_candidates
             self.name = type(found).__name__
             # Where an object lies in memory is another place in each process.
             self.params = {"transformer": re.sub(r" at 0x[0-9a-f]+", "", repr(found))}
@@ -124,7 +124,7 @@ class _Documents:
     def __len__(self) -> int:
         return len(self._corpus)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
+    def __iter__(self) -> Iterator[dict[str, object]]:
         for document in self._corpus:
             about = metadata(document, "")
             yield {
@@ -138,7 +138,7 @@ class _Documents:
 _KNOWN = ("timestamp", "speaker", "session", "position")
 
 
-def _not_taken(function: Any, options: Mapping[str, Any]) -> str | None:
+def _not_taken(function: Any, options: Mapping[str, object]) -> str | None:
     """The first option that a function has no parameter for."""
     taken = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in taken.values()):

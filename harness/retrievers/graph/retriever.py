@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.exact_search import best
 from harness.retrievers.extras import need
 from harness.retrievers.graph.engines import Bolt, Embedded
 from harness.retrievers.graph.entities import Columns, columns, entities
-from harness.retrievers.nearest import best
 
 # Cypher that LadybugDB and Neo4j understand alike: no lists by index (one counts from 1), no
 # subqueries, and no trust in a pattern's edges being different ones (Ladybug may take one twice).
@@ -125,7 +125,7 @@ class Graph:
         """Remove the graph."""
         self._database.close()
 
-    def _best_of(self, scores: Scores) -> list[dict[str, Any]]:
+    def _best_of(self, scores: Scores) -> list[dict[str, object]]:
         """The seeds of each question, as parameters of a statement."""
         return [
             {"question": number, "position": position, "score": float(row[position])}

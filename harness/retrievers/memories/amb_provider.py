@@ -16,7 +16,7 @@ from harness.leftovers import temporary_folder
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.corpus import is_handle
-from harness.retrievers.memories.told import line, role
+from harness.retrievers.memories.session_feed import line, role
 from harness.schema import Document, as_datetime
 
 _NAMED = re.compile(r"doc[_ ]?id\W{1,4}(d\d+)\b", re.IGNORECASE)
@@ -44,7 +44,7 @@ class Amb:
     again by its id, its `source_ids`, or the id in its text, and else by the text.
     """
 
-    def __init__(self, provider: str, options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, provider: str, options: Mapping[str, object] | None = None) -> None:
         from harness.retrievers.registry import find
 
         if ":" not in provider:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock, local
 from time import perf_counter
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from harness.errors import UsageError
 from harness.masking import from_environment, refuse_address
-from harness.retrievers.clock import current
+from harness.retrievers.timing import current
 
 OPENAI = "https://api.openai.com/v1"
 
@@ -31,10 +32,10 @@ class Meter:
     _lock: Lock = field(default_factory=Lock, repr=False)
     _refused: local = field(default_factory=local, repr=False)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The counts, and those of each model; `calls_without_usage` only where the tokens are
         known to be too few."""
-        counts: dict[str, Any] = {
+        counts: dict[str, object] = {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
             "completion_tokens": self.completion_tokens,
@@ -59,7 +60,7 @@ class Meter:
         """
         refused, self._refused.at = getattr(self._refused, "at", None), None
         if refused is not None:
-            current().spare(perf_counter() - refused)
+            current().exclude(perf_counter() - refused)
 
     async def seen_async(self, response: Any) -> None:
         """The same for an asynchronous client."""
@@ -79,10 +80,14 @@ class Meter:
         embedding = response.request.url.path.endswith("/embeddings")
         self.add(used, embedding=embedding, model=_model(response.request))
 
-    def add(self, used: dict[str, Any] | None, *, embedding: bool = False, model: str = "") -> None:
-        """Count one answer by its `usage`, None where it does not say."""
-        prompt = int((used or {}).get("prompt_tokens") or 0)
-        completion = int((used or {}).get("completion_tokens") or 0)
+    def add(
+        self, used: Mapping[str, object] | None, *, embedding: bool = False, model: str = ""
+    ) -> None:
+        """Counts one response by its `usage`; None if it reports none."""
+        prompt, completion = (
+            int(n) if isinstance(n := (used or {}).get(name), int | float) else 0
+            for name in ("prompt_tokens", "completion_tokens")
+        )
         with self._lock:
             self.without_usage += used is None
             if embedding:
@@ -143,11 +148,15 @@ class Endpoint:
                 f"server with {self._option}http://localhost:11434/v1"
             )
 
-    def report(self) -> dict[str, Any]:
-        """Where it is, without what an address may hold of a password, and what was used there."""
+    def report(self) -> dict[str, object]:
+        """Where it is, and what was used there."""
+        return {"endpoint": self.address, **self.meter.report()}
+
+    @property
+    def address(self) -> str:
+        """The address, without a password that it may hold."""
         address = urlsplit(self.base_url)
-        shown = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
-        return {"endpoint": shown, **self.meter.report()}
+        return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
 
     @property
     def key(self) -> str:
@@ -170,7 +179,7 @@ class Endpoint:
         http = DefaultAsyncHttpxClient(event_hooks={"response": [self.meter.seen_async]})
         return AsyncOpenAI(http_client=http, **self._settings())
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         return {
             "api_key": self.key,
             "base_url": self.base_url,

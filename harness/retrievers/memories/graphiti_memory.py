@@ -13,7 +13,7 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
-from harness.retrievers.memories.told import Batch, batches, check_batch, line
+from harness.retrievers.memories.session_feed import Batch, batches, check_batch, line
 from harness.retrievers.minilm import packaged_embedder
 
 MINILM = "minilm"
@@ -73,7 +73,7 @@ class Graphiti:
         """The facts that Graphiti's default search finds: by words and by vectors, fused."""
         return [awaited(self._ask(query.text, k)) for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the endpoint says was used, and how many facts came of how many episodes."""
         report = self._endpoint.report()
         report |= {"episodes": self._told, "facts": self._facts}

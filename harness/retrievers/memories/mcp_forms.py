@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from harness.records.base import Record
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.corpus import is_handle
 from harness.retrievers.frameworks.build import falling
-from harness.retrievers.memories.told import line
+from harness.retrievers.memories.session_feed import line
 from harness.schema import Document, as_datetime
 
 OF_DOCUMENT = (
@@ -27,12 +30,20 @@ _LEAST = 4
 """Letters of a word that is asked for by itself."""
 
 
+class ToolSchema(Record, forbid_unknown_fields=False):
+    """What is read of the JSON Schema of a tool's arguments."""
+
+    properties: dict[str, object] | None = None
+    required: list[str] | None = None
+    additional_properties: object = msgspec.field(name="additionalProperties", default=None)
+
+
 @dataclass(frozen=True)
 class Call:
     """A tool, and a template of its arguments; None where its schema is to say what they are."""
 
     tool: str
-    arguments: Mapping[str, Any] | None
+    arguments: Mapping[str, object] | None
 
     @classmethod
     def read(cls, given: Any, name: str, places: Sequence[str]) -> Call:
@@ -58,29 +69,33 @@ class Call:
                 raise ValueError(f"{name} has {{{place}}}; there are {known}")
         return cls(tool, arguments)
 
-    def by_schema(self, schema: Mapping[str, Any], place: str) -> Call:
+    def by_schema(self, schema: ToolSchema, place: str) -> Call:
         """With the arguments that the tool's own schema leaves no choice about.
 
         Raises ValueError where there is one, for an argument that the tool does not have, which
         many servers pass over in silence, and for one that is lacking.
         """
-        properties, required = schema.get("properties") or {}, schema.get("required") or ()
+        properties, required = schema.properties or {}, schema.required or []
         takes = f"tool {self.tool!r} takes {', '.join(properties) or 'nothing'}"
         if self.arguments is not None:
             for name in self.arguments:
-                if name not in properties and not schema.get("additionalProperties"):
+                if name not in properties and not schema.additional_properties:
                     raise ValueError(f"{takes}, and no {name!r}")
             for name in required:
                 if name not in self.arguments:
                     raise ValueError(f"{takes}: {name!r} is required, and not given")
             return self
-        texts = [one for one in required if (properties.get(one) or {}).get("type") == "string"]
+        texts = [one for one in required if _is_string(properties.get(one))]
         if len(texts) != 1 or len(required) != 1:
             raise ValueError(
                 f"{takes}: say what is what, as "
                 f"{json.dumps({self.tool: {(texts or ['...'])[0]: f'{{{place}}}'}})}"
             )
         return Call(self.tool, {texts[0]: f"{{{place}}}"})
+
+
+def _is_string(schema: object) -> bool:
+    return isinstance(schema, Mapping) and schema.get("type") == "string"
 
 
 def places_in(template: Any) -> set[str]:
@@ -93,7 +108,7 @@ def places_in(template: Any) -> set[str]:
     return {name for one in inner for name in places_in(one)}
 
 
-def filled(template: Any, values: Mapping[str, Any]) -> Any:
+def filled(template: Any, values: Mapping[str, object]) -> Any:
     """A template with its places filled in.
 
     A text that is one place becomes its value, a number too; with None it is left out of the
@@ -118,7 +133,7 @@ def _or_nothing(value: Any) -> Any:
     return "" if value is None else value
 
 
-def of_document(document: Document) -> dict[str, Any]:
+def of_document(document: Document) -> dict[str, object]:
     """The values of OF_DOCUMENT."""
     return {
         "id": document.id,
@@ -133,7 +148,7 @@ def of_document(document: Document) -> dict[str, Any]:
     }
 
 
-def of_question(question: Question, k: int) -> dict[str, Any]:
+def of_question(question: Question, k: int) -> dict[str, object]:
     """The values of OF_QUESTION, but for `each_word`."""
     return {
         "query": question.text,
@@ -224,7 +239,7 @@ def _of_text(text: str, handles: Set[str]) -> list[Hit]:
     ]
 
 
-def _of_object(item: Mapping[str, Any], handles: Set[str] | None) -> list[Hit]:
+def _of_object(item: Mapping[str, object], handles: Set[str] | None) -> list[Hit]:
     texts = [*_texts_in(item)]
     sources: list[str] = []
     if handles is not None:
@@ -237,8 +252,9 @@ def _of_object(item: Mapping[str, Any], handles: Set[str] | None) -> list[Hit]:
     return [Hit(text, [*dict.fromkeys(sources)], known)] if text or sources else []
 
 
-def _text_of(item: Mapping[str, Any]) -> str | None:
-    return next((item[name] for name in _TEXTS if isinstance(item.get(name), str)), None)
+def _text_of(item: Mapping[str, object]) -> str | None:
+    texts = (item.get(name) for name in _TEXTS)
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 def _texts_in(value: Any) -> Iterator[str]:

@@ -20,7 +20,7 @@ from harness.retrievers.extras import need
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
-from harness.retrievers.turns import Turns
+from harness.retrievers.service_lock import ServiceLock
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
@@ -37,7 +37,7 @@ class Mcp:
     """
 
     modules: ClassVar[tuple[str, ...]] = ("mcp",)
-    concurrent = True
+    thread_safe = True
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Mcp:
         if env is not None and not isinstance(env, Mapping):
             raise ValueError(f'env is a table, as {{"NAME": "{{folder}}/file"}}, not {env!r}')
         self._command, self._url = command, url
-        self._turns = Turns(url.rstrip("/")) if url else None
+        self._service_lock = ServiceLock(url.rstrip("/")) if url else None
         self.revision = revision(shlex.split(command))
         self._env = {str(name): str(value) for name, value in (env or {}).items()}
 
@@ -97,8 +97,8 @@ class Mcp:
         RunError where the server does not start, has no such tool or argument, and where its store
         is not empty.
         """
-        if self._turns is not None:
-            self._turns.take()  # here and not in the loop, where others would wait too
+        if self._service_lock is not None:
+            self._service_lock.acquire()  # here and not in the loop, where others would wait too
         return self._take_in(corpus)
 
     async def _take_in(self, corpus: Corpus) -> None:
@@ -118,32 +118,32 @@ class Mcp:
 
     async def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
         """The hits of each question, at most k, in the server's order."""
-        if self._turns is not None and not self._turns.mine:
+        if self._service_lock is not None and not self._service_lock.owned:
             raise RuntimeError(
                 f"{self._url} may have been given another haystack since, by another retriever or "
                 "run: index again"
             )
         return [[] if self._empty else (await self._ask(query, k))[:k] for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the server calls itself, and how often each tool was called."""
-        report: dict[str, Any] = {"server": self._server, "tool_calls": dict(self._calls)}
-        if self._turns is not None and self._turns.waited >= 0.1:
-            report["waited_seconds"] = self._turns.waited
+        report: dict[str, object] = {"server": self._server, "tool_calls": dict(self._calls)}
+        if self._service_lock is not None and self._service_lock.waited >= 0.1:
+            report["waited_seconds"] = self._service_lock.waited
         return report
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """Let others use a server that lives on; whether it is to be indexed again."""
-        if self._turns is None:
+        if self._service_lock is None:
             return False
-        held = self._turns.mine
-        self._turns.give()
+        held = self._service_lock.owned
+        self._service_lock.release()
         return held
 
     def close(self) -> Awaitable[None]:
         """Leave the server, end it where it was started here, and remove its folder."""
-        if self._turns is not None:
-            self._turns.give()
+        if self._service_lock is not None:
+            self._service_lock.release()
         return self._leave()
 
     async def _leave(self) -> None:
@@ -207,12 +207,12 @@ class Mcp:
                 times[one] += 1
         return [hits[one] for one, _ in times.most_common()]
 
-    async def _found(self, values: Mapping[str, Any]) -> list[Hit]:
+    async def _found(self, values: Mapping[str, object]) -> list[Hit]:
         structured, texts = await self._call(self._asked, values)
         found = forms.items(structured, texts, self._results)
         return forms.hits(found, self._handles, self._nothing)
 
-    async def _call(self, call: Call, values: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    async def _call(self, call: Call, values: Mapping[str, object]) -> tuple[Any, list[str]]:
         if self._session is None:
             raise RuntimeError("there is no session: index() comes first")
         self._calls[call.tool] += 1

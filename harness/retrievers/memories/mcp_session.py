@@ -13,6 +13,8 @@ from typing import IO, Any
 from harness.errors import RunError
 from harness.leftovers import temporary_folder
 from harness.masking import from_environment, masked
+from harness.records.base import convert
+from harness.retrievers.memories.mcp_forms import ToolSchema
 
 TOKEN = "HARNESS_MCP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
@@ -59,13 +61,15 @@ class Session:
             raise RunError(f"retriever 'mcp': the server did not start: {said}{told}") from error
         return session
 
-    async def tools(self) -> dict[str, Mapping[str, Any]]:
+    async def tools(self) -> dict[str, ToolSchema]:
         """The schema of each tool's arguments."""
-        found: dict[str, Mapping[str, Any]] = {}
+        found: dict[str, ToolSchema] = {}
         cursor = None
         while True:
             page = await self._client.result().list_tools(cursor=cursor)
-            found |= {tool.name: tool.input_schema for tool in page.tools}
+            for tool in page.tools:
+                where = f"retriever 'mcp': the schema of the tool {tool.name!r}"
+                found[tool.name] = convert(tool.input_schema, ToolSchema, where)
             cursor = page.next_cursor
             if not cursor:
                 return found
@@ -75,7 +79,7 @@ class Session:
         info = self._client.result().server_info
         return "" if info is None else f"{info.name} {info.version}".strip()
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> tuple[Any, list[str]]:
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> tuple[Any, list[str]]:
         """What a tool returns: its structured content, None without, and its texts.
 
         Raises RuntimeError for what it says is an error.

@@ -16,7 +16,7 @@ from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need, there
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.memories.mem0_parts import Embedding, Extractor, say_once
-from harness.retrievers.memories.told import Batch, batches, check_batch, line, role
+from harness.retrievers.memories.session_feed import Batch, batches, check_batch, line, role
 from harness.retrievers.minilm import packaged_embedder
 
 MINILM = "minilm"
@@ -86,7 +86,7 @@ class Mem0:
         """The memories that mem0 finds, at most k a question, with mem0's own scores."""
         return [self._ask(query.text, k) for query in queries]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """What the endpoint says was used, and how many memories were kept of how many batches.
 
         mem0 searches by words too where fastembed is installed, and by entities where spacy is.
@@ -188,6 +188,7 @@ class Mem0:
             self._folder.cleanup()
 
 
-def _sources(memory: dict[str, Any]) -> tuple[str, ...]:
-    document = (memory.get("metadata") or {}).get("document")
+def _sources(memory: dict[str, object]) -> tuple[str, ...]:
+    metadata = memory.get("metadata")
+    document = metadata.get("document") if isinstance(metadata, dict) else None
     return () if document is None else (document,)

@@ -61,7 +61,7 @@ class Lance(VectorStore):
         refuse_address("retriever 'lancedb'", uri)
         if not uri:
             self._folder = temporary_folder("lancedb")
-        options: dict[str, Any] = {}
+        options: dict[str, object] = {}
         if uri.startswith("db://"):
             options = {"api_key": from_environment(api_key_env), "region": region}
         self._database: Any = lancedb.connect(uri or self._folder.name, **options)

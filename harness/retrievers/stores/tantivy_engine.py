@@ -13,8 +13,8 @@ from harness.dataset.progress import progress
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.index_cache import index_of
 from harness.retrievers.inverted import BLOCK
-from harness.retrievers.kept import index_of
 
 _LONGEST = 40
 """Bytes of a term; longer ones are left out, as by Tantivy's own analysers."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import Any, ClassVar
+from typing import ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.dense import Dense
+from harness.retrievers.dense import MODEL, Dense
 from harness.retrievers.embedder import VectorRetriever
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.minilm import PACKAGED, MiniLM
@@ -54,9 +54,8 @@ class VectorStore:
                 model or PACKAGED, revision, query_prompt or "", passage_prompt or "", similarity
             )
         elif encoder == "dense":
-            given: dict[str, Any] = {"model": model} if model else {}
             self._texts = Dense(
-                **given,
+                model or MODEL,
                 revision=revision,
                 query_prompt=query_prompt,
                 passage_prompt=passage_prompt,
@@ -88,7 +87,7 @@ class VectorStore:
         vectors = self._texts.of_questions([query.text for query in queries])
         return [_best_first(*found) for found in self._search(vectors, wanted)]
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """The model, what the cache saved, and the version of the store's package."""
         return {**self._texts.report(), "store": self._store}
 

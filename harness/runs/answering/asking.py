@@ -20,7 +20,7 @@ from harness.errors import RunError, UsageError
 from harness.masking import all_without_known, excerpt, masked
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
-from harness.retrievers.patience import patiently
+from harness.retrievers.retry import retry
 from harness.runs.answering.purse import Purse, SpentError
 from harness.runs.answering.replies import Call, Replies, Reply
 from harness.runs.money import Prices
@@ -74,7 +74,7 @@ class Asker:
         self._replies = Replies(home)
         self._client: Any = None
         self.model = way.model
-        self.address: str = self._endpoint.report()["endpoint"]
+        self.address = self._endpoint.address
 
     def all(
         self, calls: Sequence[Call], done: Callable[[int], None] = lambda n: None
@@ -167,7 +167,7 @@ class Asker:
 
     def _one(self, key: str, call: Call) -> Reply:
         try:
-            return patiently(lambda: self._once(key, call), self._way.retries, _passing)
+            return retry(lambda: self._once(key, call), self._way.retries, _passing)
         except Exception as error:
             raise self._said(error) from None
 

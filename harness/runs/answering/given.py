@@ -22,7 +22,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside
-from harness.rankings.published.form import Answer, Question
+from harness.rankings.published.form import PublishedRanking, Question
 from harness.rankings.raw import read_bytes
 from harness.runs.answering.answer import shown_to, write_answers
 from harness.runs.answering.folder import (
@@ -109,7 +109,9 @@ def take_given(
     if repeats not in REPEATS:
         raise UsageError(f"--repeats must be {', '.join(REPEATS)}, not {repeats!r}")
     form, given = read_given(path)
-    answers = [Answer(one.question, None if one.text is None else [one.text]) for one in given]
+    answers = [
+        PublishedRanking(one.question, None if one.text is None else [one.text]) for one in given
+    ]
     of = {id(answer): one for answer, one in zip(answers, given, strict=True)}
     joined = join(answers, dataset, repeats, path)
     if not joined.answers:

@@ -214,7 +214,7 @@ class Shower:
     @cached_property
     def _gold(self) -> dict[int, list[int]]:
         """Rows of the evidence of each question, in the dataset's order."""
-        judged = self._dataset.judgements()
+        judged = self._dataset.qrels()
         mine = (judged.grade >= 1) & (judged.document >= 0)
         found: dict[int, set[int]] = {}
         pairs = zip(judged.query[mine].tolist(), judged.document[mine].tolist(), strict=True)

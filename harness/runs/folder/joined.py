@@ -9,14 +9,14 @@ from pathlib import Path
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.published.form import Answer, Question
+from harness.rankings.published.form import PublishedRanking, Question
 
 
 @dataclass
 class Joined:
     """The answer of each question of the dataset that has one, by row; and what else there was."""
 
-    answers: dict[int, Answer] = field(default_factory=dict)
+    answers: dict[int, PublishedRanking] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     ambiguous: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
@@ -25,7 +25,7 @@ class Joined:
     otherwise: list[str] = field(default_factory=list)
 
 
-def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) -> Joined:
+def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, path: Path) -> Joined:
     """Find the question of each answer. Raises UsageError for doubled ones under `refuse`.
 
     Of a question that has several records one that cannot be read counts only if none can.
@@ -62,7 +62,7 @@ def join(answers: Sequence[Answer], dataset: Dataset, repeats: str, path: Path) 
 class _Questions:
     """The questions of a dataset, to be found by what a record says of them."""
 
-    def __init__(self, dataset: Dataset, answers: Sequence[Answer]) -> None:
+    def __init__(self, dataset: Dataset, answers: Sequence[PublishedRanking]) -> None:
         self._by_id = {id_: row for row, id_ in enumerate(dataset.query_ids)}
         bases = dataset.haystack_bases
         self._haystacks = list(dict.fromkeys(bases))

@@ -70,7 +70,7 @@ def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str,
     texts = dataset.documents.contents(np.maximum(resolved.row, 0))
     ids = dataset.documents.column("id", np.maximum(resolved.row, 0)).to_pylist()
     sessions = dataset.documents.column("session", np.maximum(resolved.row, 0)).to_pylist()
-    judged = dataset.judgements(_KEY)
+    judged = dataset.qrels(_KEY)
     pairs = zip(judged.query.tolist(), judged.document.tolist(), judged.grade.tolist(), strict=True)
     gold = {(query, row) for query, row, grade in pairs if grade >= 1}
     found: dict[str, list[tuple[str, str]]] = {query: [] for query in rankings.query_ids}

@@ -31,9 +31,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.catalogue import find
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
+from harness.dataset.registry import find
 from harness.errors import UsageError
 from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet

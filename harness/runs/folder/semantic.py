@@ -182,14 +182,14 @@ def _asked(
     dataset: Dataset, returned: Sequence[Sequence[str]], counted: npt.NDArray[np.bool_]
 ) -> list[Asked]:
     """What is compared, of every query; no gold text where the query does not count."""
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     relevant = np.flatnonzero((judged.grade >= 1) & counted[judged.query])
     ends = np.searchsorted(judged.query[relevant], np.arange(dataset.n_queries + 1))
     texts = dataset.documents.contents(np.maximum(judged.document[relevant], 0))
     there = judged.document[relevant] >= 0
     asked = []
     for query, (start, end) in enumerate(pairwise(ends.tolist())):
-        units, piece = np.unique(judged.unit[relevant[start:end]], return_inverse=True)
+        units, piece = np.unique(judged.evidence_id[relevant[start:end]], return_inverse=True)
         mine = np.flatnonzero(there[start:end])
         gold = [texts[start + at] for at in mine.tolist()]
         haystack = int(dataset.query_haystack[query])

@@ -123,7 +123,7 @@ def names(of: Held, right: Values) -> list[str | None]:
 
 def _gold(dataset: Dataset) -> dict[int, set[str]]:
     """Ids of the evidence of each question, by the default key."""
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     mine = np.flatnonzero((judged.grade >= 1) & (judged.document >= 0))
     ids = dataset.documents.column("id", judged.document[mine]).to_pylist()
     found: dict[int, set[str]] = {}

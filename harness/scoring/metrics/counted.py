@@ -3,7 +3,7 @@
 Recall, hit and recall_all (how much, whether any, and whether all of the evidence was found) are
 quoted under one name in the field ("R@k") and differ by tens of points; here each has its own. They
 count *pieces of evidence*: a relevant document is its own piece, unless the judgements name units
-(schema.Judgement); a piece is found when any document that carries it is. The others count
+(schema.Qrel); a piece is found when any document that carries it is. The others count
 documents: precision over k and over what was returned, F1, R-precision, the judged share.
 """
 

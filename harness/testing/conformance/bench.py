@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from harness.dataset.documents import Documents
 from harness.dataset.prepare import open_dataset
-from harness.dataset.shared import Place
+from harness.dataset.remote_store import Place
 from harness.retrievers import calls
-from harness.retrievers.answers import WrongNumberError, as_result
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
+from harness.retrievers.outputs import WrongNumberError, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import Shard, added, merged
 from harness.runs.view import View
@@ -210,7 +210,7 @@ def same_scores(retriever: Any, spec: RetrieverSpec) -> str:
 def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
     """Of questions of `sample`, each haystack shown as in a run with this seed."""
     dataset = open_dataset("sample")
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     with_gold = np.unique(judged.query[(judged.grade >= 1) & (judged.document >= 0)])
     chosen = np.random.default_rng(0).permutation(with_gold)[:_N_QUESTIONS]
     values = np.zeros(len(chosen))

@@ -11,9 +11,9 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.retrievers import calls
-from harness.retrievers.answers import NotAnAnswerError
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever
+from harness.retrievers.outputs import NotAnAnswerError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import can_be_cut
 from harness.testing.conformance.bench import (
@@ -52,7 +52,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     retriever: Any = spec.build()
     for trait, reason in (
         (
-            getattr(retriever, "own_ids", False),
+            getattr(retriever, "returns_dataset_ids", False),
             "it answers with a dataset's own ids, so it has no corpus to be checked on",
         ),
         (is_oracle(retriever), "it is shown the answer key"),
@@ -216,9 +216,9 @@ def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
     return "two documents of 100 KB were taken in"
 
 
-def concurrent(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Where it claims `concurrent = True`: searches from several threads answer as one by one."""
-    if not getattr(retriever, "concurrent", False):
+def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
+    """Where it claims `thread_safe = True`: searches from several threads answer as one by one."""
+    if not getattr(retriever, "thread_safe", False):
         return "does not claim concurrent searches"
     notes = corpus(NOTES)
     calls.index(retriever, notes)
@@ -232,8 +232,8 @@ def concurrent(retriever: Retriever, spec: RetrieverSpec) -> str:
     return "24 searches from four threads answered as in one"
 
 
-def in_shards(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Where it claims `in_shards = True`: three shards score as one retriever over all."""
+def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
+    """Where it claims `supports_sharding = True`: three shards score as one retriever over all."""
     if not can_be_cut(retriever):
         return "does not claim to answer in shards"
     one, three = (scores_in_shards(spec, n) for n in (1, 3))
@@ -270,8 +270,8 @@ CHECKS: dict[str, Callable[[Any, RetrieverSpec], str]] = {
     "one document": one_document,
     "duplicate texts": duplicate_texts,
     "documents of 100 KB": long_documents,
-    "concurrent searches": concurrent,
-    "answers in shards": in_shards,
+    "concurrent searches": thread_safe,
+    "answers in shards": supports_sharding,
     "close": close_twice,
     "leak: among equal texts at chance": equal_texts,
     "leak: other handles and order, same scores": same_scores,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
@@ -71,7 +71,7 @@ def analyze(
     record = run.record
     both = None
     if overlay is not None:
-        key = CorrectedDataset(dataset, corrected(dataset.judgements(), overlay, dataset))
+        key = CorrectedDataset(dataset, corrected(dataset.qrels(), overlay, dataset))
         both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
     return Analysis(
         run=run.path.resolve().name,
@@ -123,7 +123,7 @@ def misses(
     Those come as in `Analysis.queries`; `errata` and `embed` are as for `analyze`.
     """
     dataset = seen.dataset
-    found = pieces(dataset, dataset.judgements(), seen.ranked, seen.scored, seen.k)
+    found = pieces(dataset, dataset.qrels(), seen.ranked, seen.scored, seen.k)
     missed = found.take(np.flatnonzero(found.rank > seen.k))
     records = explain(seen, missed, errata, embed)
     by_query: dict[int, list[int]] = {}
@@ -203,7 +203,7 @@ def explain(
 ) -> list[MissedPiece]:
     """A record for each missed piece, in their order."""
     dataset = at.dataset
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     taken = Taken(dataset, missed, top(at.resolved, dataset.n_queries, at.k))
     words = SharedWords(dataset, judged, missed)
     versions = Versions(dataset, judged)
@@ -256,7 +256,7 @@ def explain(
     ]
 
 
-def _doubtful(judged: Judgements, missed: Pieces, errata: Errata | None) -> Flags:
+def _doubtful(judged: DatasetQrels, missed: Pieces, errata: Errata | None) -> Flags:
     """Pieces of queries that the errata name, unless they say that the piece is evidence."""
     doubtful = np.zeros(len(missed), bool)
     if errata is not None:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.files import digest
 from harness.scoring.scores import Scores
@@ -203,16 +203,16 @@ class BothKeys:
 class CorrectedDataset(Dataset):
     """A dataset whose default answer key is another one; everything else is the same."""
 
-    def __init__(self, dataset: Dataset, judged: Judgements) -> None:
+    def __init__(self, dataset: Dataset, judged: DatasetQrels) -> None:
         self.__dict__.update(dataset.__dict__)
         self._corrected = judged
 
-    def judgements(self, key: str = "default") -> Judgements:
-        """One answer key; the corrected one in place of the default."""
-        return self._corrected if key == "default" else super().judgements(key)
+    def qrels(self, name: str = "default") -> DatasetQrels:
+        """Returns one qrels set; the corrected one in place of the default."""
+        return self._corrected if name == "default" else super().qrels(name)
 
 
-def corrected(judged: Judgements, errata: Errata, dataset: Dataset) -> Judgements:
+def corrected(judged: DatasetQrels, errata: Errata, dataset: Dataset) -> DatasetQrels:
     """The answer key with the errata's evidence in place of that of the queries they name.
 
     Queries whose evidence is unknown have none. What was judged not relevant stays, unless the
@@ -227,15 +227,15 @@ def corrected(judged: Judgements, errata: Errata, dataset: Dataset) -> Judgement
     kept = np.flatnonzero(~named | ((judged.grade < 1) & ~again))
     ids = dataset.documents.column("id", row).combine_chunks()
     order = np.argsort(np.concatenate([judged.query[kept], query]), kind="stable")
-    free = int(judged.unit.max(initial=-1)) + 1
-    return Judgements(
+    free = int(judged.evidence_id.max(initial=-1)) + 1
+    return DatasetQrels(
         np.concatenate([judged.query[kept], query])[order],
         np.concatenate([judged.document[kept], row])[order],
         pa.concat_arrays([judged.document_id.take(pa.array(kept)), ids]).take(pa.array(order)),
         np.concatenate([judged.grade[kept], np.ones(len(new), np.int32)])[order],
-        np.concatenate([judged.unit[kept], np.arange(free, free + len(new), dtype=np.int32)])[
-            order
-        ],
+        np.concatenate(
+            [judged.evidence_id[kept], np.arange(free, free + len(new), dtype=np.int32)]
+        )[order],
     )
 
 
@@ -243,7 +243,7 @@ def both_keys(
     dataset: Dataset, errata: Errata, original: Scores, by_errata: Scores, asked: np.ndarray
 ) -> BothKeys:
     """Both scores side by side; `asked`, shape (queries,), are those that the run can tell of."""
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     named = [query for query in errata.entries if asked[query]]
     same, unknown = 0, 0
     for query in named:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, Judgements
-from harness.retrievers.words import Words
+from harness.dataset.reader import Dataset, DatasetQrels
+from harness.retrievers.tokenizer import Tokenizer
 from harness.verdicts.analyze.causes import Flags
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Rows
 
@@ -29,8 +29,8 @@ class SharedWords:
     haystack, and not the piece's own.
     """
 
-    def __init__(self, dataset: Dataset, judged: Judgements, missed: Pieces) -> None:
-        self._words = Words()
+    def __init__(self, dataset: Dataset, judged: DatasetQrels, missed: Pieces) -> None:
+        self._words = Tokenizer()
         self._dataset, self._missed = dataset, missed
         self._names: dict[int, dict[str, Terms]] = {}
         self._known: dict[str, Terms] = {}

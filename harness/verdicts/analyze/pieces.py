@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, Judgements
+from harness.dataset.reader import Dataset, DatasetQrels
 from harness.schema import Ability
 from harness.scoring.arrays import Ints
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
@@ -67,7 +67,7 @@ class Pieces:
         )
 
 
-def pieces(dataset: Dataset, judged: Judgements, ranked: Ranked, scored: Flags, k: int) -> Pieces:
+def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags, k: int) -> Pieces:
     """All pieces of evidence of the scored queries; `ranked` is of the same answer key."""
     rows = np.flatnonzero((ranked.grade >= 1) & scored[ranked.query])
     there = held(dataset, judged.query[rows], judged.document[rows])
@@ -177,7 +177,7 @@ def _speaker_codes(dataset: Dataset) -> Rows:
 class Versions:
     """The evidence of each query, with the time at which its haystack says that it was said."""
 
-    def __init__(self, dataset: Dataset, judged: Judgements) -> None:
+    def __init__(self, dataset: Dataset, judged: DatasetQrels) -> None:
         self._dataset = dataset
         self._update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
         self._judged = judged

@@ -122,7 +122,7 @@ def side_by_side(
     wanted = [one.query for one in queries]
     found = [_rankings(folder, set(wanted)) for folder in folders]
     place = {name: i for i, name in enumerate(dataset.query_ids)}
-    judged = dataset.judgements()
+    judged = dataset.qrels()
     result = []
     for one in queries:
         mine = np.flatnonzero((judged.query == place[one.query]) & (judged.grade >= 1))

@@ -10,7 +10,7 @@ from typing import Any
 from harness.errors import UsageError
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
-from harness.retrievers.ingested import take_in
+from harness.retrievers.ingest_cache import ingest
 from harness.retrievers.registry import RetrieverSpec, find
 from harness.runs.provenance import known_by, retriever_record
 
@@ -72,14 +72,18 @@ _MOST_KEPT = 64
 
 def tunable(spec: RetrieverSpec) -> set[str]:
     """Parameters that the retriever can change without indexing again."""
-    retune = getattr(find(spec.name), "retune", None)
-    return set(inspect.signature(retune).parameters) - {"self"} if retune is not None else set()
+    set_params = getattr(find(spec.name), "set_params", None)
+    return (
+        set(inspect.signature(set_params).parameters) - {"self"}
+        if set_params is not None
+        else set()
+    )
 
 
 class Keeping:
     """A retriever that indexes each haystack once for several settings.
 
-    `retune` sets the parameters of the next run, which must be ones that the retriever can change
+    `set_params` sets the parameters of the next run; the retriever must be able to change them
     without indexing again. `indexed` counts the indexes that were made.
     """
 
@@ -90,9 +94,9 @@ class Keeping:
         self._indexed: dict[bytes, Any] = {}
         self.indexed = 0
         self.name = spec.name
-        self.retune({})
+        self.set_params({})
 
-    def retune(self, setting: Setting) -> Keeping:
+    def set_params(self, setting: Setting) -> Keeping:
         """Search with this setting from now on; other parameters are as in the spec."""
         self._setting = {**self._spec.params, **setting}
         known = tunable(self._spec)
@@ -112,10 +116,10 @@ class Keeping:
             spec = RetrieverSpec(self._spec.name, self._setting, self._spec.plugins)
             self._indexed[key] = spec.build(self._seed)
             one = self._indexed[key]
-            take_in(one, corpus, known_by(retriever_record(spec), one))
+            ingest(one, corpus, known_by(retriever_record(spec), one))
             self.indexed += 1
         self._current = self._indexed[key]
-        self._current.retune(**self._tuned)
+        self._current.set_params(**self._tuned)
 
     def search(self, queries: Sequence[Question], k: int) -> Any:
         """As the retriever with the present setting."""

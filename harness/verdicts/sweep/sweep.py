@@ -205,7 +205,7 @@ class _Runner:
         params = {name: value for name, value in setting.items() if name != "k"}
         under_test: Any
         if self._keeping is not None:
-            under_test = self._keeping.retune(params)
+            under_test = self._keeping.set_params(params)
         else:
             merged = {**self._spec.params, **params}
             under_test = RetrieverSpec(self._spec.name, merged, self._spec.plugins)

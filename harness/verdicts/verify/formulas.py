@@ -80,7 +80,7 @@ def evidence(judged: Sequence[Judged], rel: int = 1) -> list[set[str]]:
     pieces: dict[tuple[str, object], set[str]] = {}
     for line, one in enumerate(judged):
         if one.grade >= rel:
-            piece = ("own", line) if one.unit is None else ("unit", one.unit)
+            piece = ("own", line) if one.evidence_id is None else ("named", one.evidence_id)
             pieces.setdefault(piece, set()).add(one.document)
     return list(pieces.values())
 

@@ -37,13 +37,13 @@ class Query(NamedTuple):
 class Judged(NamedTuple):
     """One line of an answer key.
 
-    `unit` names the piece of evidence that the document carries; None: it is its own. `missing`:
-    the haystack does not hold the document.
+    `evidence_id` names the evidence item in the document; None: the document is its own item.
+    `missing`: the haystack does not hold the document.
     """
 
     document: str
     grade: int
-    unit: str | None
+    evidence_id: str | None
     missing: bool
 
 
@@ -84,14 +84,14 @@ class Key:
 
     @classmethod
     def read(cls, folder: Path) -> Key:
-        """Read what harness/dataset/export_key.py wrote."""
+        """Read what harness/dataset/export_qrels.py wrote."""
         import orjson
 
         key = cls(orjson.loads((folder / "dataset.json").read_bytes()), {}, {}, {}, {})
         for one in _lines(folder / "queries.jsonl"):
             key.queries[one["id"]] = Query(**one)
-        for one in _lines(folder / "judgements.jsonl"):
-            of_key = key.judged.setdefault(one.pop("key"), {})
+        for one in _lines(folder / "qrels.jsonl"):
+            of_key = key.judged.setdefault(one.pop("qrels_set"), {})
             of_key.setdefault(one.pop("query"), []).append(Judged(**one))
         for one in _lines(folder / "haystacks.jsonl"):
             key.sizes[one["id"]] = one["documents"]

@@ -17,7 +17,7 @@ from harness.verdicts.verify.rankings import Ranking, compared
 
 def shared(judged: Sequence[Judged]) -> bool:
     """Whether a document carries several pieces of evidence, or a piece has several documents."""
-    names = [one.unit for one in judged if one.unit is not None]
+    names = [one.evidence_id for one in judged if one.evidence_id is not None]
     documents = [one.document for one in judged]
     return len(set(names)) < len(names) or len(set(documents)) < len(documents)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.dataset.export_key import export_key
+from harness.dataset.export_qrels import export_key
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
@@ -312,7 +312,7 @@ def _content(folder: Folder, dataset: Dataset) -> Check:
             found = f"{name} is {said[name]} in scores.json, {getattr(manifest, name)} in the data"
             return Check("dataset", False, found)
     found = f"{dataset.name}, content as its fingerprint {dataset.fingerprint[:8]} says"
-    return Check("dataset", content["ok"], found if content["ok"] else content["found"])
+    return Check("dataset", content.ok, found if content.ok else content.found)
 
 
 def _other_rankings(folder: Folder, first: str, run: Run) -> Iterator[Check]:

@@ -50,7 +50,7 @@ def assert_same(task: Any, dataset: Dataset) -> None:
     """The queries, their documents, and their judgements as mteb has them."""
     documents = dataset.documents
     texts = dict(zip(documents.column("id").to_pylist(), documents.contents(), strict=True))
-    key = dataset.judgements()
+    key = dataset.qrels()
     judged: dict[str, dict[str, int]] = {}
     for q, d, g in zip(key.query.tolist(), key.document_id.to_pylist(), key.grade, strict=True):
         judged.setdefault(dataset.query_ids[q], {})[d] = int(g)
@@ -212,7 +212,7 @@ def test_the_table_of_tasks_is_as_the_installed_mteb_has_it() -> None:
 
 
 def test_other_tasks_come_from_the_installed_mteb_or_are_refused_in_a_line() -> None:
-    from harness.dataset.catalogue import find
+    from harness.dataset.registry import find
     from harness.errors import UsageError
 
     _, variant, name = find("mteb/ArguAna")

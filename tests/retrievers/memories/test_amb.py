@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.memories.amb_provider import Amb
-from harness.retrievers.memories.told import line
+from harness.retrievers.memories.session_feed import line
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.runner import run

@@ -11,7 +11,7 @@ from notes import corpus
 
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.memories import mcp_forms as forms
-from harness.retrievers.memories.mcp_forms import Call
+from harness.retrievers.memories.mcp_forms import Call, ToolSchema
 from harness.retrievers.memories.mcp_memory import NOTHING
 
 DAY = 86_400
@@ -49,9 +49,9 @@ def test_a_template_is_filled_and_what_is_not_known_is_left_out() -> None:
 
 def test_a_tool_alone_is_filled_by_its_schema_or_refused() -> None:
     text = {"type": "string"}
-    one = {"properties": {"note": text, "tags": {"type": "array"}}, "required": ["note"]}
+    one = ToolSchema(properties={"note": text, "tags": {"type": "array"}}, required=["note"])
     assert Call("add", None).by_schema(one, "text") == Call("add", {"note": "{text}"})
-    two = {"properties": {"key": text, "note": text}, "required": ["key", "note"]}
+    two = ToolSchema(properties={"key": text, "note": text}, required=["key", "note"])
     with pytest.raises(ValueError, match="takes key, note: say what is what"):
         Call("add", None).by_schema(two, "text")
     for arguments, said in [

@@ -15,9 +15,9 @@ from conversation import ANN, MIRA, corpus
 from openai_endpoint import CHAT, EMBEDDINGS, Failure, OpenAIEndpoint
 
 from harness.errors import UsageError
-from harness.retrievers.clock import Clock, running
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.memories.mem0_memory import Mem0
+from harness.retrievers.timing import Clock, timed
 from harness.runs.money import counted, usd
 
 pytestmark = pytest.mark.systems
@@ -136,7 +136,7 @@ def test_what_it_waits_for_a_rate_limit_is_not_its_time(
     memory = make(retries=1)
     memory.index(corpus(ANN))
     endpoint.fail(EMBEDDINGS, Failure(429))
-    with running(Clock()) as clock:
+    with timed(Clock()) as clock:
         assert find(memory, "Which cat went deaf?")
     assert clock.waited > 0.2  # the pauses of the client begin at half a second, less a quarter
 

@@ -34,7 +34,7 @@ def _row(dataset: Dataset, query: int, ids: list[str] | None, answer: str | None
 
 
 def test_every_answer_has_the_class_that_it_is_of(sample: Dataset) -> None:
-    judged = sample.judgements()
+    judged = sample.qrels()
     gold: dict[int, list[str]] = {}
     for query, row in zip(judged.query.tolist(), judged.document.tolist(), strict=True):
         gold.setdefault(query, []).append(sample.documents[row].id)

@@ -88,7 +88,7 @@ class ReadsHandles(Honest):
         return self.order
 
 class Racy(Honest):
-    concurrent = True
+    thread_safe = True
     four = threading.Barrier(4, timeout=300)
     def search(self, queries, k):
         self.asked = set(queries[0].text.lower().split())
@@ -97,7 +97,7 @@ class Racy(Honest):
         return [self.rank(self.asked)[:k]]
 
 class Relative(Honest):
-    in_shards = True
+    supports_sharding = True
 
     def search(self, queries, k):
         ranked = super().search(queries, k)

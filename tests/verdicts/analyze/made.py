@@ -20,7 +20,7 @@ def dataset_of(
 ) -> Dataset:
     """A dataset of one's own files."""
     folder.mkdir(parents=True)
-    for name, records in (("documents", documents), ("queries", queries), ("judgements", gold)):
+    for name, records in (("documents", documents), ("queries", queries), ("qrels", gold)):
         _lines(folder / f"{name}.jsonl", records)
     return open_dataset("labelled", source=folder)
 

@@ -119,7 +119,7 @@ def test_the_corrected_number_is_the_one_a_count_by_hand_gives(
         if row["rank"] <= 10:
             top.setdefault(row["query"], set()).add(row["document"])
     gold: dict[str, set[str]] = {}
-    judged = locomo.dataset.judgements()
+    judged = locomo.dataset.qrels()
     for query, document in zip(judged.query.tolist(), judged.document_id.to_pylist(), strict=True):
         gold.setdefault(locomo.dataset.query_ids[query], set()).add(document)
     for fault in read_json(audit):

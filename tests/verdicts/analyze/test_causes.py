@@ -213,7 +213,7 @@ def test_evidence_may_be_in_a_text_that_no_document_was_found_for(tmp_path: Path
 
 def test_a_piece_that_several_documents_carry_is_missed_once_by_its_best(tmp_path: Path) -> None:
     documents = [{"id": name, "text": text} for name, text in PLAIN.items()]
-    gold = [{"query": "q", "document": name, "unit": "fact"} for name in ("c", "d", "gold")]
+    gold = [{"query": "q", "document": name, "evidence_id": "fact"} for name in ("c", "d", "gold")]
     dataset = dataset_of(tmp_path / "data", documents, [{"id": "q", "text": ASKED}], gold)
     ranking = {"a": 5.0, "b": 4.0, "d": 3.0, "gold": 2.0}
     folder = run_of(dataset, tmp_path, {"q": ranking}, k=4)

@@ -168,13 +168,13 @@ def test_who_is_measured_on_fewer_questions_has_no_rank(
 def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
     home: Path, tmp_path: Path
 ) -> None:
-    files: dict[str, list[Any]] = {"documents": [], "queries": [], "judgements": []}
+    files: dict[str, list[Any]] = {"documents": [], "queries": [], "qrels": []}
     for haystack in range(3):
         names = [f"{haystack}.{i}" for i in range(6)]
         place = {"haystack": f"h{haystack}"}
         files["documents"] += [{"id": n, "text": f"word{n[-1]} note", **place} for n in names]
         files["queries"] += [{"id": f"q{n}", "text": f"word{n[-1]}", **place} for n in names]
-        files["judgements"] += [{"query": f"q{n}", "document": n} for n in names]
+        files["qrels"] += [{"query": f"q{n}", "document": n} for n in names]
     for name, rows in files.items():
         lines = b"\n".join(orjson.dumps(row) for row in rows)
         (tmp_path / f"{name}.jsonl").write_bytes(lines)

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.dataset.blocks import read_sums, write_sums
+from harness.dataset.block_checksums import read_sums, write_sums
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
@@ -385,7 +385,7 @@ def test_a_judgement_that_was_altered_is_told(home: Path, tmp_path: Path) -> Non
     made = run(dataset, "bm25", Settings(k=20, limit=30), out=tmp_path)
     score_run(made, dataset)
     asked = set(pq.read_table(made / "queries.parquet")["query"].to_pylist())
-    path = dataset.folder / "judgements.arrow"
+    path = dataset.folder / "qrels.arrow"
     table = pa.ipc.open_file(path.read_bytes()).read_all()
     names = [dataset.query_ids[i] for i in table["query"].to_pylist()]
     at = next(i for i, name in enumerate(names) if name in asked)

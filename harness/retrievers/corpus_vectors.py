@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.retrievers.blocks import Rows, Vectors
-from harness.retrievers.nearest import PIECE, lengths
+from harness.retrievers.exact_search import PIECE, lengths
+from harness.retrievers.vector_file import Rows, Vectors
 
 HELD = 1 << 28
 """Bytes of vectors that are held in memory: of 384 numbers, 174,762."""

@@ -1,4 +1,4 @@
-"""A retriever inside another one: built from a name, its answers as positions in the corpus."""
+"""A retriever used inside another: built from a name, its results as positions in the corpus."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.records.base import Record, convert
 from harness.retrievers import calls
-from harness.retrievers.answers import (
+from harness.retrievers.baselines import is_oracle
+from harness.retrievers.contract import Corpus, Found, Question, Retriever
+from harness.retrievers.outputs import (
     NotAnAnswerError,
     as_result,
     documents_of,
@@ -20,15 +23,20 @@ from harness.retrievers.answers import (
     scores_of,
     within,
 )
-from harness.retrievers.baselines import is_oracle
-from harness.retrievers.contract import Corpus, Found, Question, Retriever
 
-Given = str | Mapping[str, Any]
+RetrieverRef = str | Mapping[str, object]
 """What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
 
 
+class NestedSpec(Record):
+    """A retriever inside another, as a parameter names it."""
+
+    name: str
+    params: dict[str, object] | None = None
+
+
 @dataclass(frozen=True)
-class Ranking:
+class CandidateRanking:
     """One answer, best first: `positions` and `scores` (None: it gave none) of shape (n,)."""
 
     positions: npt.NDArray[np.int64]
@@ -36,23 +44,30 @@ class Ranking:
     abstain: bool = False
 
 
-class Stage:
-    """A retriever that another one asks for candidates."""
+class CandidateRetriever:
+    """A retriever that gives another one its candidates."""
 
-    def __init__(self, given: Given | Retriever, seed: int) -> None:
+    def __init__(self, given: RetrieverRef | Retriever, seed: int) -> None:
         """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""
         from harness.retrievers.registry import RetrieverSpec
 
         if isinstance(given, Retriever):
             self.name, self._retriever = type(given).__qualname__, given
         else:
-            values: dict[str, Any] = {"name": given} if isinstance(given, str) else dict(given)
-            if "name" not in values or set(values) - {"name", "params"}:
-                raise ValueError(f"a retriever is a name or {{name, params}}, not {given!r}")
-            self.name = values["name"]
-            self._retriever = RetrieverSpec(self.name, values.get("params") or {}).build(seed)
+            values = {"name": given} if isinstance(given, str) else dict(given)
+            try:
+                spec = convert(values, NestedSpec, "a retriever inside another")
+            except UsageError as error:
+                raise ValueError(
+                    f"a retriever is a name or {{name, params}}, not {given!r} ({error})"
+                ) from None
+            self.name = spec.name
+            self._retriever = RetrieverSpec(self.name, spec.params or {}).build(seed)
         for trait, reason in (
-            (getattr(self._retriever, "own_ids", False), "it answers with the dataset's ids"),
+            (
+                getattr(self._retriever, "returns_dataset_ids", False),
+                "it answers with the dataset's ids",
+            ),
             (is_oracle(self._retriever), "it is shown the answer key"),
         ):
             if trait:
@@ -75,10 +90,10 @@ class Stage:
         self._corpus = corpus
         self._position_of_handle: dict[str, int] | None = None
 
-    def search(self, queries: Sequence[Question], k: int) -> list[Ranking]:
+    def search(self, queries: Sequence[Question], k: int) -> list[CandidateRanking]:
         """One ranking a question, of at most k documents, in as many at once as it likes."""
         size = int(getattr(self._retriever, "batch_size", 1))
-        rankings: list[Ranking] = []
+        rankings: list[CandidateRanking] = []
         for start in range(0, len(queries), size):
             part = queries[start : start + size]
             try:
@@ -88,20 +103,20 @@ class Stage:
                 raise type(error)(f"{self.name}: {error}") from error
         return rankings
 
-    def give_way(self) -> bool:
+    def release(self) -> bool:
         """See Retriever."""
-        return calls.give_way(self._retriever)
+        return calls.release(self._retriever)
 
     def close(self) -> None:
         """No more will be asked."""
         calls.close(self._retriever)
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Its name, and what it says of itself if it says anything."""
         report = getattr(self._retriever, "report", None)
         return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}
 
-    def _ranking(self, found: Found, k: int) -> Ranking:
+    def _ranking(self, found: Found, k: int) -> CandidateRanking:
         """As the harness itself reads an answer: sorted by score, each document once."""
         result = as_result(found)
         ids: Any = result.ids
@@ -111,7 +126,9 @@ class Stage:
         positions = within(ids, len(self._corpus), self._position)
         known = scores_of(scores, len(positions))
         positions, known, _, _ = in_order(positions, known)
-        return Ranking(positions[:k], None if known is None else known[:k], bool(result.abstain))
+        return CandidateRanking(
+            positions[:k], None if known is None else known[:k], bool(result.abstain)
+        )
 
     def _position(self, id_: Any) -> int:
         if not isinstance(id_, str):

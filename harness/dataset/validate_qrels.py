@@ -19,9 +19,9 @@ from harness.errors import UsageError
 
 
 def with_rows_and_ids(table: pa.Table, documents: Path) -> tuple[pa.Table, list[str]]:
-    """Fill rows from ids and ids from rows, and sort by key and query.
+    """Fill rows from ids and ids from rows, and sort by qrels set and query.
 
-    `table` has the columns of columns.JUDGEMENTS with nulls where an id or a row is not known yet;
+    `table` has the columns of columns.QRELS with nulls where an id or a row is not known yet;
     `documents` is the finished table of documents. Returns the table and the ids that the corpus
     does not hold (row -1). Raises UsageError for a judgement that stands twice.
     """
@@ -38,7 +38,7 @@ def with_rows_and_ids(table: pa.Table, documents: Path) -> tuple[pa.Table, list[
     table = table.set_column(2, "document", pa.array(rows, pa.int32()))
     table = table.set_column(3, "document_id", pa.array(ids.tolist(), pa.string()))
     _refuse_repeated(table)
-    key = table["key"].combine_chunks().dictionary_encode().indices.to_numpy()
+    key = table["qrels_set"].combine_chunks().dictionary_encode().indices.to_numpy()
     order = np.lexsort((np.arange(len(table)), table["query"].to_numpy(), key))
     return table.take(order), ids[by_id & (rows < 0)].tolist()
 
@@ -57,7 +57,9 @@ def _rows(known_ids: pa.ChunkedArray, ids: npt.NDArray[np.str_]) -> npt.NDArray[
 
 
 def _refuse_repeated(table: pa.Table) -> None:
-    counts = table.group_by(["key", "query", "document_id", "unit"]).aggregate([([], "count_all")])
+    counts = table.group_by(["qrels_set", "query", "document_id", "evidence_id"]).aggregate(
+        [([], "count_all")]
+    )
     twice = counts.filter(pc.greater(counts["count_all"], 1))
     if len(twice):
         raise UsageError(

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from harness.errors import UsageError
-from harness.retrievers.blocks import Vectors
 from harness.retrievers.contract import Result
+from harness.retrievers.exact_search import nearest
 from harness.retrievers.extras import need
-from harness.retrievers.nearest import nearest
+from harness.retrievers.vector_file import Vectors
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 """Gives all vectors of a corpus in order, piece by piece, with the position of the first."""
@@ -96,7 +95,7 @@ class Approximate:
                 self._kept += np.isin(exact.ids, result.ids).sum()
         self._unchecked = []
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> dict[str, object]:
         """Seconds that indexes took, and recall of exact search's documents by the first questions.
 
         Over all documents that exact search gives these questions, at the k that was asked for.
@@ -104,7 +103,7 @@ class Approximate:
         import faiss
 
         self.check()
-        report: dict[str, Any] = {
+        report: dict[str, object] = {
             "search": f"{self._kind} {self._probe}".strip(),
             "engine": f"faiss {faiss.__version__}",
             "build_seconds": self._seconds,

@@ -1,4 +1,4 @@
-"""Texts as numbers of their terms, and counts of them: for the lexical retrievers."""
+"""The tokenizer of the lexical retrievers: texts to numbers of their terms."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LETTER[65:91] = np.arange(97, 123)
 _LETTERS = _LETTER.tobytes()
 
 
-class Words:
+class Tokenizer:
     """Cuts texts into terms; a text that stands in many haystacks is cut once.
 
     Tokens are runs of two or more letters and digits, in lower case. `stemmer`: a Snowball
@@ -72,11 +72,11 @@ class Words:
         words = [w for w in _WORD.findall(text.lower()) if w not in self._stopwords]
         return [self._stem(word) for word in words] if self._stem else words
 
-    def of(self, texts: Sequence[str]) -> list[Terms]:
+    def encode(self, texts: Sequence[str]) -> list[Terms]:
         """The terms of each text; those of texts that were not seen before are found together."""
         new = list(dict.fromkeys(text for text in texts if text not in self._texts))
         if new:
-            terms, lengths = self.cut(pa.array(new, pa.large_string()))
+            terms, lengths = self.encode_column(pa.array(new, pa.large_string()))
             if self._kept > _KEPT_TERMS:
                 self._texts = {t: self._texts[t] for t in {*texts}.difference(new)}
                 self._kept = sum(map(len, self._texts.values()))
@@ -85,7 +85,7 @@ class Words:
             self._texts.update(zip(new, parts, strict=True))
         return [self._texts[text] for text in texts]
 
-    def cut(self, texts: pa.Array) -> tuple[Terms, Ints]:
+    def encode_column(self, texts: pa.Array) -> tuple[Terms, Ints]:
         """All terms, text by text, and how many each text has; nothing is remembered of them."""
         tokens, counts = tokens_of(texts)
         codes = tokens.dictionary_encode()

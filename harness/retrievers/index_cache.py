@@ -1,4 +1,4 @@
-"""Indexes on disk: built once, found again by what they are made of, never half there.
+"""On-disk cache of indexes.
 
 An index is a folder of files below `indexes` in the cache folder. Its name is a digest of the
 documents and their order, the retriever, the parameters that it depends on, and the version of
@@ -19,13 +19,17 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from harness.dataset.prepare import home
-from harness.dataset.shared import Shared, shared
+from harness.dataset.remote_store import Shared, shared
 from harness.errors import UsageError, near
-from harness.files import disk_errors, folder_aside, read_json, remove_leftovers, write_json
+from harness.files import disk_errors, folder_aside, remove_leftovers
 from harness.leftovers import discard, temporary_folder
+from harness.records.base import Record, read_json_record, write_json_record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
 
@@ -41,16 +45,33 @@ _BOUND = 50
 
 
 @dataclass(frozen=True)
-class KeptIndex:
-    """An index on disk; `damaged` says what is wrong with it, where something is."""
+class CachedIndex:
+    """An index in the cache; `damaged` is what is wrong with it."""
 
     name: str
     retriever: str
-    params: Mapping[str, Any]
+    params: Mapping[str, object]
     documents: int
     bytes: int
     used: float
     damaged: str = ""
+
+
+class IndexFile(Record):
+    """Size and CRC-32 of a file of an index."""
+
+    bytes: int
+    crc32: int
+
+
+class IndexRecord(Record):
+    """The file index.json of an index; `crc32` is that of all other fields."""
+
+    retriever: str
+    params: dict[str, object]
+    documents: int
+    files: dict[str, IndexFile]
+    crc32: int = 0
 
 
 class Index:
@@ -64,7 +85,7 @@ class Index:
 def index_of(
     corpus: Corpus,
     retriever: str,
-    params: Mapping[str, Any],
+    params: Mapping[str, object],
     build: Callable[[Path], None],
     opened: Callable[[Path], Opened],
 ) -> tuple[Index, Opened]:
@@ -102,16 +123,17 @@ def index_of(
             with folder_aside(target) as aside:
                 build(aside)
                 files = {path.relative_to(aside).as_posix(): path for path in _files(aside)}
-                about = {
-                    "retriever": retriever,
-                    "params": dict(params),
-                    "documents": len(corpus),
-                    "files": {
-                        name: {"bytes": path.stat().st_size, "crc32": _checksum(path)}
+                record = IndexRecord(
+                    retriever=retriever,
+                    params=dict(params),
+                    documents=len(corpus),
+                    files={
+                        name: IndexFile(bytes=path.stat().st_size, crc32=_checksum(path))
                         for name, path in files.items()
                     },
-                }
-                write_json(aside / _ABOUT, {**about, "crc32": _of_json(about)})
+                )
+                record = replace(record, crc32=_crc32(record))
+                write_json_record(aside / _ABOUT, record)
             if there is not None:
                 there.put(target, f"indexes/{target.name}", _ABOUT)
             _keep_bound(target, bound)
@@ -144,8 +166,8 @@ def folder() -> Path:
     return home() / "indexes"
 
 
-def kept() -> list[KeptIndex]:
-    """What is kept, the last used first."""
+def cached_indexes() -> list[CachedIndex]:
+    """The cached indexes, the last used first."""
     found = []
     for path in folder().glob("[!.]*"):
         with suppress(FileNotFoundError):  # another process may remove it meanwhile
@@ -153,14 +175,14 @@ def kept() -> list[KeptIndex]:
     return sorted(found, key=lambda one: -one.used)
 
 
-def clear(name: str = "") -> list[KeptIndex]:
+def clear(name: str = "") -> list[CachedIndex]:
     """Remove one index, or all that can be built again; returns what was removed.
 
     What a system took in may have cost money: it is removed where it is named.
 
     Raises UsageError for a name that there is not.
     """
-    known = kept()
+    known = cached_indexes()
     chosen = [
         one
         for one in known
@@ -175,11 +197,11 @@ def clear(name: str = "") -> list[KeptIndex]:
     return chosen
 
 
-def verify() -> list[KeptIndex]:
+def verify() -> list[CachedIndex]:
     """What is kept, each read whole and held against its checksums."""
     return [
-        KeptIndex(**{**asdict(one), "damaged": _wrong(folder() / one.name) or one.damaged})
-        for one in kept()
+        CachedIndex(**{**asdict(one), "damaged": _wrong(folder() / one.name) or one.damaged})
+        for one in cached_indexes()
     ]
 
 
@@ -188,16 +210,16 @@ def _wrong(target: Path) -> str | None:
     if not target.is_dir():
         return ""
     try:
-        about = read_json(target / _ABOUT)
-        if about.pop("crc32") != _of_json(about):
-            return f"{_ABOUT} is damaged (its checksum is another)"
-    except (UsageError, KeyError, TypeError, AttributeError):
+        record = read_json_record(target / _ABOUT, IndexRecord)
+    except UsageError:
         return f"{_ABOUT} is missing or damaged"
-    for name, said in about["files"].items():
+    if record.crc32 != _crc32(record):
+        return f"{_ABOUT} is damaged (its checksum is another)"
+    for name, file in record.files.items():
         path = target / name
-        if not path.is_file() or path.stat().st_size != said["bytes"]:
+        if not path.is_file() or path.stat().st_size != file.bytes:
             return f"{name} is missing or cut"
-        if _checksum(path) != said["crc32"]:
+        if _checksum(path) != file.crc32:
             return f"{name} is damaged (its checksum is another)"
     return None
 
@@ -216,21 +238,20 @@ def _checksum(path: Path) -> int:
             return zlib.crc32(b"".join(one.to_bytes(4, "little") for one in sums))
 
 
-def _of_json(about: Mapping[str, Any]) -> int:
-    return zlib.crc32(json.dumps(about, sort_keys=True).encode())
+def _crc32(record: IndexRecord) -> int:
+    """CRC-32 of all fields but `crc32`."""
+    return zlib.crc32(msgspec.json.encode(replace(record, crc32=0), order="sorted"))
 
 
-def _look(path: Path) -> KeptIndex:
+def _look(path: Path) -> CachedIndex:
     about = path / _ABOUT
     used = (about if about.is_file() else path).stat().st_mtime
     size = sum(file.stat().st_size for file in _files(path))
     try:
-        said = read_json(about)
-        return KeptIndex(
-            path.name, said["retriever"], said["params"], said["documents"], size, used
-        )
-    except (UsageError, KeyError, TypeError):
-        return KeptIndex(path.name, path.name.rpartition("-")[0], {}, 0, size, used, _ABOUT)
+        record = read_json_record(about, IndexRecord)
+        return CachedIndex(path.name, record.retriever, record.params, record.documents, size, used)
+    except UsageError:
+        return CachedIndex(path.name, path.name.rpartition("-")[0], {}, 0, size, used, _ABOUT)
 
 
 def _bound() -> float:
@@ -248,7 +269,7 @@ def _bound() -> float:
 def _keep_bound(newest: Path, bound: float) -> None:
     """Remove what was used longest ago until all fit, but never the newest, nor what was paid."""
     _remove_all_leftovers()
-    known = [one for one in kept() if not one.name.startswith(INGESTED)]
+    known = [one for one in cached_indexes() if not one.name.startswith(INGESTED)]
     total = sum(one.bytes for one in known)
     for one in reversed(known):
         if total > bound and one.name != newest.name:

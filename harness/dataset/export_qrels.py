@@ -4,7 +4,7 @@
 |---|---|
 | dataset.json | (one object) name, granularity, text, split, fingerprint, own_document_left_out |
 | queries.jsonl | a query: id, haystack, ability, category, timestamp, answers |
-| judgements.jsonl | a judgement of any answer key: query, document, grade, unit, key, missing |
+| qrels.jsonl | a judgement: query, document, grade, evidence_id, qrels_set, missing |
 | haystacks.jsonl | a haystack: id, documents (how many), latest (when the last one was said) |
 | changes.jsonl | a change: haystack, kind, document, timestamp, by; empty where there is none |
 | documents.jsonl | a document in a haystack: haystack, id, session, timestamp, title, text |
@@ -17,15 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.export import judgement_rows, write_lines
+from harness.dataset.export import qrel_rows, write_lines
+from harness.dataset.export_records import (
+    QrelsChange,
+    QrelsDataset,
+    QrelsDocument,
+    QrelsHaystack,
+    QrelsJudgement,
+    QrelsQuery,
+)
 from harness.dataset.reader import Dataset
-from harness.files import write_json
+from harness.records.base import write_json_record
 
 
 def export_key(
@@ -37,38 +44,42 @@ def export_key(
     ones come in any case. Titles and texts are written only with `texts`.
     """
     manifest = dataset.manifest
-    about = {
-        name: getattr(manifest, name)
-        for name in ("name", "granularity", "text", "split", "fingerprint")
-    }
-    write_json(folder / "dataset.json", {**about, "own_document_left_out": manifest.exclude_self})
+    about = QrelsDataset(
+        name=manifest.name,
+        granularity=manifest.granularity,
+        text=manifest.text,
+        split=manifest.split,
+        fingerprint=manifest.fingerprint,
+        own_document_left_out=manifest.exclude_self,
+    )
+    write_json_record(folder / "dataset.json", about)
     write_lines(folder / "queries.jsonl", _queries(dataset))
-    write_lines(folder / "judgements.jsonl", _judgements(dataset))
+    write_lines(folder / "qrels.jsonl", _qrels(dataset))
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
     haystacks = zip(dataset.haystack_ids, sizes, _latest(dataset), strict=True)
     write_lines(
         folder / "haystacks.jsonl",
-        ({"id": name, "documents": size, "latest": at} for name, size, at in haystacks),
+        (QrelsHaystack(id=name, documents=size, latest=at) for name, size, at in haystacks),
     )
     write_lines(folder / "changes.jsonl", _changes(dataset))
     write_lines(folder / "documents.jsonl", _documents(dataset, named, texts))
 
 
-def _queries(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def _queries(dataset: Dataset) -> Iterator[QrelsQuery]:
     table = dataset.query_table
     columns = [table[name].to_pylist() for name in ("ability", "category", "timestamp", "answers")]
     haystacks = (dataset.haystack_ids[h] for h in dataset.query_haystack)
     for id_, haystack, ability, category, timestamp, answers in zip(
         dataset.query_ids, haystacks, *columns, strict=True
     ):
-        yield {
-            "id": id_,
-            "haystack": haystack,
-            "ability": ability,
-            "category": category,
-            "timestamp": timestamp,
-            "answers": answers,
-        }
+        yield QrelsQuery(
+            id=id_,
+            haystack=haystack,
+            ability=ability,
+            category=category,
+            timestamp=timestamp,
+            answers=answers,
+        )
 
 
 def _latest(dataset: Dataset) -> Iterator[int | None]:
@@ -78,41 +89,41 @@ def _latest(dataset: Dataset) -> Iterator[int | None]:
         yield None if there is None else pc.max(there).as_py()
 
 
-def _changes(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def _changes(dataset: Dataset) -> Iterator[QrelsChange]:
     for haystack, name in enumerate(dataset.haystack_ids):
         for one in dataset.changes(haystack):
-            yield {
-                "haystack": name,
-                "kind": one.kind,
-                "document": dataset.documents[one.row].id,
-                "timestamp": one.timestamp,
-                "by": None if one.by_row is None else dataset.documents[one.by_row].id,
-            }
+            yield QrelsChange(
+                haystack=name,
+                kind=one.kind,
+                document=dataset.documents[one.row].id,
+                timestamp=one.timestamp,
+                by=None if one.by_row is None else dataset.documents[one.by_row].id,
+            )
 
 
-def _judgements(dataset: Dataset) -> Iterator[dict[str, Any]]:
-    for one in judgement_rows(dataset):
-        yield {
-            "query": dataset.query_ids[one["query"]],
-            "document": one["document_id"],
-            "grade": one["grade"],
-            "unit": one["unit"],
-            "key": one["key"],
-            "missing": one["document"] < 0,
-        }
+def _qrels(dataset: Dataset) -> Iterator[QrelsJudgement]:
+    for one in qrel_rows(dataset):
+        yield QrelsJudgement(
+            query=dataset.query_ids[one.query],
+            document=one.document_id,
+            grade=one.grade,
+            evidence_id=one.evidence_id,
+            qrels_set=one.qrels_set,
+            missing=one.document < 0,
+        )
 
 
 def _documents(
     dataset: Dataset, named: Mapping[str, Collection[str]], texts: bool
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[QrelsDocument]:
     wanted: dict[int, set[str]] = {}
     haystack_of = dict(zip(dataset.query_ids, dataset.query_haystack.tolist(), strict=True))
     for query, ids in named.items():
         if query in haystack_of:
             wanted.setdefault(haystack_of[query], set()).update(ids)
-    for one in judgement_rows(dataset):
-        haystack = int(dataset.query_haystack[one["query"]])
-        wanted.setdefault(haystack, set()).add(one["document_id"])
+    for one in qrel_rows(dataset):
+        haystack = int(dataset.query_haystack[one.query])
+        wanted.setdefault(haystack, set()).add(one.document_id)
     names = ("id", "session", *(("title", "text") if texts else ()))
     for haystack, ids in wanted.items():
         rows = dataset.haystack_rows(haystack)
@@ -123,8 +134,8 @@ def _documents(
         stamps = dataset.haystack_timestamps(haystack).take(pa.array(at)).to_pylist()
         columns = [dataset.documents.column(name, rows[at]).to_pylist() for name in names]
         for timestamp, *values in zip(stamps, *columns, strict=True):
-            yield {
-                "haystack": dataset.haystack_ids[haystack],
-                "timestamp": timestamp,
+            yield QrelsDocument(
+                haystack=dataset.haystack_ids[haystack],
+                timestamp=timestamp,
                 **dict(zip(names, values, strict=True)),
-            }
+            )

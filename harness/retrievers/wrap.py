@@ -1,6 +1,6 @@
-"""Objects that were made for another harness: how they are known, and who of ours takes them.
+"""Wraps objects of BEIR, MTEB and PyTerrier as retrievers.
 
-None of the packages is imported: where an object of theirs is, they are imported already.
+None of these packages is imported here: an object of theirs implies that it is imported already.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Kind:
     is_one: Callable[[object], bool]
 
 
-def serving(thing: object) -> Callable[..., Retriever] | None:
-    """What builds a retriever of an object that was made for another harness; of others None."""
+def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
+    """Returns what builds a retriever from a third-party object; None for other objects."""
     kind = kind_of(thing)
     if kind is None:
         return None

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.retrievers.clock import current
 from harness.retrievers.contract import Corpus
+from harness.retrievers.timing import current
 from harness.schema import Document, as_datetime
 
 ROLES = ("user", "assistant")

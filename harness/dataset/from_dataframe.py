@@ -16,25 +16,25 @@ from harness.files import digest
 from harness.leftovers import mark
 from harness.rankings.tables import Frame, as_table
 
-ROLES = ("documents", "queries", "judgements", "changes")
+ROLES = ("documents", "queries", "qrels", "changes")
 
 
 @contextmanager
-def kept(frames: Mapping[str, Frame], name: str, home: Path) -> Iterator[Path]:
-    """The folder in the cache at `home` that holds the tables for the dataset `name`.
+def frames_folder(frames: Mapping[str, Frame], name: str, home: Path) -> Iterator[Path]:
+    """Writes the tables for the dataset `name` into the cache at `home`, and yields the folder.
 
-    UsageErrors about its files come out as errors about the tables. Raises what `keep` raises.
+    UsageErrors about its files become errors about the tables. Raises what `write_frames` raises.
     """
     if name.partition("/")[0] != "labelled":
         raise UsageError(f"tables are read by the dataset 'labelled' alone, not by {name!r}")
-    folder = keep(frames, downloads_folder(home, "labelled"))
+    folder = write_frames(frames, downloads_folder(home, "labelled"))
     try:
         yield folder
     except UsageError as error:
         raise _named(error, folder) from None
 
 
-def keep(frames: Mapping[str, Frame], folder: Path) -> Path:
+def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
     """Write the tables into a folder of their own below `folder`, which it returns.
 
     Equal tables have the same folder, so that what was made of them is found again. Raises

@@ -18,10 +18,10 @@ from harness.dataset.documents import Documents
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.extras import need
-from harness.retrievers.foreign import serving
-from harness.retrievers.plugins import leaves
+from harness.retrievers.nested import CandidateRanking, CandidateRetriever
+from harness.retrievers.plugins import iter_strings
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec, files_of
-from harness.retrievers.stage import Ranking, Stage
+from harness.retrievers.wrap import wrapper_for
 
 Named = str | RetrieverSpec | Retriever
 """A retriever by name, with its parameters, or one that is built."""
@@ -33,7 +33,7 @@ def as_beir(retriever: Named, seed: int = 0) -> BeirSearch:
     `retriever`: a name as on the command line, a RetrieverSpec, or an object.
     Raises UsageError for what is no retriever, and for one that cannot stand inside another.
     """
-    return BeirSearch(Given(_built(retriever, seed), seed))
+    return BeirSearch(ExportedRetriever(_built(retriever, seed), seed))
 
 
 def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
@@ -46,19 +46,19 @@ def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
     need("as_mteb", "mteb")
     built = _built(retriever, seed)
     name, revision = _known_as(retriever, built, seed)
-    return MtebSearch(Given(built, seed), name, revision)
+    return MtebSearch(ExportedRetriever(built, seed), name, revision)
 
 
-class Given:
+class ExportedRetriever:
     """A retriever that is given documents with ids of others: it sees them as in a run."""
 
     def __init__(self, retriever: Retriever, seed: int) -> None:
-        self._stage = Stage(retriever, seed)
+        self._stage = CandidateRetriever(retriever, seed)
         self._seed = seed
         self._start = 0
         self.ids: list[str] = []
 
-    def index(self, ids: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    def index(self, ids: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
         """Take in rows with a text and maybe a title, shuffled and under handles of their own."""
         texts, titles = [], []
         for row in rows:
@@ -79,7 +79,7 @@ class Given:
         found = self._stage.search([Question(text) for text in texts], min(k, len(self.ids)))
         return [self._by_id(ranking) for ranking in found]
 
-    def _by_id(self, ranking: Ranking) -> dict[str, float]:
+    def _by_id(self, ranking: CandidateRanking) -> dict[str, float]:
         n = len(ranking.positions)
         scores = np.arange(n, 0, -1, dtype=float) if ranking.scores is None else ranking.scores
         named = [self.ids[i] for i in ranking.positions.tolist()]
@@ -89,7 +89,7 @@ class Given:
 class BeirSearch:
     """A retriever of ours as BEIR's BaseSearch."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: ExportedRetriever) -> None:
         self._given = given
 
     def search(
@@ -116,7 +116,7 @@ class BeirSearch:
 class MtebSearch:
     """A retriever of ours as mteb's SearchProtocol."""
 
-    def __init__(self, given: Given, name: str, revision: str) -> None:
+    def __init__(self, given: ExportedRetriever, name: str, revision: str) -> None:
         from mteb.models import ModelMeta
 
         self._given = given
@@ -159,7 +159,7 @@ def _built(given: Any, seed: int) -> Retriever:
         given = RetrieverSpec(given)
     if isinstance(given, RetrieverSpec):
         return given.build(seed)
-    serves = serving(given)
+    serves = wrapper_for(given)
     if serves is not None:
         return serves()
     if isinstance(given, type) or not isinstance(given, Retriever):
@@ -182,7 +182,7 @@ def _known_as(given: Named, built: Retriever, seed: int) -> tuple[str, str]:
         said = getattr(built, "name", None)
         return (said if isinstance(said, str) else type(built).__qualname__), uuid4().hex
     # What parameters name beside, such as a file or a service, may be another one tomorrow.
-    elsewhere = any(":" in one or files_of(one) for one in leaves(spec.params))
+    elsewhere = any(":" in one or files_of(one) for one in iter_strings(spec.params))
     if spec.name not in BUILT_IN or elsewhere:
         return spec.name, uuid4().hex
     weights = str(getattr(built, "revision", ""))
@@ -212,7 +212,7 @@ def _corpus(
     return Corpus(Documents(pa.table(columns)), order.astype(np.int32), numbers, undated, None)
 
 
-def _with_instruction(row: Mapping[str, Any]) -> str:
+def _with_instruction(row: Mapping[str, str]) -> str:
     """The text of a query, and behind it the task's instruction, as mteb gives it to a search."""
     instruction = row.get("instruction")
     return f"{row['text']} {instruction}" if instruction else str(row["text"])

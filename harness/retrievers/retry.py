@@ -1,4 +1,4 @@
-"""Asking again: what failed after a pause, and what was refused for its rate when it is allowed."""
+"""Retries failed calls with exponential back-off; waits out rate limits (HTTP 429)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from email.utils import parsedate_to_datetime
 from time import monotonic, sleep
 from typing import Any, TypeVar
 
-from harness.retrievers import clock
+from harness.retrievers import timing
 
 T = TypeVar("T")
 
-PATIENCE = 900.0
+LONGEST_WAIT = 900.0
 """Seconds that a rate limit is waited for in a row, with ever longer pauses where it says none."""
 
 _FIRST, _LONGEST = 0.5, 60.0
@@ -24,16 +24,17 @@ _SILENT = 5.0
 """A pause that is longer is told."""
 
 
-def patiently(
+def retry(
     attempt: Callable[[], T], retries: int, may_repeat: Callable[[Exception], bool] = lambda _: True
 ) -> T:
-    """What `attempt` returns, made again after a failure `retries` times at most.
+    """Calls `attempt`, and again after a failure, at most `retries` times.
 
-    Refusals for a rate limit are no failures: they are waited for, for PATIENCE at most. Neither
-    they nor pauses are charged to the system, failed attempts are. Raises the last error.
+    A refusal for a rate limit is no failure: it is waited out, for at most LONGEST_WAIT seconds.
+    Waits and pauses are excluded from the measured time, failed attempts are not. Raises the last
+    error.
     """
     failed, refused, since = 0, 0, 0.0
-    measured = clock.current()
+    measured = timing.current()
     while True:
         before = measured.seconds
         try:
@@ -51,12 +52,12 @@ def patiently(
                 since = since if refused else monotonic()
                 pause = asked or min(_LONGEST, _FIRST * 2**refused)
                 refused += 1
-                if monotonic() - since + pause > PATIENCE:
+                if monotonic() - since + pause > LONGEST_WAIT:
                     raise
-                measured.spare(measured.seconds - before)
+                measured.exclude(measured.seconds - before)
                 if pause > _SILENT:
                     print(f"note: refused for its rate; waiting {pause:.0f} s", file=sys.stderr)
-        with clock.waiting():
+        with timing.waiting():
             sleep(pause)
 
 

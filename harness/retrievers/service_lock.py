@@ -1,4 +1,4 @@
-"""Turns at a service that holds one haystack at a time: who wants it next waits.
+"""Inter-process lock for services that can hold only one haystack at a time.
 
 Processes of one machine wait for each other, by a lock on a file that stands for the service's
 address; of two retrievers in one process the later one takes it, and the earlier one is told so.
@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from harness.retrievers.clock import waiting
+from harness.retrievers.timing import waiting
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -30,16 +30,16 @@ class _Held:
     """A lock that this process has, and whose turn it is by it."""
 
     lock: BaseFileLock
-    by: weakref.ref[Turns]
+    by: weakref.ref[ServiceLock]
 
 
 _held: dict[str, _Held] = {}
 
 
-class Turns:
-    """The turns of one retriever at the service with an address; `waited` are seconds, summed.
+class ServiceLock:
+    """One retriever's lock on the service at an address; `waited` is seconds in total.
 
-    Who takes several does so in the order of their addresses.
+    Several locks must be acquired in the order of their addresses.
     """
 
     def __init__(self, address: str) -> None:
@@ -47,10 +47,10 @@ class Turns:
         self.waited = 0.0
         weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
 
-    def take(self) -> None:
-        """Wait until it is this one's turn.
+    def acquire(self) -> None:
+        """Waits for the lock and takes it.
 
-        Raises RuntimeError where it would have to wait while it holds one of a later address.
+        Raises RuntimeError if it would have to wait while it holds the lock of a later address.
         """
         if self._address in _held:
             _held[self._address].by = weakref.ref(self)
@@ -80,14 +80,14 @@ class Turns:
         _held[self._address] = _Held(lock, weakref.ref(self))
 
     @property
-    def mine(self) -> bool:
-        """Whether it is its turn: nobody else has taken one since."""
+    def owned(self) -> bool:
+        """True while this retriever has the lock and no other in this process took it over."""
         held = _held.get(self._address)
         return held is not None and held.by() is self
 
-    def give(self) -> None:
-        """Let the next one."""
-        if self.mine:
+    def release(self) -> None:
+        """Releases the lock if it is owned."""
+        if self.owned:
             _let_go(self._address)
 
 

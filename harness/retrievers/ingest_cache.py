@@ -1,4 +1,4 @@
-"""What a system has taken in is taken in once: kept by the system itself, or saved in the cache.
+"""Ingests each corpus once and caches the result, in the system's own store or the cache folder.
 
 A haystack that was ingested has a key: of its content as it is shown (Corpus.key), the system, its
 version and code, and the parameters that ingesting depends on. So another k, more queries, a crash
@@ -19,42 +19,40 @@ from harness.errors import RunError
 from harness.retrievers import calls
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Retriever
-from harness.retrievers.kept import INGESTED, folder, index_of
+from harness.retrievers.index_cache import INGESTED, folder, index_of
 from harness.retrievers.locks import locked
 
 
-def take_in(
+def ingest(
     retriever: Retriever,
     corpus: Corpus,
-    system: Mapping[str, Any] | None,
+    system: Mapping[str, object] | None,
     *,
-    only_kept: bool = False,
+    require_cached: bool = False,
 ) -> bool:
-    """Let a retriever take in a corpus, unless it has done so before; whether it did so now.
+    """Ingests a corpus, unless a cached index exists; returns whether it did.
 
-    `system` is what tells it from others: name, params, version, digests of files (values of JSON);
-    None where that is not known, and nothing is kept.
-    Raises RunError where it is `only_kept` that counts and nothing is, and what the retriever
-    raises.
+    `system` identifies the retriever: name, params, version, digests of files (JSON values); None
+    if it cannot be identified, and then nothing is cached. Raises RunError if `require_cached` and
+    there is no cached index, and what the retriever raises.
     """
-    keeps = callable(getattr(retriever, "kept", None))
+    keeps = callable(getattr(retriever, "has_index", None))
     if system is not None and keeps:
-        return _kept(retriever, corpus, key(retriever, corpus, system), only_kept)
+        return _kept(retriever, corpus, key(retriever, corpus, system), require_cached)
     if system is not None and _saves(retriever) and corpus.fingerprint() is not None:
-        return _saved(retriever, corpus, system, only_kept)
-    if only_kept:
+        return _saved(retriever, corpus, system, require_cached)
+    if require_cached:
         raise RunError(
-            "--search-only: nothing of this system is kept: it offers neither save(folder) and "
-            "load(folder) nor kept(key), or is an object without `params`, by which it would be "
-            "known again"
+            "--require-cached-index: this system cannot be cached: it has neither save(folder) and "
+            "load(folder) nor has_index(key), or is an object without `params`, which identify it"
         )
     calls.index(retriever, corpus)
     return True
 
 
-def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> bool:
+def _kept(retriever: Retriever, corpus: Corpus, name: str, require_cached: bool) -> bool:
     """Ask its own store, else index; whether it indexed. One process after the other."""
-    calls.give_way(retriever)  # or one who waits here has what the other waits for
+    calls.release(retriever)  # or one who waits here has what the other waits for
     folder().mkdir(parents=True, exist_ok=True)
     lock = folder() / f".ingesting-{name}.lock"
     note = "another process has a haystack taken in that this one needs too; waiting for it"
@@ -62,45 +60,50 @@ def _kept(retriever: Retriever, corpus: Corpus, name: str, only_kept: bool) -> b
         if _asked(retriever, name, corpus):
             calls.wait_until_ready(retriever)
             return False
-        if only_kept:
+        if require_cached:
             raise RunError(_not_kept(corpus))
         calls.index(retriever, corpus)
         return True
 
 
-def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, Any]) -> str:
+def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, object]) -> str:
     """The key of a corpus as this system takes it in, in hexadecimal."""
     made_of = {"corpus": corpus.key.hex(), "system": _of_index(retriever, system)}
     plain = json.dumps(made_of, sort_keys=True, default=str)
     return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
 
 
-def _of_index(retriever: Retriever, system: Mapping[str, Any]) -> dict[str, Any]:
+def _of_index(retriever: Retriever, system: Mapping[str, object]) -> dict[str, object]:
     """The system, without the parameters that only searching depends on."""
     free = set(getattr(retriever, "search_params", ()))
-    retune = getattr(type(retriever), "retune", None)
-    if retune is not None:
-        free |= set(inspect.signature(retune).parameters)
-    params = {name: v for name, v in (system.get("params") or {}).items() if name not in free}
-    return {**system, "params": params}
+    set_params = getattr(type(retriever), "set_params", None)
+    if set_params is not None:
+        free |= set(inspect.signature(set_params).parameters)
+    params = system.get("params")
+    kept = params.items() if isinstance(params, Mapping) else ()
+    return {**system, "params": {name: value for name, value in kept if name not in free}}
 
 
 def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
-    wants = len(inspect.signature(retriever.kept).parameters)
-    return bool(awaited(retriever.kept(name, corpus) if wants > 1 else retriever.kept(name)))
+    wants = len(inspect.signature(retriever.has_index).parameters)
+    return bool(
+        awaited(retriever.has_index(name, corpus) if wants > 1 else retriever.has_index(name))
+    )
 
 
 def _saves(retriever: Retriever) -> bool:
     return all(callable(getattr(retriever, name, None)) for name in ("save", "load"))
 
 
-def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept: bool) -> bool:
+def _saved(
+    retriever: Any, corpus: Corpus, system: Mapping[str, object], require_cached: bool
+) -> bool:
     """Load what is in the cache folder, else index and save; whether it indexed."""
     now = False
 
     def build(aside: Path) -> None:
         nonlocal now
-        if only_kept:
+        if require_cached:
             raise RunError(_not_kept(corpus))
         calls.index(retriever, corpus)
         now = True
@@ -126,6 +129,6 @@ def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept:
 
 def _not_kept(corpus: Corpus) -> str:
     return (
-        f"--search-only: a haystack of {len(corpus):,} documents is not kept as this system with "
-        "these parameters takes it in; run without --search-only, which takes it in"
+        f"--require-cached-index: a haystack of {len(corpus):,} documents has no cached index of "
+        "this system with these parameters; run once without --require-cached-index"
     )

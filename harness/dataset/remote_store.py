@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from harness.dataset.columns import DOCUMENTS
@@ -30,6 +29,7 @@ from harness.dataset.prepare import home
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside, remove_leftovers
+from harness.records.base import decode
 
 VARIABLE = "HARNESS_SHARED"
 OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
@@ -190,9 +190,9 @@ class Place:
         first, last = bisect_right(self.starts, low) - 1, bisect_left(self.starts, high)
         there = self._there()
         with there.opened(f"{self._name}/{MANIFEST}") as file:
-            manifest = orjson.loads(file.read())
+            manifest = decode(file.read(), Manifest, f"{there.shown}/{self._name}/{MANIFEST}")
         with there.opened(f"{self._name}/documents.arrow") as file:
-            if (manifest.get("fingerprint"), manifest.get("files", {}).get("documents.arrow")) != (
+            if (manifest.fingerprint, manifest.files.get("documents.arrow")) != (
                 self.fingerprint,
                 file.size(),
             ):

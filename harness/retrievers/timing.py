@@ -1,7 +1,7 @@
-"""What of a call's time is the system's own: not what it waits for others, or for leave to ask.
+"""Measures call latency, excluding time spent waiting for locks or rate limits.
 
-A call is measured by a clock. Whatever is called within it may say that it waits: for another
-process that uses what they share, or for a rate limit to pass.
+A call is measured by a clock. Code called within it reports waits: for another process that uses a
+shared resource, or for a rate limit.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Clock:
         if self._told is not None:
             self._told(documents)
 
-    def spare(self, seconds: float) -> None:
-        """So much of the time until now is not the system's."""
+    def exclude(self, seconds: float) -> None:
+        """Excludes seconds that have passed from the measured time."""
         self._waited += seconds
 
     def stop(self) -> Clock:
@@ -88,7 +88,7 @@ class Clock:
     @contextmanager
     def in_parallel(self) -> Iterator[None]:
         """What this thread does within is done in others at the same time."""
-        with running(self._branch()):
+        with timed(self._branch()):
             yield
 
     def _branch(self) -> Clock:
@@ -109,8 +109,8 @@ _current: ContextVar[Clock | None] = ContextVar("clock", default=None)
 _branching = threading.Lock()
 
 
-class running:  # noqa: N801 - a context manager; as a generator it would take twice the time
-    """Let what is called within say to `clock` what it waits for."""
+class timed:  # noqa: N801 - a context manager; as a generator it would take twice the time
+    """Makes `clock` the current one, to which code called within reports its waits."""
 
     __slots__ = ("_clock", "_token")
 
@@ -132,13 +132,13 @@ def current() -> Clock:
 
 @contextmanager
 def waiting() -> Iterator[None]:
-    """What is done within is waiting, and not the system's time."""
+    """Excludes the time of the block from the measured time."""
     with current().wait():
         yield
 
 
-def one_by_one(documents: Iterable[T]) -> Iterator[T]:
-    """The documents; each is taken in when the next is asked for."""
+def counting_iterator(documents: Iterable[T]) -> Iterator[T]:
+    """Yields the documents; each counts as ingested when the next is asked for."""
     clock = current()
     for document in documents:
         yield document
