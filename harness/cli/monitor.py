@@ -16,9 +16,9 @@ def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "monitor",
-        help="follow a log of recalls: rolling scores, drift, alarms, Prometheus",
+        help="follow a log of requests: rolling scores, drift, alarms, Prometheus",
         description=(
-            "Follow a log file or a folder of logs, through rotation, and score recalls against "
+            "Follow a log file or a folder of logs, through rotation, and score requests against "
             "labels as they come. Ctrl-C ends it; with --state the next one goes on from there."
         ),
         allow_abbrev=False,
@@ -32,7 +32,7 @@ def add(verbs: Verbs) -> None:
         "--window",
         type=int,
         metavar="N",
-        help="recalls that numbers are over (1000; 10,000,000 at most)",
+        help="requests that numbers are over (1000; 10,000,000 at most)",
     )
     parser.add_argument("--metrics", metavar="M,M,...", help="recall@10,precision@10,mrr@10")
     parser.add_argument("--bucket", metavar="B", help="over time, by minute, hour (default) or day")
@@ -62,11 +62,11 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Follow. With --once: status 1 when an alarm stands at the end."""
     from harness.dataset.prepare import open_dataset
-    from harness.live.logs.mapping import Mapping
-    from harness.live.monitor.follow import Follower
-    from harness.live.monitor.monitor import Monitor
-    from harness.live.monitor.rules import METRICS, Rules, Settings, threshold
-    from harness.live.monitor.terminal import teller
+    from harness.online.logs.field_mapping import FieldMapping
+    from harness.online.monitor.monitor import Monitor
+    from harness.online.monitor.rules import METRICS, MonitorSettings, Rules, threshold
+    from harness.online.monitor.tail import LogTailer
+    from harness.online.monitor.terminal import teller
 
     if not Path(options.log).exists():
         raise UsageError(f"{options.log}: no such log file or folder")
@@ -74,7 +74,7 @@ def call(options: argparse.Namespace) -> int:
     if options.once and options.port is not None:
         raise UsageError("--once serves no page; leave --port out")
     _needs_dataset(options)
-    file = Settings.read(Path(options.config)) if options.config else Settings()
+    file = MonitorSettings.read(Path(options.config)) if options.config else MonitorSettings()
     alerts = [threshold(text) for text in options.alert or ()]
     rules = Rules((*file.rules.thresholds, *alerts), file.rules.changes)
     if options.log_config and file.log:
@@ -88,7 +88,7 @@ def call(options: argparse.Namespace) -> int:
             "--dataset, or take metrics out"
         )
     config = options.log_config or (options.config if file.log else None)
-    mapping = Mapping.read(Path(config)) if config else Mapping()
+    mapping = FieldMapping.read(Path(config)) if config else FieldMapping()
     labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
     told_here: list[dict[str, Any]] = []
     monitor = Monitor(
@@ -108,7 +108,7 @@ def call(options: argparse.Namespace) -> int:
         )
     if (told := options.journal or options.on_alert) and not monitor.watch.names:
         raise UsageError(f"{told}: no alarm is asked for; name some with --alert or in --config")
-    follower = Follower(options.log, monitor, mapping)
+    follower = LogTailer(options.log, monitor, mapping)
     return _once(options, follower, told_here) if options.once else _live(options, follower)
 
 
@@ -131,16 +131,16 @@ def _window(given: int | None, of_file: int | None) -> int:
 
 def _once(options: argparse.Namespace, follower: Any, told: list[dict[str, Any]]) -> int:
     """Everything that there is by now. Each alarm is told once, on stderr: `told` were already."""
-    from harness.live.monitor.terminal import alert_line, table
+    from harness.online.monitor.terminal import alert_line, table
 
     monitor, tally = follower.monitor, follower.tally
     fresh = monitor.position is None
     follower.read()
     if fresh and (lost := follower.parser.lost()):
         raise UsageError(f"{options.log}: {lost}")
-    if not tally.recalls:
+    if not tally.requests:
         more = f": {tally.first}" if tally.unreadable else f" ({tally.other} other lines or spans)"
-        raise UsageError(f"{options.log}: no recall in it{more}")
+        raise UsageError(f"{options.log}: no request in it{more}")
     monitor.close()
     for untold in monitor.untold():
         print(f"warning: {untold}", file=sys.stderr)
@@ -158,8 +158,8 @@ def _once(options: argparse.Namespace, follower: Any, told: list[dict[str, Any]]
 
 def _live(options: argparse.Namespace, follower: Any) -> int:
     """Until Ctrl-C or SIGTERM."""
-    from harness.live.monitor.served import server
-    from harness.live.monitor.terminal import follow
+    from harness.online.monitor.http_server import server
+    from harness.online.monitor.terminal import follow
 
     monitor, name = follower.monitor, Path(options.log).name
     port = 9464 if options.port is None else options.port
@@ -188,5 +188,5 @@ def _notes(follower: Any, quote: bool = True) -> list[str]:
     if lost := follower.parser.lost():
         notes.append(lost)
     if tally.silent:
-        notes.append(f"{tally.silent} recalls do not say what was returned")
+        notes.append(f"{tally.silent} requests do not say what was returned")
     return notes

@@ -48,7 +48,7 @@ def test_once_prints_the_window_and_its_alarms_make_status_1(
     command = ("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
     said = harness(*command)
     assert said.status == 0, said.err
-    assert "500 recalls so far; below, the last 500" in said.out
+    assert "500 requests so far; below, the last 500" in said.out
     (row,) = [line.split() for line in said.out.splitlines() if line.startswith("all ")]
     assert row[1:4] == ["500", "500", "1.0000"]
     assert "no alarm stands" in said.out
@@ -63,7 +63,7 @@ def test_once_prints_the_window_and_its_alarms_make_status_1(
     names = [json.loads(line)["alert"] for line in lines]
     assert names == ["recall@10 < 0.5"]
     found = json.loads(harness(*command, "--json").out)
-    assert found["totals"]["recalls"] == 1500
+    assert found["totals"]["requests"] == 1500
 
 
 def test_a_config_and_a_state_that_goes_on(
@@ -80,15 +80,15 @@ def test_a_config_and_a_state_that_goes_on(
     command = ("monitor", log, "--dataset", "sample", "--once", "--config", config)
     command += ("--state", tmp_path / "state", "--json")
     first = json.loads(harness(*command).out)
-    assert (first["window"]["size"], first["totals"]["recalls"]) == (50, 60)
+    assert (first["window"]["size"], first["totals"]["requests"]) == (50, 60)
     assert first["metrics"] == ["hit@1"]
     again = json.loads(harness(*command).out)
-    assert again["totals"]["recalls"] == 60
+    assert again["totals"]["requests"] == 60
     write(log, questions, 200, wrong=True)
     said = harness(*command)
     assert said.status == 1
     found = json.loads(said.out)
-    assert found["totals"]["recalls"] == 260
+    assert found["totals"]["requests"] == 260
     assert {alert["alert"] for alert in found["alerts"]} == {"hit@1 < 0.9", "hit@1 dropped"}
     assert harness(*command, "--window", 7).status == 2  # the state was kept with another
 
@@ -117,14 +117,14 @@ def test_it_follows_and_serves_until_it_is_stopped(
         address = process.stdout.readline().decode().split()[0]
         port = int(address.rstrip("/").rpartition(":")[2])
 
-        def recalls() -> int:
+        def events() -> int:
             connection = HTTPConnection("127.0.0.1", port, timeout=30)
             connection.request("GET", "/state.json")
-            return int(json.loads(connection.getresponse().read())["totals"]["recalls"])
+            return int(json.loads(connection.getresponse().read())["totals"]["requests"])
 
         def wait_for(n: int) -> None:
             end = time.monotonic() + 30
-            while recalls() != n:
+            while events() != n:
                 assert time.monotonic() < end
                 time.sleep(0.05)
 
@@ -145,7 +145,7 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["a.jsonl", "--port", "99999"], "--port must be from 0 to 65535"),
         (["a.jsonl", "--once", "--alert", "recall"], "'recall' is no alarm; write"),
         (["a.jsonl", "--once", "--config", "no.toml"], "--config no.toml: no such file"),
-        (["a.jsonl", "--once", "--window", "0"], "the window must be a number of recalls"),
+        (["a.jsonl", "--once", "--window", "0"], "the window must be a number of requests"),
         (["a.jsonl", "--once", "--json", "--bucket", "year"], "bucket must be minute, hour, day"),
         (["a.jsonl", "--once", "--on-alert", "'x"], "--on-alert"),
         (["a.jsonl", "--once", "--alert", "recall@10<0.3"], "name them with --dataset"),
@@ -157,9 +157,9 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["a.jsonl", "--config", "lost.toml", "--log-config", "lost.toml"], "says too how lines"),
         (["a.jsonl", "--once", "--bucket", "day"], "leave --bucket out"),
         (["a.jsonl", "--config", "none.toml", "--journal", "j"], "no alarm is asked for"),
-        (["bad.jsonl", "--once"], "no recall in it: bad.jsonl, line 1: no JSON"),
-        (["empty.jsonl", "--once"], "no recall in it (0 other lines or spans)"),
-        (["lost.jsonl", "--once", "--log-config", "lost.toml"], "stands in no recall"),
+        (["bad.jsonl", "--once"], "no request in it: bad.jsonl, line 1: no JSON"),
+        (["empty.jsonl", "--once"], "no request in it (0 other lines or spans)"),
+        (["lost.jsonl", "--once", "--log-config", "lost.toml"], "stands in no request"),
     ],
 )
 def test_wrong_use_is_one_line(
@@ -184,4 +184,4 @@ def test_an_alarm_that_nothing_could_be_said_of_yet_is_told(
     log = write(tmp_path / "a.jsonl", questions, 30, wrong=True)
     said = harness("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
     assert said.status == 0
-    assert "warning: recall@10 < 0.5: nothing is said yet, over 30 recalls of 100" in said.err
+    assert "warning: recall@10 < 0.5: nothing is said yet, over 30 requests of 100" in said.err
