@@ -57,10 +57,10 @@ def click(ranking, row):
 
 
 # Split traffic: a reader is always sent to the same system.
-journal = options.folder / "split.jsonl"
+log = options.folder / "split.jsonl"
 metrics = {"recall@10": (0, 1), "click": (0, 1), "seconds": None}
 with ABTest(
-    bm25, tfidf, name="split", log=journal, metrics=metrics, min_effects={"click": 0.05}
+    bm25, tfidf, name="split", log=log, metrics=metrics, min_effects={"click": 0.05}
 ) as test:
     for _ in range(3 * options.readers):
         reader, row = f"reader {chance.randrange(options.readers)}", chance.choice(asked)
@@ -72,8 +72,8 @@ with ABTest(
 
 # The same readers, each shown both systems in one ranking.
 print()
-journal = options.folder / "interleaved.jsonl"
-with ABTest(bm25, tfidf, name="interleaved", log=journal, interleave=True) as test:
+log = options.folder / "interleaved.jsonl"
+with ABTest(bm25, tfidf, name="interleaved", log=log, interleave=True) as test:
     for visit in range(3 * options.readers):
         reader, row = f"reader {chance.randrange(options.readers)}", chance.choice(asked)
         rankings = [[str(d) for d in find(questions[row], 10)] for find in (bm25, tfidf)]

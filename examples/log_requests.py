@@ -3,8 +3,8 @@
 The times are as if the requests were of the last day (or --days), ending last midnight UTC, unless
 --a-second makes it work in real time.
 
-python "$(harness examples log_requests.py)" requests.jsonl           # each question once
-python "$(harness examples log_requests.py)" requests.jsonl --asked 6000 --days 60 --worse-after 4000
+python "$(harness examples log_requests.py)" a.jsonl           # each question once
+python "$(harness examples log_requests.py)" a.jsonl --asked 6000 --days 60 --worse-after 4000
 """
 
 import argparse

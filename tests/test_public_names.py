@@ -116,7 +116,7 @@ def test_objects_print_short(scores: Scores, dataset: Dataset, folders: list[Pat
     for one in (scores, comparison, evaluation, dataset, rankings, monitor):
         assert len(repr(one)) < 400, repr(one)[:1000]
         assert len(str(one)) < 400
-    assert f"recall@10 {scores['event@10']:.4f}" in repr(scores)
+    assert f"recall@10 {scores['recall@10']:.4f}" in repr(scores)
     assert repr(evaluation) == "<Evaluation, n 1: mrr@10 1.0000  recall@5 1.0000>"
     assert evaluation["mrr@10"] == 1.0
     with pytest.raises(UsageError, match="no metric 'mrr@5' here"):
@@ -136,7 +136,7 @@ def test_a_comparison_is_asked_by_metric_and_slice(folders: list[Path], scores: 
 
 def test_a_mean_over_nothing_is_nan() -> None:
     nothing = {"value": None, "n": 0}
-    block = {"protocol": "memory", "version": 1, "unit_id": "turn", "slices": {}}
+    block = {"protocol": "memory", "version": 1, "unit": "turn", "slices": {}}
     block["slices"] = {"all": {"n": 0, "metrics": {"recall@10": nothing}}}
     empty = Scores({"protocols": [block]}, pa.table({}))
     assert math.isnan(empty["recall@10"])

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.online.monitor.period_test import PeriodTest
-from harness.online.monitor.paired_test import PairedTest
-from harness.online.monitor.change import Change, Observed, Reference, reference_of
 from harness.online.monitor.calendar import PERIODS
+from harness.online.monitor.change import Change, Observed, reference_of
+from harness.online.monitor.paired_test import PairedTest
+from harness.online.monitor.period_test import PeriodTest
+from harness.online.monitor.records import Reference
 from harness.statistics.units import Ints, Values
 from tests.online.monitor.streams import (
     A_DAY,
@@ -53,15 +54,15 @@ Scored requests of 0 or 1 with mean {mean}, alpha {alpha}. Made by
 TRAFFIC = """\
 The share of {streams} streams of {days} days with {a_day:,} scored requests each, without any
 change, in which an alarm was ever raised (Monte Carlo error {error:.3f} at 0.05; bold where above
-0.05 by two of it). *By requests* are means of 10 in a row against the first 2,000 (`batch = 10`; the
-default once). *By hour, day, week*: ranks of the means of whole periods, the first four weeks (by
+0.05 by two of it). *By requests* are means of 10 in a row against the first 2,000 (`batch_size =
+10`). *By hour, day, week*: ranks of the means of whole periods, the first four weeks (by
 week: eight) being learned. By requests and by hour only the first {first} days are looked at.
 
 What is random: each request; in *users who come back*, who of 50 users of unlike luck asks; in
 *bouts*, the luck of who asks so many in a row; in *popularity*, which of {queries} queries of
 unlike difficulty are asked often (Zipf), drawn anew each day or each four weeks; in *drift*, a mean
-that moves by AR(.99), standard deviation 0.05, from request to request, every 10 requests, every 100,
-or from hour to hour; in *good and bad days*, the mean of a day, alone or hanging on that of the day
+that moves by AR(.99), standard deviation 0.05, from request to request, every 10, every 100, or
+from hour to hour; in *good and bad days*, the mean of a day, alone or hanging on that of the day
 before (AR(.5), AR(.9)). *Clocks changed*: all comes an hour later from day 45 on, while days and
 hours are those of UTC."""
 NUMBER = """\
@@ -74,7 +75,7 @@ first, if nothing else is said."""
 RUN = """\
 A run asked each query once; {days} days of {a_day:,} requests, queries asked by Zipf's law with the
 exponent that is given, the order of popularity fixed or drawn anew each day. *Mean against mean*:
-the mean over requests against the mean over the run's queries, which was done once. *By query*: each
+the mean over requests against the mean over the run's queries. *By query*: each
 query's first request of a day against its own score in the run. Scores in the run: *alike* (the
 system answers a query alike at any time), *by chance* (run and requests are draws of one chance, of
 each query its own or all of 0.99), *built anew* (by chance, but then alike for ever). Beyond what
@@ -97,7 +98,7 @@ Against a run, by query: a share of the queries is lost altogether, so that the 
 
 
 def alarmed(test: PeriodTest | PairedTest, new: Observed) -> bool:
-    return any(event.alarm for event in test.take(new))
+    return any(event.alert for event in test.take(new))
 
 
 def rate(found: int, streams: int) -> str:

@@ -60,9 +60,11 @@ def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
 
 ODD_LINES = {
     '{"time": 1, "unit_id": "u", "arm": "a", "eror": "E", "metrics": {}}': "did you mean error?",
-    '{"time": 1, "unit_id": "u", "arm": "a", "metrics": {"okay": 1}}': "not in the plan; did you mean",
+    '{"time": 1, "unit_id": "u", "arm": "a", "metrics": {"okay": 1}}': (
+        "not in the plan; did you mean"
+    ),
     '{"time": 1, "unit_id": "u", "arm": "a", "metrics": {"ok": true}}': "expected float, got bool",
-    '{"time": true, "unit_id": "u", "arm": "a", "metrics": {"ok": 1}}': "time: expected float, got bool",
+    '{"time": true, "unit_id": "u", "arm": "a", "metrics": {"ok": 1}}': "time: expected float",
     '{"time": 1e300, "unit_id": "u", "arm": "a", "metrics": {"ok": 1}}': "time: expected float",
     '{"time": -1e18, "unit_id": "u", "arm": "a", "metrics": {"ok": 1}}': "time: expected float",
     '{"time": 1, "unit_id": "u", "arm": "a", "metrics": {"ok": 1}, "metrics": {"ok": 0}}': (
@@ -72,9 +74,13 @@ ODD_LINES = {
     "[1, 2]": "expected object, got array",
 }
 ODD_CLICKS = {
-    '{"time": 1, "unit_id": "u", "clicks": {"a": 9223372036854775808, "b": 0}}': "clicks.a: expected int <=",
-    '{"time": 1, "unit_id": "u", "clicks": {"a": 18446744073709551616, "b": 0}}': "clicks.a: expected int <=",
-    '{"time": 1, "unit_id": "u", "clicks": {"a": true, "b": 0}}': "clicks.a: expected int, got bool",
+    '{"time": 1, "unit_id": "u", "clicks": {"a": 9223372036854775808, "b": 0}}': (
+        "clicks.a: expected int"
+    ),
+    '{"time": 1, "unit_id": "u", "clicks": {"a": 18446744073709551616, "b": 0}}': (
+        "clicks.a: expected int"
+    ),
+    '{"time": 1, "unit_id": "u", "clicks": {"a": true, "b": 0}}': "clicks.a: expected int",
     '{"time": 1, "unit_id": "u", "clicks": {"a": 1, "b": 0, "c": 7}}': "clicks.c: unknown field",
     '{"time": 1, "unit_id": "u", "click": {"a": 1, "b": 0}}': "did you mean clicks?",
     '{"time": 1, "unit_id": "u", "arm": "c", "error": "E"}': "arm: invalid enum value 'c'",

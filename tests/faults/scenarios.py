@@ -190,7 +190,7 @@ def scenarios() -> tuple[Scenario, ...]:
     monitor = (
         *("monitor", "log.jsonl", "--once", "--dataset", "sample", "--state", "state"),
         *(
-            "--journal",
+            "--alert-log",
             "alarms.jsonl",
             "--window",
             200,

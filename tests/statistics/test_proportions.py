@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.statistics.proportions import MISMATCH_LEVEL, EXACT_TO, binomial_p, sample_ratio
+from harness.statistics.proportions import EXACT_TO, MISMATCH_LEVEL, binomial_p, sample_ratio
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Quality of requests while they are made. Start with `Monitor`."""
+"""Monitoring of retrieval requests in use. Start with `Monitor`."""
 
 from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.rules import ChangeRule, Rules, Threshold, threshold
+from harness.online.monitor.rules import ChangeRule, Rules, Threshold, parse_threshold
 
-__all__ = ["ChangeRule", "Monitor", "Rules", "Threshold", "threshold"]
+__all__ = ["ChangeRule", "Monitor", "Rules", "Threshold", "parse_threshold"]

@@ -1,4 +1,4 @@
-"""The alarms that a monitor raised: which stand, what was told of them, and where it is kept."""
+"""The alerts of a monitor: which are active, which were delivered, and their log."""
 
 from __future__ import annotations
 
@@ -7,193 +7,174 @@ import os
 import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from time import monotonic
-from typing import Any
+
+import msgspec
 
 from harness.errors import UsageError
 from harness.masking import masked
-
-Alert = dict[str, Any]
-"""An event of an alarm, as JSON.
-
-alert (its name), kind, state (raised or cleared), episode, request (its number), time, value, n, and
-`said`, a sentence.
-"""
+from harness.online.monitor.records import Alert, AlertsState, PendingAlert
+from harness.records.base import encode
 
 _Key = tuple[str, int, str]
-"""Alarm, episode and state of an event."""
+"""Rule, episode and state of an alert."""
 
-_KEPT = 100  # events of the history
-_LONGEST_PAUSE = 60.0  # seconds between two tries
-
-
-@dataclass
-class _Event:
-    """An event of which something is to be done: to be written into the journal, or told."""
-
-    alert: Alert
-    written: bool
-    told: bool
+_HISTORY = 100  # alerts
+_LONGEST_PAUSE = 60.0  # seconds between two attempts
 
 
 class Alerts:
-    """Which alarms stand, and what became of the last ones: raised once, standing until cleared.
+    """Active alerts, and the delivery of the last ones: fired once, active until resolved.
 
-    The journal holds one line an event. An event that stands there already (the same alarm and
-    episode, raised or cleared) is not told again: a monitor that was killed reads some requests
-    twice, and comes to the same events.
+    The alert log holds one line an alert. An alert that is there already (the same rule, episode
+    and state) is not delivered again: a monitor that was killed reads some requests twice, and
+    comes to the same alerts.
 
-    `event` counts, and `deliver` writes and tells, so that neither a journal that cannot be written
-    nor a `tell` that raises costs a request, or the other one an event. What failed is tried again,
-    ever more seldom, is said on stderr, and stands in `trouble` until it works.
+    `add` counts, and `deliver` writes and notifies, so that neither a log that cannot be written
+    nor a `notify` that raises costs a request, or the other one an alert. What failed is retried
+    with back-off, is reported on stderr, and is in `error` until it works.
     """
 
-    def __init__(self, journal: Path | None, tell: Callable[[Alert], None] | None) -> None:
-        self._journal, self._tell = journal, tell
-        self.standing: dict[str, Alert] = {}
-        self.history: deque[Alert] = deque(maxlen=_KEPT)
-        self.raised: Counter[str] = Counter()
-        self.trouble = ""
+    def __init__(self, log: Path | None, notify: Callable[[Alert], None] | None) -> None:
+        self._log, self._notify = log, notify
+        self.active: dict[str, Alert] = {}
+        self.history: deque[Alert] = deque(maxlen=_HISTORY)
+        self.episodes: Counter[str] = Counter()
+        self.error = ""
         self._done: set[_Key] = set()
-        self._waiting: dict[_Key, _Event] = {}
+        self._pending: dict[_Key, PendingAlert] = {}
         self._delivers = Lock()
         self._pause = self._next = 0.0
 
     def open(self) -> None:
-        """Read what the journal tells of already. A last line that was not finished is cut off.
+        """Reads the alerts that the log has already, and cuts off an unfinished last line.
 
-        Raises UsageError for a journal that cannot be written.
+        Raises UsageError for a log that cannot be written.
         """
-        if self._journal is not None:
+        if self._log is not None:
             try:
-                self._journal.parent.mkdir(parents=True, exist_ok=True)
-                with open(self._journal, "ab"):
+                self._log.parent.mkdir(parents=True, exist_ok=True)
+                with open(self._log, "ab"):
                     pass
             except OSError as error:
                 raise UsageError(
-                    f"{self._journal}: the journal cannot be written ({error.strerror}); name "
+                    f"{self._log}: the alert log cannot be written ({error.strerror}); name "
                     "another file"
                 ) from None
-        there = _read(self._journal)
-        for key in there & {*self._waiting}:  # it was written after the state was
-            self._waiting[key].written = True
-        self._done = there - {*self._waiting}
+        logged = _read(self._log)
+        for key in logged & {*self._pending}:  # it was written after the state was
+            self._pending[key].written = True
+        self._done = logged - {*self._pending}
 
-    def event(self, alert: Alert) -> None:
-        """Take in that an alarm was raised or cleared; it waits to be delivered."""
-        name = alert["alert"]
-        if alert["state"] == "raised":
-            self.raised[name] += 1
-            alert["episode"] = self.raised[name]
-            self.standing[name] = alert
+    def add(self, alert: Alert) -> None:
+        """Adds an alert that fires or is resolved, to be delivered; its episode is counted here."""
+        name = alert.rule
+        if alert.state == "firing":
+            self.episodes[name] += 1
+        alert = msgspec.structs.replace(alert, episode=self.episodes[name])
+        if alert.state == "firing":
+            self.active[name] = alert
         else:
-            alert["episode"] = self.raised[name]
-            self.standing.pop(name, None)
+            self.active.pop(name, None)
         self.history.append(alert)
         key = _key(alert)
-        if key not in self._done and key not in self._waiting:
-            self._waiting[key] = _Event(alert, self._journal is None, self._tell is None)
+        if key not in self._done and key not in self._pending:
+            self._pending[key] = PendingAlert(alert, self._log is None, self._notify is None)
 
     def deliver(self, *, at_once: bool = False) -> None:
-        """Write and tell what waits, in its order, unless another thread is at it, or it failed a
-        moment ago (but `at_once`)."""
-        if not self._waiting or (monotonic() < self._next and not at_once):
+        """Writes and notifies of pending alerts in their order, unless another thread does, or it
+        failed a moment ago (but `at_once`)."""
+        if not self._pending or (monotonic() < self._next and not at_once):
             return
         if not self._delivers.acquire(blocking=False):
             return
         try:
-            failed = {*self._write(), *self._say()}
-            for key, one in [*self._waiting.items()]:
-                if one.written and one.told:
+            failed = {*self._write(), *self._notify_all()}
+            for key, one in [*self._pending.items()]:
+                if one.written and one.delivered:
                     self._done.add(key)
-                    del self._waiting[key]
+                    del self._pending[key]
             self._pause = min(max(1.0, 2 * self._pause), _LONGEST_PAUSE) if failed else 0.0
             self._next = monotonic() + self._pause
-            trouble = "; ".join(sorted(failed))
-            if trouble and trouble != self.trouble:
-                print(f"warning: {trouble}; tried again", file=sys.stderr, flush=True)
-            self.trouble = trouble
+            error = "; ".join(sorted(failed))
+            if error and error != self.error:
+                print(f"warning: {error}; will be retried", file=sys.stderr, flush=True)
+            self.error = error
         finally:
             self._delivers.release()
 
     def _write(self) -> Iterator[str]:
-        for one in [*self._waiting.values()]:
-            if self._journal is not None and not one.written:
+        for one in [*self._pending.values()]:
+            if self._log is not None and not one.written:
                 try:
-                    _append(self._journal, one.alert)
+                    _append(self._log, one.alert)
                 except OSError as error:
-                    yield f"{self._journal}: alarms cannot be written ({error.strerror})"
+                    yield f"{self._log}: alerts cannot be written ({error.strerror})"
                     return
                 one.written = True
 
-    def _say(self) -> Iterator[str]:
-        for one in [*self._waiting.values()]:
-            if self._tell is not None and not one.told:
+    def _notify_all(self) -> Iterator[str]:
+        for one in [*self._pending.values()]:
+            if self._notify is not None and not one.delivered:
                 try:
-                    self._tell(one.alert)
-                except Exception as error:  # somebody else's code
-                    yield f"alarms cannot be told ({type(error).__name__}: {masked(str(error))})"
+                    self._notify(one.alert)
+                except Exception as error:  # foreign code
+                    reason = f"{type(error).__name__}: {masked(str(error))}"
+                    yield f"alerts cannot be delivered ({reason})"
                     return
-                one.told = True
+                one.delivered = True
 
-    def state(self) -> dict[str, Any]:
-        """JSON for `resume`."""
-        return {
-            "standing": self.standing,
-            "history": list(self.history),
-            "raised": dict(self.raised),
-            "waiting": [asdict(one) for one in [*self._waiting.values()]],
-        }
+    def state(self) -> AlertsState:
+        """Returns the state for `resume`."""
+        return AlertsState(
+            active=dict(self.active),
+            history=list(self.history),
+            episodes=dict(self.episodes),
+            pending=[*self._pending.values()],
+        )
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take up where `state` left."""
-        self.standing = state["standing"]
-        self.history.extend(state["history"])
-        self.raised.update(state["raised"])
-        for one in state.get("waiting", ()):
-            event = _Event(**one)
-            event.written = event.written or self._journal is None
-            event.told = event.told or self._tell is None
-            self._waiting[_key(event.alert)] = event
+    def resume(self, state: AlertsState) -> None:
+        """Continues from a state."""
+        self.active = dict(state.active)
+        self.history.extend(state.history)
+        self.episodes.update(state.episodes)
+        for one in state.pending:
+            one.written = one.written or self._log is None
+            one.delivered = one.delivered or self._notify is None
+            self._pending[_key(one.alert)] = one
 
 
 def _key(alert: Alert) -> _Key:
-    return alert["alert"], alert["episode"], alert["state"]
+    return alert.rule, alert.episode, alert.state
 
 
-def _read(journal: Path | None) -> set[_Key]:
-    import orjson
-
-    told: set[_Key] = set()
-    if journal is None or not journal.is_file():
-        return told
-    data = journal.read_bytes()
+def _read(log: Path | None) -> set[_Key]:
+    keys: set[_Key] = set()
+    if log is None or not log.is_file():
+        return keys
+    data = log.read_bytes()
     whole = data.rfind(b"\n") + 1
     if whole < len(data):
-        os.truncate(journal, whole)
+        os.truncate(log, whole)
     for line in data[:whole].splitlines():
         try:
-            one = orjson.loads(line)
-            told.add(_key(one))
-        except (orjson.JSONDecodeError, KeyError, TypeError):
-            continue  # a line of somebody else's
-    return told
+            keys.add(_key(msgspec.json.decode(line, type=Alert)))
+        except msgspec.DecodeError:
+            continue  # another program's line
+    return keys
 
 
-def _append(journal: Path, alert: Alert) -> None:
-    import orjson
-
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    line = orjson.dumps(alert) + b"\n"
-    with open(journal, "ab", buffering=0) as file:
+def _append(log: Path, alert: Alert) -> None:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    line = encode(alert) + b"\n"
+    with open(log, "ab", buffering=0) as file:
         whole = file.seek(0, os.SEEK_END)
         try:
             if file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
         except OSError:
-            os.truncate(journal, whole)  # half a line would spoil the next one
+            os.truncate(log, whole)  # half a line would spoil the next one
             raise

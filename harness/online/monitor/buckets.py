@@ -1,31 +1,36 @@
-"""Numbers by minute, hour or day, by the time of each request; only so many of them are kept."""
+"""Numbers by minute, hour or day, by the time of each request."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.online.logs.events import rate
+from harness.online.monitor.records import (
+    BucketCounts,
+    BucketsState,
+    BucketState,
+    BucketStats,
+    OverTime,
+)
 from harness.online.monitor.window import Columns, FeedbackDelta
 
 RATIO = 1.1
 _SHORTEST = 1e-6
 EDGES = _SHORTEST * RATIO ** np.arange(218)  # to about 1000 s
-"""Bounds of the bins that times of requests are counted in: percentiles are right to 5%."""
+"""Bounds of the bins that durations are counted in: percentiles are right to 5%."""
 
 SLACK = 86_400.0
-"""A time that is further in the future than this is a mistake of the log and opens no hour."""
-
-_COUNTS = ("n", "known", "empty", "abstained", "failed", "scored", "watched", "clicked", "rated")
+"""A time that is further in the future than this is an error of the log and opens no bucket."""
 
 
 @dataclass
 class Bucket:
     """One hour: counts, sums of the metrics (m,), a histogram of seconds, the sum of ratings."""
 
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTS, 0))
+    counts: BucketCounts = field(default_factory=BucketCounts)
     sums: list[float] = field(default_factory=list)
     rating: float = 0.0
     seconds: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(EDGES) + 1, int))
@@ -43,7 +48,7 @@ class Buckets:
         self.in_the_future = 0
 
     def add(self, columns: Columns, values: npt.NDArray[np.float64], now: float) -> None:
-        """Count requests in; `now` is what the clock says."""
+        """Counts requests; `now` is the present time."""
         time = columns["time"]
         known = ~np.isnan(time)
         ahead = known & (time > now + SLACK)
@@ -76,13 +81,15 @@ class Buckets:
         click, rating, seconds = columns["click"], columns["rating"], columns["seconds"]
         rated = ~np.isnan(rating)
         counts = bucket.counts
-        counts["n"] += len(values)
-        for name in ("known", "empty", "abstained", "failed"):
-            counts[name] += int(columns[name].sum())
-        counts["scored"] += int(scored.sum())
-        counts["watched"] += int((click >= 0).sum())
-        counts["clicked"] += int((click > 0).sum())
-        counts["rated"] += int(rated.sum())
+        counts.n += len(values)
+        counts.known += int(columns["known"].sum())
+        counts.empty += int(columns["empty"].sum())
+        counts.abstained += int(columns["abstained"].sum())
+        counts.failed += int(columns["failed"].sum())
+        counts.scored += int(scored.sum())
+        counts.watched += int((click >= 0).sum())
+        counts.clicked += int((click > 0).sum())
+        counts.rated += int(rated.sum())
         bucket.rating += float(rating[rated].sum())
         if scored.any():
             bucket.sums = (np.array(bucket.sums) + values[scored].sum(axis=0)).tolist()
@@ -90,71 +97,79 @@ class Buckets:
         np.add.at(bucket.seconds, np.searchsorted(EDGES, timed), 1)
 
     def feedback(self, change: FeedbackDelta) -> None:
-        """Count feedback that came later to the hour of its request, if that is still here."""
+        """Adds later feedback to the bucket of its request, if it is still here."""
         known = not np.isnan(change.time)
         bucket = self.buckets.get(int(change.time // self.width)) if known else None
         if bucket is not None:
-            for name in ("watched", "clicked", "rated"):
-                bucket.counts[name] += getattr(change, name)
+            bucket.counts.watched += change.watched
+            bucket.counts.clicked += change.clicked
+            bucket.counts.rated += change.rated
             bucket.rating += change.rating
 
-    def rows(self, metrics: list[str]) -> list[dict[str, Any]]:
-        """One row a bucket, oldest first; a mean over nothing is None."""
-        found = []
-        for key in sorted(self.buckets):
-            bucket = self.buckets[key]
-            c = bucket.counts
-            means = {m: ratio(s, c["scored"]) for m, s in zip(metrics, bucket.sums, strict=True)}
-            found.append(
-                {
-                    "start": key * self.width,
-                    **c,
-                    "metrics": means,
-                    "no_result": ratio(c["empty"], c["known"]),
-                    "abstained_rate": ratio(c["abstained"], c["n"] - c["failed"]),
-                    "failed_rate": ratio(c["failed"], c["n"]),
-                    "click_rate": ratio(c["clicked"], c["watched"]),
-                    "rating": ratio(bucket.rating, c["rated"]),
-                    "p50": percentile(bucket.seconds, 0.5),
-                    "p95": percentile(bucket.seconds, 0.95),
-                }
-            )
-        return found
+    def over_time(self, bucket: str, metrics: list[str]) -> OverTime:
+        """Returns the numbers of all buckets, named `bucket`."""
+        return OverTime(
+            bucket=bucket,
+            width=self.width,
+            rows=[self._row(key, metrics) for key in sorted(self.buckets)],
+            dropped=self.dropped,
+            late=self.late,
+            without_time=self.without_time,
+            in_the_future=self.in_the_future,
+        )
 
-    def state(self) -> dict[str, Any]:
-        """JSON for `resume`; the histograms as pairs (bin, count)."""
-        return {
-            "dropped": [self.dropped, self.late, self.without_time, self.in_the_future],
-            "buckets": [
-                [key, b.counts, b.sums, b.rating, _pairs(b.seconds)]
+    def _row(self, key: int, metrics: list[str]) -> BucketStats:
+        bucket = self.buckets[key]
+        c = bucket.counts
+        return BucketStats(
+            start=key * self.width,
+            counts=replace(c),
+            metrics={
+                name: rate(total, c.scored).value
+                for name, total in zip(metrics, bucket.sums, strict=True)
+            },
+            no_result=rate(c.empty, c.known).value,
+            abstained=rate(c.abstained, c.n - c.failed).value,
+            failed=rate(c.failed, c.n).value,
+            click_rate=rate(c.clicked, c.watched).value,
+            rating=rate(bucket.rating, c.rated).value,
+            p50=percentile(bucket.seconds, 0.5),
+            p95=percentile(bucket.seconds, 0.95),
+        )
+
+    def state(self) -> BucketsState:
+        """Returns the state for `resume`."""
+        return BucketsState(
+            dropped=self.dropped,
+            late=self.late,
+            without_time=self.without_time,
+            in_the_future=self.in_the_future,
+            buckets={
+                key: BucketState(
+                    counts=b.counts,
+                    sums=b.sums,
+                    rating=b.rating,
+                    seconds={int(i): int(b.seconds[i]) for i in np.flatnonzero(b.seconds)},
+                )
                 for key, b in sorted(self.buckets.items())
-            ],
-        }
+            },
+        )
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take up where `state` left."""
-        self.dropped, self.late, self.without_time, self.in_the_future = state["dropped"]
-        for key, counts, sums, rating, pairs in state["buckets"]:
-            bucket = Bucket(counts, sums, rating)
-            for at, n in pairs:
-                bucket.seconds[at] = n
+    def resume(self, state: BucketsState) -> None:
+        """Continues from a state."""
+        self.dropped, self.late = state.dropped, state.late
+        self.without_time, self.in_the_future = state.without_time, state.in_the_future
+        for key, one in state.buckets.items():
+            bucket = Bucket(one.counts, one.sums, one.rating)
+            for i, n in one.seconds.items():
+                bucket.seconds[i] = n
             self.buckets[key] = bucket
 
 
 def percentile(histogram: npt.NDArray[np.int64], share: float) -> float | None:
-    """The middle, on a scale of logarithms, of the bin that the percentile falls in."""
+    """Returns the middle, on a logarithmic scale, of the bin of a percentile."""
     total = int(histogram.sum())
     if total == 0:
         return None
     at = int(np.searchsorted(histogram.cumsum(), share * total))
     return float(EDGES[min(at, len(EDGES) - 1)] / RATIO**0.5)
-
-
-def ratio(part: float, whole: int) -> float | None:
-    """part / whole; None over nothing."""
-    return part / whole if whole else None
-
-
-def _pairs(histogram: npt.NDArray[np.int64]) -> list[list[int]]:
-    at = np.flatnonzero(histogram)
-    return [[int(i), int(histogram[i])] for i in at]

@@ -1,4 +1,4 @@
-"""Requests by hour, day or week of the calendar (UTC), or by their number, until that is over."""
+"""Groups requests by hour, day or week (UTC), or by number, until the period is over."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.online.monitor.change import Observed, Values
+from harness.online.monitor.records import OpenPeriodsState
 from harness.statistics.units import Ints
 
 LATER = 20
@@ -29,7 +30,7 @@ _DAY = 86_400
 class Period:
     """A stretch of the calendar. `cycle` of them make a week, after which their kinds come again.
 
-    `learned` is how many are the reference where nobody says, `recovery` how many end an alarm.
+    `learned` is the default number of the reference, `recovery` how many end an alert.
     """
 
     name: str
@@ -46,8 +47,8 @@ class Period:
         """When a period begins, in seconds since 1970."""
         return float(number * self.seconds - self._shift)
 
-    def told(self, number: int) -> str:
-        """A period as a person writes it."""
+    def format(self, number: int) -> str:
+        """Formats a period."""
         form = "%Y-%m-%d %H:00" if self.seconds < _DAY else "%Y-%m-%d"
         text = datetime.fromtimestamp(self.start(number), UTC).strftime(form)
         return f"the {self.name} from {text}" if self.cycle == 1 else text
@@ -69,14 +70,14 @@ below the row -1, the sum of all values, and how many there are."""
 
 
 UNTIMED = "requests without a time that is not in the future"
-"""What is left out for want of a period, in words."""
+"""The reason to exclude requests without a period."""
 
 
 @dataclass
 class OpenPeriods:
     """Periods that are not over: a `Period` of the calendar, or `size` values each.
 
-    `by_query`: queries are held apart, see `Cells`. `late` counts values of periods that were over,
+    `by_query`: one cell a query, see `Cells`. `late` counts values of periods that were over,
     `untimed` those without a time.
     """
 
@@ -148,24 +149,21 @@ class OpenPeriods:
             self._held -= len(cells)
             yield number, cells
 
-    def state(self) -> dict[str, Any]:
-        """JSON for `resume`."""
-        return {
-            "counts": [self.late, self.untimed, self._n],
-            "last": self.last,
-            "cells": [
-                [number, [[row, *cell] for row, cell in cells.items()]]
-                for number, cells in self.cells.items()
-            ],
-        }
+    def state(self) -> OpenPeriodsState:
+        """Returns the state for `resume`."""
+        return OpenPeriodsState(
+            late=self.late,
+            untimed=self.untimed,
+            counted=self._n,
+            last=self.last,
+            cells=self.cells,
+        )
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take up where `state` left."""
-        self.late, self.untimed, self._n = state["counts"]
-        self.last = state["last"]
-        self.cells = {
-            number: {row: (value, n) for row, value, n in cells} for number, cells in state["cells"]
-        }
+    def resume(self, state: OpenPeriodsState) -> None:
+        """Continues from a state."""
+        self.late, self.untimed, self._n = state.late, state.untimed, state.counted
+        self.last = state.last
+        self.cells = {number: dict(cells) for number, cells in state.cells.items()}
         self._held = sum(len(cells) for cells in self.cells.values())
         self.counts = {
             number: sum(n for _, n in cells.values()) for number, cells in self.cells.items()

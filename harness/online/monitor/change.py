@@ -1,4 +1,4 @@
-"""Has a mean over an endless stream become worse than a reference? A test to look at at all times.
+"""Tests at any time whether the mean of an endless stream is worse than a reference.
 
 The null is that the coming value, given all before it, has a mean no worse than the reference. Who
 doubts it bets on each value being worse: a share c of a capital of 1 becomes
@@ -9,7 +9,7 @@ stream and however often one looks, is at most alpha.
 
 A reference that was measured is not known exactly. Half of alpha is for it: m is the end of the
 betting interval of its batches, so a true mean worse than m has at most that chance, and the other
-half is for the stream. After an alarm that was cleared the test begins again with less alpha:
+half is for the stream. After an alert that was cleared the test begins again with less alpha:
 episode r has 1 / (r (r + 1)) of it, which sums to 1 over all.
 
 What it cannot tell: why. Harder questions make a mean fall as a broken index does (see drift). And
@@ -23,11 +23,12 @@ alarms of both).
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.online.monitor.records import Reference, SequentialState
 from harness.statistics.betting import SHARES, betting_interval
 from harness.statistics.detector import Detector
 
@@ -35,9 +36,9 @@ ENTRY = 10
 """A new player enters every so many batches: fewer would notice late, more have less money each."""
 
 RECOVERY = 500
-"""So many values after an alarm must together be no worse than the reference to clear it."""
+"""So many values after an alert must together be no worse than the reference to clear it."""
 
-_TOGETHER = 64  # batches between two looks for an alarm
+_TOGETHER = 64  # batches between two looks for an alert
 _NEAREST = 1e-4  # of a reference to 0 and 1: bets there would have no limit
 
 Values = npt.NDArray[np.float64]
@@ -55,12 +56,12 @@ class Observed(NamedTuple):
 
 
 class ChangeEvent(NamedTuple):
-    """An alarm, or the end of one. `value` None: what the window has at this moment.
+    """An alert (or the end of one) of a test. `value` None: that of the window at this moment.
 
-    `over` says what `value` is a mean of, `n` how many requests; `time` is when it came about.
+    `over` says what `value` is a mean of, `n` is its number of requests, `time` when it happened.
     """
 
-    alarm: bool
+    alert: bool
     value: float | None = None
     n: int = 0
     over: str = ""
@@ -68,35 +69,24 @@ class ChangeEvent(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TestDescription:
-    """What is said of a test of change.
+class Description:
+    """The description of a test of change.
 
-    `held_to`: the reference; `condition`: under what the chance of a false alarm is what it is
-    said to be; `unit`: of what `n` values were tested, and so many (of how many) `learned` for the
-    reference. `left_out`: how many requests or periods are in no test, by the reason.
+    `reference`: what it compares with; `condition`: when the false-alarm rate is what it should be;
+    `observation_unit`: what is tested. While the reference is measured, `learned` values of
+    `to_learn` are there. `excluded`: how many requests or periods are in no test, by reason.
     """
 
-    held_to: str
+    reference: str
     condition: str
-    unit: str
-    learned: tuple[int, int] | None = None
-    left_out: dict[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Reference:
-    """What a mean is held against: `mean` of `n` values, and `bound`, how bad it may really be.
-
-    `n` None: a number that somebody set, which has no uncertainty.
-    """
-
-    mean: float
-    bound: float
-    n: int | None = None
+    observation_unit: str
+    learned: int | None = None
+    to_learn: int | None = None
+    excluded: dict[str, int] = field(default_factory=dict)
 
 
 def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Reference:
-    """The reference that was measured on `values` in [0, 1]; `alpha` is for its uncertainty."""
+    """Measures a reference on `values` in [0, 1]; `alpha` is for its uncertainty."""
     x = np.asarray(values, np.float64)
     low, high = betting_interval(x, level=1 - 2 * alpha)
     return Reference(float(x.mean()), low if drop else high, len(x))
@@ -104,12 +94,12 @@ def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Referenc
 
 @dataclass
 class Change:
-    """The test of one mean. Plain numbers: `state()` is JSON, `resume` takes it up again.
+    """The test of one mean.
 
     `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,
     or None: then the mean of the first `first` values, which are not tested. `batch`: means over so
     many values are tested instead of each; a player enters every `entry` batches. `recovery`: so
-    many values together end an alarm.
+    many values together end an alert.
     """
 
     alpha: float = 0.05
@@ -121,45 +111,46 @@ class Change:
     recovery: int = RECOVERY
     n: int = 0  # values tested since the test began (anew)
     episode: int = 1
-    alarmed: bool = False
+    active: bool = False
     _pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
 
     def __post_init__(self) -> None:
         self._players = Detector(len(SHARES), self.entry)
 
     def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
-        """Take in values in the order of the requests, to which `hold` is nothing."""
+        """Adds values in the order of the requests; `hold` has no effect."""
         return (
             []
             if new is None
-            else [ChangeEvent(said == "alarm") for said in self.update(new.values)]
+            else [ChangeEvent(event == "alert") for event in self.update(new.values)]
         )
 
     @property
-    def about(self) -> TestDescription:
-        """What is said of it."""
+    def about(self) -> Description:
+        """The description of the test."""
         reference = self.reference
         n = "" if reference is None or reference.n is None else f" (n {reference.n})"
-        return TestDescription(
-            held_to="" if reference is None else f"{reference.mean:.4g}{n}",
+        return Description(
+            reference="" if reference is None else f"{reference.mean:.4g}{n}",
             condition=f"if no {self.batch} requests in a row are expected to be worse than the "
             "reference, whatever came before them",
-            unit="requests",
-            learned=(len(self._pending) if reference is None else self.first, self.first),
+            observation_unit="requests",
+            learned=len(self._pending) if reference is None else self.first,
+            to_learn=self.first,
         )
 
     def update(self, values: npt.ArrayLike) -> list[str]:
-        """Take in values in [0, 1]; gives "alarm" and "clear" as they came about, in order."""
-        said: list[str] = []
+        """Adds values in [0, 1]; returns "alert" and "clear" events, in order."""
+        events: list[str] = []
         rest = np.asarray(values, np.float64).tolist()
         while rest:
             if self.reference is None:
                 rest = self._learn(rest)
-            elif self.alarmed:
-                rest = self._recover(rest, said)
+            elif self.active:
+                rest = self._recover(rest, events)
             else:
-                rest = self._test(rest, said)
-        return said
+                rest = self._test(rest, events)
+        return events
 
     @property
     def testable(self) -> bool:
@@ -168,7 +159,7 @@ class Change:
 
     @property
     def evidence(self) -> float:
-        """How far the money is to an alarm, from 0 to 1, on a scale of logarithms; 1 is there."""
+        """The logarithm of the wealth, as a share of that at which an alert fires."""
         return self._players.nearness(self._limit())
 
     def _worth(self, value: float) -> float:
@@ -190,7 +181,7 @@ class Change:
         share = 1.0 if self.reference is None or self.reference.n is None else 0.5
         return self.episode * (self.episode + 1) / (self.alpha * share)
 
-    def _test(self, rest: list[float], said: list[str]) -> list[float]:
+    def _test(self, rest: list[float], events: list[str]) -> list[float]:
         if not self.testable:
             return []
         values, rest = self._batched(rest)
@@ -204,8 +195,8 @@ class Change:
             if len(over):
                 used = start + int(over[0]) + 1
                 self.n += used * self.batch
-                self.alarmed = True
-                said.append("alarm")
+                self.active = True
+                events.append("alert")
                 left = [one for one in values[used:] for _ in range(self.batch)] + self._pending
                 self._pending = []
                 return left + rest
@@ -219,7 +210,7 @@ class Change:
         self._pending = all_[whole:]
         return np.reshape(all_[:whole], (-1, self.batch)).mean(axis=1).tolist(), []
 
-    def _recover(self, rest: list[float], said: list[str]) -> list[float]:
+    def _recover(self, rest: list[float], events: list[str]) -> list[float]:
         room = self.recovery - len(self._pending)
         self._pending += rest[:room]
         if len(self._pending) == self.recovery:
@@ -228,32 +219,29 @@ class Change:
             self._pending = []
             if self._worth(mean) >= self._worth(self.reference.bound):
                 self._again()
-                said.append("clear")
+                events.append("clear")
         return rest[room:]
 
     def _again(self) -> None:
-        self.alarmed, self.n = False, 0
+        self.active, self.n = False, 0
         self.episode += 1
         self._players.again()
         self._pending = []
 
-    def state(self) -> dict[str, Any]:
-        """Everything that is to survive a restart."""
-        reference = self.reference
-        return {
-            "reference": reference and [reference.mean, reference.bound, reference.n],
-            "n": self.n,
-            "episode": self.episode,
-            "alarmed": self.alarmed,
-            "money": self._players.money or [0.0] * len(SHARES),
-            "step": self._players.step,
-            "pending": self._pending,
-        }
+    def state(self) -> SequentialState:
+        """Returns the state for `resume`."""
+        return SequentialState(
+            reference=self.reference,
+            n=self.n,
+            episode=self.episode,
+            active=self.active,
+            wealth=self._players.money or [0.0] * len(SHARES),
+            step=self._players.step,
+            pending=self._pending,
+        )
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take up a test where `state` left it."""
-        given = state["reference"]
-        self.reference = None if given is None else Reference(*given)
-        self.n, self.episode = state["n"], state["episode"]
-        self.alarmed, self._pending = state["alarmed"], list(state["pending"])
-        self._players.step, self._players.money = state["step"], list(state["money"])
+    def resume(self, state: SequentialState) -> None:
+        """Continues from a state."""
+        self.reference, self.n, self.episode = state.reference, state.n, state.episode
+        self.active, self._pending = state.active, list(state.pending)
+        self._players.step, self._players.money = state.step, list(state.wealth)

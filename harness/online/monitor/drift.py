@@ -22,10 +22,11 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from harness.online.monitor.records import DriftStats
 
 SPLITS = 20
 BLOCKS = 20
@@ -98,29 +99,30 @@ class Drift:
             row[-2] += 1
             row[-1] += unseen
 
-    def measure(self) -> dict[str, Any] | None:
-        """Divergence and unseen words with their levels and n, the queries that are not labelled.
+    def measure(self) -> DriftStats | None:
+        """Measures divergence and unseen words of the unlabelled queries, with their levels.
 
         None for fewer than `MINIMUM` labelled queries; numbers are None for fewer new ones.
         """
         if not self.measurable:
             return None
         total = self.blocks.sum(axis=0)
-        events, n = int(total[-3]), int(total[-2])
-        about = {"n": n, "requests": events, "labelled": len(self._labelled), "caveat": CAVEAT}
-        if n < MINIMUM:
-            names = ("divergence", "level", "excess", "unseen", "unseen_level")
-            return {**about, **dict.fromkeys(names)}
-        found = [_divergence(total[:-3], half) for _, half in self._splits]
-        divergence, level = float(np.mean(found)), self._level(n)
-        return {
-            **about,
-            "divergence": divergence,
-            "level": level,
-            "excess": divergence - level,
-            "unseen": int(total[-1]) / n,
-            "unseen_level": self.unseen_level,
-        }
+        n = int(total[-2])
+        divergence = level = None
+        if n >= MINIMUM:
+            divergence = float(np.mean([_divergence(total[:-3], half) for _, half in self._splits]))
+            level = self._level(n)
+        return DriftStats(
+            n=n,
+            requests=int(total[-3]),
+            labelled=len(self._labelled),
+            divergence=divergence,
+            level=level,
+            excess=None if divergence is None or level is None else divergence - level,
+            unseen_rate=None if divergence is None else int(total[-1]) / n,
+            labelled_unseen_rate=None if divergence is None else self.unseen_level,
+            caveat=CAVEAT,
+        )
 
     def _halves(self, seed: int) -> list[tuple[Half, Counts]]:
         """One half of the labelled queries, and the counts of words of the other."""

@@ -1,19 +1,24 @@
-"""What a monitor answers over HTTP, to this machine alone: its page, JSON, and /metrics."""
+"""Serves a monitor over HTTP, to this machine alone: its page, JSON, and /metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import ThreadingHTTPServer
 from typing import Any
 
+from msgspec import structs
+
 from harness.errors import UsageError, install
-from harness.online.logs.read import LogCounts
+from harness.online.logs.records import LogCounts
 from harness.online.monitor.monitor import Monitor
+from harness.online.monitor.records import MonitorPage, Snapshot
 from harness.online.monitor.rules import RATES
 from harness.online.monitor.state import SECONDS
 from harness.pages import local_server
 from harness.pages.html import page
-from harness.pages.local_server import HTML, Answer, Request, as_json
+from harness.pages.local_server import HTML, JSON, Answer, Request
+from harness.records.base import encode, to_plain
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _MISSING = f"Prometheus metrics need a library; {install('monitor')}"
@@ -24,20 +29,19 @@ def server(
     port: int,
     *,
     name: str = "monitor",
-    tally: LogCounts | None = None,
+    counts: LogCounts | None = None,
     notes: Callable[[], list[str]] = list,
 ) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, listening already: /, /state.json and /metrics, which needs a library.
+    """Returns a server on 127.0.0.1, listening already: /, /state.json and, if available, /metrics.
 
-    Raises OSError for a port that is taken. No text of a query is in any answer.
+    Raises OSError for a port that is in use. No answer has the text of a query.
     """
+    prometheus = metrics_answer()
 
-    offered = metrics_answer()
-
-    def state() -> dict[str, Any]:
-        log = None if tally is None else {**tally.as_json(), "first": tally.first_place}
-        about = {"log": log, "notes": notes(), "prometheus": offered}
-        return {"name": name, **monitor.snapshot(), **about}
+    def state() -> MonitorPage:
+        log = counts and replace(counts, first_error=counts.first_error_location)
+        snapshot = structs.asdict(monitor.snapshot())
+        return MonitorPage(**snapshot, name=name, log=log, notes=notes(), prometheus=prometheus)
 
     def answer(request: Request) -> Answer | None:
         if request.method != "GET":
@@ -45,16 +49,16 @@ def server(
         if request.path == "/":
             return Answer(monitor_page(state()), HTML)
         if request.path == "/state.json":
-            return as_json(state())
+            return Answer(encode(state()), JSON)
         if request.path == "/metrics":
-            return Answer(exposition(monitor, tally), _PROMETHEUS)
+            return Answer(exposition(monitor, counts), _PROMETHEUS)
         return None
 
     return local_server.server(answer, port)
 
 
 def metrics_answer() -> bool:
-    """Whether /metrics has an answer: Prometheus' client library is installed."""
+    """Tests whether Prometheus' client library is installed, which /metrics needs."""
     try:
         import prometheus_client  # noqa: F401
     except ImportError:
@@ -62,73 +66,70 @@ def metrics_answer() -> bool:
     return True
 
 
-def monitor_page(data: dict[str, Any], *, live: bool = True) -> bytes:
-    """One self-contained file; `live`: it asks the server that it came from for news."""
-    return page(f"{data['name']}: requests", "monitor", data, charts=True, live=live)
+def monitor_page(data: MonitorPage, *, live: bool = True) -> bytes:
+    """Returns one self-contained page; `live`: it polls its server."""
+    title = f"{data.name}: requests"
+    return page(title, "monitor", to_plain(data), charts=True, live=live)
 
 
 # -- Numbers for Prometheus ------------------------------------------------------------------------
 
 
 class MonitorCollector:
-    """A monitor's numbers for Prometheus, asked by its client library at each scrape.
+    """A monitor's numbers for Prometheus, collected by its client library at each scrape.
 
         prometheus_client.REGISTRY.register(MonitorCollector(monitor))
 
     Names follow Prometheus' conventions: base units (seconds, ratios from 0 to 1), `_total` for
-    what only grows. What is not measurable is absent, never 0. Gauges `harness_window_*` are over
-    the last requests; each score has the number of requests that it is over beside it. `tally`: of a
-    log that is followed.
+    counters. What is not measurable is absent, never 0. Gauges `harness_window_*` are over the last
+    requests; each score has its number of requests beside it. `counts`: of a log that is followed.
     """
 
-    def __init__(self, monitor: Monitor, tally: LogCounts | None = None) -> None:
-        self._monitor, self._tally = monitor, tally
+    def __init__(self, monitor: Monitor, counts: LogCounts | None = None) -> None:
+        self._monitor, self._counts = monitor, counts
 
     def collect(self) -> Iterator[Any]:
-        """All metrics of this moment. Raises UsageError where the library is not installed."""
+        """Yields all metrics of this moment. Raises UsageError if the library is missing."""
         core = _core()
-        found, monitor = self._monitor.snapshot(), self._monitor
-        totals = found["totals"]
+        snapshot, monitor = self._monitor.snapshot(), self._monitor
+        totals = snapshot.totals
 
         def counter(name: str, about: str, value: float) -> Any:
-            made = core.CounterMetricFamily(f"harness_{name}", about)
-            made.add_metric([], value)
-            return made
+            metric = core.CounterMetricFamily(f"harness_{name}", about)
+            metric.add_metric([], value)
+            return metric
 
-        for key, name, about in (
-            ("requests", "requests", "Requests so far."),
-            ("labelled", "requests_labelled", "Requests of labelled queries."),
-            ("failed", "requests_failed", "Requests that ended in an error."),
-            ("no_result", "requests_empty", "Requests without a result."),
-            ("abstained", "requests_abstained", "Requests abstained from."),
-        ):
-            yield counter(name, about, totals[key])
-        if self._tally is not None:
+        yield counter("requests", "Requests so far.", totals.requests)
+        yield counter("requests_labelled", "Requests of labelled queries.", totals.labelled)
+        yield counter("requests_failed", "Requests that ended in an error.", totals.failed)
+        yield counter("requests_empty", "Requests without a result.", totals.no_result)
+        yield counter("requests_abstained", "Requests with an abstention.", totals.abstained)
+        if self._counts is not None:
             about = "Lines of the log that could not be read."
-            yield counter("log_lines_unreadable", about, self._tally.unreadable)
+            yield counter("log_lines_unreadable", about, self._counts.unreadable)
         yield _histogram(core, monitor)
-        yield from _window(core, found)
-        yield from _beside(core, found)
-        alerts = core.GaugeMetricFamily(
-            "harness_alert_firing", "1 while it stands.", labels=["alert"]
+        yield from _window(core, snapshot)
+        yield from _drift_and_feedback(core, snapshot)
+        active = core.GaugeMetricFamily(
+            "harness_alert_firing", "1 while it is active.", labels=["alert"]
         )
-        raised = core.CounterMetricFamily("harness_alerts", "Alarms raised.", labels=["alert"])
-        watch = monitor.watch
-        for name in watch.names:
-            alerts.add_metric([name], float(name in watch.alerts.standing))
-            raised.add_metric([name], watch.alerts.raised[name])
-        yield alerts
-        yield raised
+        fired = core.CounterMetricFamily("harness_alerts", "Alerts fired.", labels=["alert"])
+        rules = monitor.rules
+        for name in rules.names:
+            active.add_metric([name], float(name in rules.alerts.active))
+            fired.add_metric([name], rules.alerts.episodes[name])
+        yield active
+        yield fired
 
 
-def exposition(monitor: Monitor, tally: LogCounts | None = None) -> bytes:
-    """The text that /metrics answers with."""
+def exposition(monitor: Monitor, counts: LogCounts | None = None) -> bytes:
+    """Returns the text of /metrics."""
     try:
         from prometheus_client import CollectorRegistry, generate_latest
     except ImportError:
         raise UsageError(_MISSING) from None
     registry = CollectorRegistry()
-    registry.register(MonitorCollector(monitor, tally))
+    registry.register(MonitorCollector(monitor, counts))
     return bytes(generate_latest(registry))
 
 
@@ -143,66 +144,56 @@ def _core() -> Any:
 def _histogram(core: Any, monitor: Monitor) -> Any:
     below = monitor.seconds.cumsum().tolist()
     bounds = [*(f"{bound:g}" for bound in SECONDS), "+Inf"]
-    made = core.HistogramMetricFamily("harness_request_duration_seconds", "Time of a request.")
-    made.add_metric([], [*zip(bounds, below, strict=True)], sum_value=monitor.seconds_sum)
-    return made
+    metric = core.HistogramMetricFamily("harness_request_duration_seconds", "Time of a request.")
+    metric.add_metric([], [*zip(bounds, below, strict=True)], sum_value=monitor.seconds_sum)
+    return metric
 
 
-def _window(core: Any, found: dict[str, Any]) -> Iterator[Any]:
+def _window(core: Any, snapshot: Snapshot) -> Iterator[Any]:
     def gauge(name: str, about: str, *labels: str) -> Any:
         return core.GaugeMetricFamily(f"harness_window_{name}", about, labels=labels)
 
-    events = gauge("requests", "Requests in the window.", "ability")
+    requests = gauge("requests", "Requests in the window.", "ability")
     scored = gauge("scored_requests", "Requests that scores are over.", "ability")
     score = gauge("score", "Mean over the scored requests of the window.", "metric", "ability")
     times = gauge("duration_seconds", "Time of a request in the window.", "quantile", "ability")
     rates = {
         rate: gauge(f"{rate}_ratio", f"Share of requests: {rate}.", "ability") for rate in RATES
     }
-    for ability, cell in found["slices"].items():
-        events.add_metric([ability], cell["n"])
-        scored.add_metric([ability], cell["scored"])
-        for metric, value in cell["metrics"].items():
+    for ability, stats in snapshot.slices.items():
+        requests.add_metric([ability], stats.n)
+        scored.add_metric([ability], stats.scored)
+        for metric, value in stats.metrics.items():
             if value is not None:
                 score.add_metric([metric, ability], value)
-        for rate, made in rates.items():
-            if cell[rate]["value"] is not None:
-                made.add_metric([ability], cell[rate]["value"])
-        for name, quantile in (("p50", "0.5"), ("p95", "0.95"), ("p99", "0.99")):
-            if cell["seconds"][name] is not None:
-                times.add_metric([quantile, ability], cell["seconds"][name])
-    yield from (events, scored, score, times, *rates.values())
+        for rate, family in rates.items():
+            if (share := getattr(stats, rate)).value is not None:
+                family.add_metric([ability], share.value)
+        seconds = stats.seconds
+        for value, quantile in ((seconds.p50, "0.5"), (seconds.p95, "0.95"), (seconds.p99, "0.99")):
+            if value is not None:
+                times.add_metric([quantile, ability], value)
+    yield from (requests, scored, score, times, *rates.values())
 
 
-def _beside(core: Any, found: dict[str, Any]) -> Iterator[Any]:
-    values: dict[str, tuple[str, float | None]] = {}
-    if found["drift"] is not None:
-        drift = found["drift"]
-        values["harness_window_unlabelled_queries"] = (
-            "Queries that join no label, which drift is over.",
-            drift["n"],
-        )
-        values["harness_window_drift_divergence_bits"] = (
-            "Divergence of words from the labelled queries.",
-            drift["divergence"],
-        )
-        values["harness_window_drift_level_bits"] = (
-            "What labelled queries have among themselves.",
-            drift["level"],
-        )
-        values["harness_window_unseen_words_ratio"] = (
-            "Share of queries with a word that no labelled query has.",
-            drift["unseen"],
-        )
-    if found["feedback"] is not None:
-        for key, name, about in (
-            ("click_rate", "click_ratio", "Share of watched requests with a click; no judgement."),
-            ("first_click_mrr", "first_click_reciprocal_rank", "Mean; of what was shown only."),
-            ("rating", "rating", "Mean of those who rated."),
-        ):
-            values[f"harness_window_{name}"] = (about, found["feedback"][key]["value"])
-    for name, (about, value) in values.items():
+def _drift_and_feedback(core: Any, snapshot: Snapshot) -> Iterator[Any]:
+    gauges: list[tuple[str, str, float | None]] = []
+    if (drift := snapshot.drift) is not None:
+        gauges += [
+            ("unlabelled_queries", "Unlabelled queries, which drift is over.", drift.n),
+            ("drift_divergence_bits", "Divergence from labelled queries.", drift.divergence),
+            ("drift_level_bits", "Divergence among labelled queries.", drift.level),
+            ("unseen_words_ratio", "Share of queries with an unseen word.", drift.unseen_rate),
+        ]
+    if (feedback := snapshot.feedback) is not None:
+        first = feedback.first_click_mrr.value
+        gauges += [
+            ("click_ratio", "Share of watched requests with a click.", feedback.click_rate.value),
+            ("first_click_reciprocal_rank", "Mean over requests with a click.", first),
+            ("rating", "Mean rating.", feedback.rating.value),
+        ]
+    for name, about, value in gauges:
         if value is not None:
-            made = core.GaugeMetricFamily(name, about)
-            made.add_metric([], value)
-            yield made
+            family = core.GaugeMetricFamily(f"harness_window_{name}", about)
+            family.add_metric([], value)
+            yield family

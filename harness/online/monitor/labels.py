@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -55,8 +54,12 @@ class Labels:
         return len(self.ids)
 
 
-def as_labels(given: Any) -> Labels | None:
-    """Labels of a Dataset, of `{query: {document: grade}}`, or of None. Raises UsageError."""
+LabelsLike = Labels | Dataset | QrelsDict | None
+"""What `Monitor(labels=)` accepts."""
+
+
+def as_labels(given: LabelsLike) -> Labels | None:
+    """Converts a Dataset or `{query: {document: grade}}` to labels. Raises UsageError."""
     if given is None or isinstance(given, Labels):
         return given
     if isinstance(given, Dataset):
@@ -81,7 +84,7 @@ def _of_dict(given: QrelsDict) -> Labels:
     import orjson
 
     if not given:
-        raise UsageError("the labels hold no query")
+        raise UsageError("the labels have no query")
     try:
         text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
         qrels = from_dict(given)

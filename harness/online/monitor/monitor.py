@@ -1,8 +1,8 @@
-"""Watches requests as they are made: quality by the labels, rates, times, drift, alarms.
+"""Watches requests as they come: quality by the labels, rates, times, drift, alerts.
 
 monitor = Monitor(window=1000, labels=open_dataset("labelled", source="my_folder"))
 monitor.record("where did I park?", returned=["d7", "d2"], seconds=0.021)
-monitor.snapshot()["slices"]["all"]["metrics"]["recall@10"]
+monitor.snapshot().slices["all"].metrics["recall@10"]
 """
 
 from __future__ import annotations
@@ -16,17 +16,19 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from threading import RLock
-from typing import Any, Self
+from typing import Self
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.files import disk_errors, write_bytes
 from harness.online.logs.events import Feedback, RetrievalEvent
-from harness.online.monitor.alerts import Alert, Alerts
+from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.buckets import SLACK
-from harness.online.monitor.measure import feedback
+from harness.online.monitor.labels import LabelsLike
+from harness.online.monitor.records import Alert, LogPosition, Snapshot
 from harness.online.monitor.rules import METRICS, Rules
 from harness.online.monitor.state import SECONDS, MonitorState, read_state, snapshot, write_state
 from harness.online.monitor.window import Columns, Scorer, as_columns, observed
@@ -38,33 +40,33 @@ _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
 class Monitor(MonitorState):
-    """Rolling numbers over the last `window` requests, and by hour. Safe to call from threads.
+    """Rolling numbers over the last `window` requests, and by hour. Thread-safe.
 
     `labels`: a Dataset, or `{query: {document: grade}}`; without them there are rates, times and
-    feedback, and neither metrics nor drift. `metrics`: as everywhere (`recall@10`). `rules`: what
-    raises an alarm. `state`: a file that is written every ten seconds while requests come, by `save`
+    feedback, but no metrics and no drift. `metrics`: as everywhere (`recall@10`). `rules`: what
+    fires an alert. `state`: a file that is written every ten seconds while requests come, by `save`
     and `close` (or the end of a `with` block), and at the program's end, and read at the start, so
-    that a restart goes on; a program that is killed loses ten seconds of requests at most. No text
-    of a query is in it. `journal`: a file with one JSON line an alarm. `on_alert` is called with
-    each. `bucket`: minute, hour or day. What fails of these while requests come costs none of them:
-    it is said on stderr, stands in `troubles`, and is tried again.
+    that a restart continues; a program that is killed loses at most ten seconds of requests. It
+    has no text of a query. `alert_log`: a file with one JSON line an alert. `on_alert` is called
+    with each. `bucket`: minute, hour or day. If one of these fails, no request is lost: the error
+    is reported on stderr, is in `errors`, and the operation is retried.
 
-    Raises UsageError for settings that are wrong, and for a state that was kept by others.
+    Raises UsageError for wrong settings, and for a state with other settings.
     """
 
     def __init__(
         self,
         window: int = 1000,
         *,
-        labels: Any = None,
+        labels: LabelsLike = None,
         metrics: Sequence[str] | str = METRICS,
         rules: Rules | None = None,
         state: str | Path | None = None,
-        journal: str | Path | None = None,
+        alert_log: str | Path | None = None,
         on_alert: Callable[[Alert], None] | None = None,
         bucket: str = "hour",
     ) -> None:
-        alerts = Alerts(None if journal is None else Path(journal), on_alert)
+        alerts = Alerts(None if alert_log is None else Path(alert_log), on_alert)
         super().__init__(window, labels, metrics, rules or Rules(), alerts, bucket)
         self._scorer = None if self.labels is None else Scorer(self.labels, self.parsed)
         named = [] if self.labels is None else self.labels.abilities
@@ -76,9 +78,9 @@ class Monitor(MonitorState):
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             read_state(self._state, self)
-        self._hold = self.position is not None  # who follows a log may have been in the midst of it
-        alerts.open()  # now that nothing is left to be refused
-        self._unsaved, self._not_saved, self._saving = False, "", RLock()
+        self._hold = self.position is not None  # a log that is followed may have been read in part
+        alerts.open()  # now that every argument is checked
+        self._unsaved, self._save_error, self._saving = False, "", RLock()
         if self._state is not None:
             # A reference that does not keep the monitor alive for the whole program.
             atexit.register(_save_at_exit, weakref.ref(self))
@@ -154,13 +156,13 @@ class Monitor(MonitorState):
     def record_many(
         self,
         events: Iterable[RetrievalEvent | Feedback],
-        position: Any = None,
+        position: LogPosition | None = None,
         *,
         hold: bool = False,
     ) -> None:
         """Take in requests and feedback in their order, as `harness.online.logs` reads them.
 
-        `position` (a JSON value) is kept in the state with them: where a log was read to. `hold`:
+        `position`, how far a log was read, is stored in the state with them. `hold`:
         more are about to come whose times may be earlier, so that no day is taken to be over
         before `settle`.
         """
@@ -173,7 +175,8 @@ class Monitor(MonitorState):
                 if isinstance(one, Feedback):
                     self._flush()
                     change = self.request_index.feedback(one)
-                    self.totals["feedback_lost" if change is None else "feedback"] += 1
+                    self.totals.feedback += change is not None
+                    self.totals.feedback_lost += change is None
                     if change is not None:
                         self.over_time.feedback(change)
                 else:
@@ -184,32 +187,31 @@ class Monitor(MonitorState):
             if self._pending and now - self._flushed > _WAIT:
                 self._flush()
             due = self._state is not None and now - self._saved > _EVERY
-        self.watch.alerts.deliver()
+        self.rules.alerts.deliver()
         if due:
-            self.save_or_say()
+            self.try_save()
 
-    def snapshot(self) -> dict[str, Any]:
-        """All numbers of this moment, as JSON values; what is not measurable is None."""
+    def snapshot(self) -> Snapshot:
+        """Returns all numbers of this moment; what is not measurable is None."""
         with self._lock:
             self._settle()
-            found = snapshot(self)
-        self.watch.alerts.deliver()
-        return {**found, "troubles": self.troubles}
+            now = snapshot(self, [])
+        self.rules.alerts.deliver()
+        return msgspec.structs.replace(now, errors=self.errors)
 
     @property
-    def troubles(self) -> list[str]:
-        """What does not work at this moment, beside the counting: to write alarms into the journal,
-        to tell them, to write the state. It is tried again."""
-        return [one for one in (self.watch.alerts.trouble, self._not_saved) if one]
+    def errors(self) -> list[str]:
+        """What does not work at present, beside the counting: to write or deliver alerts, to write
+        the state. It is retried."""
+        return [one for one in (self.rules.alerts.error, self._save_error) if one]
 
-    def untold(self) -> list[str]:
-        """Thresholds that nothing is said of yet, a line each: too few requests have the number."""
+    def undecided(self) -> list[str]:
+        """Describes the thresholds that too few requests have a number for, a line each."""
         with self._lock:
-            drift = self.drift() if self.watch.asks_for_drift else None
-            return self.watch.untold(self.cells(), feedback(self.window), drift)
+            return self.rules.undecided(self.stats(drift=self.rules.needs_drift))
 
     def save(self) -> None:
-        """Write the state, whole or not at all. Without a state's file: does nothing."""
+        """Writes the state, atomically. Does nothing without a state file."""
         if self._state is None:
             return
         with self._saving:  # of two states the later one is written last
@@ -224,49 +226,48 @@ class Monitor(MonitorState):
             except BaseException:
                 self._unsaved = True
                 raise
-            self._not_saved = ""
+            self._save_error = ""
 
-    def save_or_say(self) -> None:
-        """The same now and then, while requests come: where it fails, that is said on stderr, and
-        tried again the next time."""
+    def try_save(self) -> None:
+        """Writes the state while requests come; a failure is reported on stderr and retried."""
         try:
             self.save()
         except (UsageError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) else error
-            said = f"the state is not written to {self._state}: {why}"
-            if said != self._not_saved:
-                print(f"warning: {said}", file=sys.stderr, flush=True)
-            self._not_saved = said
+            message = f"the state is not written to {self._state}: {why}"
+            if message != self._save_error:
+                print(f"warning: {message}", file=sys.stderr, flush=True)
+            self._save_error = message
 
-    def save_rest(self) -> None:
-        """Write the state if anything came since it was written."""
+    def save_changes(self) -> None:
+        """Writes the state if anything changed since it was written."""
         if self._unsaved:
-            self.save_or_say()
+            self.try_save()
 
     def settle(self) -> None:
-        """Score what waits, end days that are over, hold the window against the thresholds.
+        """Scores pending requests, ends days that are over, and evaluates the thresholds.
 
-        Nothing more is about to come that `record_many` was to `hold` days for.
+        It ends the `hold` of `record_many`.
         """
         with self._lock:
             self._hold = False
             self._settle()
-        self.watch.alerts.deliver()
+        self.rules.alerts.deliver()
 
     def close(self) -> None:
-        """Score what waits, look for alarms, tell them, and write the state."""
+        """Scores pending requests, evaluates and delivers alerts, and writes the state."""
         with self._lock:
             self._settle()
-        self.watch.alerts.deliver(at_once=True)
+        self.rules.alerts.deliver(at_once=True)
         self.save()
 
     def _settle(self) -> None:
         self._flush()
-        self.watch.changes({}, self.cells, self._moment(), hold=self._hold)
+        self.rules.changes({}, self.stats, self._moment(), hold=self._hold)
         self._look()
 
     def _flush(self) -> None:
-        """Score what waits and put it into the window."""
+        """Scores pending requests and adds them to the window."""
         events, self._pending = self._pending, []
         self._flushed = clock.monotonic()
         if not events:
@@ -284,7 +285,7 @@ class Monitor(MonitorState):
             unlabelled = [r.query if row < 0 else None for row, r in zip(rows, events, strict=True)]
             self.words.add(unlabelled)
         new = observed(columns, values, rows, self.metrics, clock.time() + SLACK)
-        self.watch.changes(new, self.cells, self._moment(), hold=self._hold)
+        self.rules.changes(new, self.stats, self._moment(), hold=self._hold)
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
             self._look()
 
@@ -295,7 +296,7 @@ class Monitor(MonitorState):
         return [find(event.query_id, event.query) for event in events]
 
     def _abilities_of(self, events: Sequence[RetrievalEvent], rows: Sequence[int]) -> list[int]:
-        """Codes of abilities: the label's, where it has one, else what the request says."""
+        """Codes of abilities: the label's, where it has one, else that of the request."""
         of_label = self._label_ability
         return [
             of_label[row] if row >= 0 and of_label[row] >= 0 else self.ability(event.ability)
@@ -319,24 +320,20 @@ class Monitor(MonitorState):
 
     def _count(self, columns: Columns) -> None:
         totals = self.totals
-        totals["requests"] += len(columns["time"])
-        for name, column in (
-            ("labelled", "labelled"),
-            ("failed", "failed"),
-            ("no_result", "empty"),
-            ("abstained", "abstained"),
-        ):
-            totals[name] += int(columns[column].sum())
+        totals.requests += len(columns["time"])
+        totals.labelled += int(columns["labelled"].sum())
+        totals.failed += int(columns["failed"].sum())
+        totals.no_result += int(columns["empty"].sum())
+        totals.abstained += int(columns["abstained"].sum())
         timed = columns["seconds"][~np.isnan(columns["seconds"])]
         np.add.at(self.seconds, np.searchsorted(SECONDS, timed), 1)
         self.seconds_sum += float(timed.sum())
 
     def _look(self) -> None:
-        """Hold the window against the thresholds."""
+        """Evaluates the thresholds."""
         self._looked = self.window.total
-        if self.watch.slices:
-            drift = self.drift() if self.watch.asks_for_drift else None
-            self.watch.thresholds(self.cells(), feedback(self.window), drift, self._moment())
+        if self.rules.has_thresholds:
+            self.rules.thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
 
     def _moment(self) -> tuple[int, float | None]:
         """The number of the newest request, and its time."""
@@ -348,4 +345,4 @@ class Monitor(MonitorState):
 
 def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:
     if (one := monitor()) is not None:
-        one.save_rest()
+        one.save_changes()

@@ -12,23 +12,24 @@ not where one hangs on the one before, as with a drift of many days: then take l
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from statistics import median
-from typing import Any
 
 import numpy as np
 
-from harness.online.monitor.calendar import DIGITS, UNTIMED, OpenPeriods, Period
-from harness.online.monitor.change import Change, ChangeEvent, Observed, Reference, TestDescription
+from harness.online.monitor.calendar import DIGITS, UNTIMED, Cells, OpenPeriods, Period
+from harness.online.monitor.change import Change, ChangeEvent, Description, Observed
+from harness.online.monitor.records import PeriodState, RankState, Reference, SequentialState
 from harness.statistics.detector import Detector
 from harness.statistics.signs_and_ranks import STAKES, lowest_rank, rank_factors
 
 SHOWN = 3
-"""An alarm tells the mean of so many periods; it takes no fewer to raise one by ranks."""
+"""An alert names the mean of so many periods; by ranks it takes no fewer to fire."""
 
 SHORT = 0.5
 """A period with fewer requests than this share of what is usual for its kind is left out."""
 
-_BACK = 0.5  # of the ranks of their kind: where periods stand again on average, an alarm ends
+_BACK = 0.5  # the mean rank of periods within their kind from which an alert ends
 
 
 class RankTest:
@@ -39,7 +40,7 @@ class RankTest:
 
     def __init__(self, alpha: float, drop: bool, learned: int, recovery: int) -> None:
         self.alpha, self.drop, self.learned = alpha, drop, learned
-        self.n, self.episode, self.alarmed = 0, 1, False
+        self.n, self.episode, self.active = 0, 1, False
         self.reference: Reference | None = None
         self._players = Detector(len(STAKES))
         self._before: dict[int, list[float]] = {}
@@ -47,10 +48,10 @@ class RankTest:
         self._ranked = 0
 
     def update(self, value: float, kind: int) -> str | None:
-        """Take in the mean of a period; gives "alarm" or "clear" if it brings that about."""
+        """Take in the mean of a period; returns an "alert" or "clear" event."""
         before = self._before.setdefault(kind, [])
         worth = value if self.drop else -value
-        if self.alarmed:
+        if self.active:
             return self._recover(worth, before)
         rank, n = lowest_rank(worth, before, self._draw), len(before) + 1
         before.append(worth)
@@ -62,9 +63,9 @@ class RankTest:
                 self.reference = Reference(mean, mean, self.learned)
             return None
         self.n += 1
-        held = self._players.take(rank_factors(rank, n))
-        self.alarmed = bool(held[-1] >= self._limit())
-        return "alarm" if self.alarmed else None
+        wealth = self._players.take(rank_factors(rank, n))
+        self.active = bool(wealth[-1] >= self._limit())
+        return "alert" if self.active else None
 
     @property
     def testable(self) -> bool:
@@ -78,7 +79,7 @@ class RankTest:
 
     @property
     def evidence(self) -> float:
-        """How far the money is to an alarm, from 0 to 1, on a scale of logarithms."""
+        """The logarithm of the wealth, as a share of that at which an alert fires."""
         return self._players.nearness(self._limit())
 
     def _limit(self) -> float:
@@ -89,7 +90,7 @@ class RankTest:
         return float(np.random.Generator(np.random.PCG64(0).advance(self._ranked)).random())
 
     def _recover(self, worth: float, before: list[float]) -> str | None:
-        """Periods of an alarm are compared, and do not become part of what others are held to."""
+        """Compares a period of an active alert; it does not become part of the reference."""
         if before:
             below = np.mean([(one < worth) + (one == worth) / 2 for one in before])
             self._back.append(float(below))
@@ -97,28 +98,31 @@ class RankTest:
             return None
         self._back.clear()
         self._players.again()
-        self.alarmed, self.n, self.episode = False, 0, self.episode + 1
+        self.active, self.n, self.episode = False, 0, self.episode + 1
         return "clear"
 
-    def state(self) -> dict[str, Any]:
-        """JSON for `resume`."""
-        return {
-            "n": [self.n, self.episode, self._ranked],
-            "alarmed": self.alarmed,
-            "reference": None if self.reference is None else self.reference.mean,
-            "before": [[kind, values] for kind, values in self._before.items()],
-            "back": list(self._back),
-            "players": [self._players.step, self._players.money],
-        }
+    def state(self) -> RankState:
+        """Returns the state for `resume`."""
+        return RankState(
+            reference=None if self.reference is None else self.reference.mean,
+            n=self.n,
+            episode=self.episode,
+            ranked=self._ranked,
+            active=self.active,
+            wealth=self._players.money,
+            step=self._players.step,
+            before=self._before,
+            recovering=list(self._back),
+        )
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take up where `state` left."""
-        self.n, self.episode, self._ranked = state["n"]
-        self.alarmed, mean = state["alarmed"], state["reference"]
+    def resume(self, state: RankState) -> None:
+        """Continues from a state."""
+        self.n, self.episode, self._ranked = state.n, state.episode, state.ranked
+        self.active, mean = state.active, state.reference
         self.reference = None if mean is None else Reference(mean, mean, self.learned)
-        self._before = {kind: list(values) for kind, values in state["before"]}
-        self._back.extend(state["back"])
-        self._players.step, self._players.money = state["players"]
+        self._before = {kind: list(values) for kind, values in state.before.items()}
+        self._back.extend(state.recovering)
+        self._players.step, self._players.money = state.step, list(state.wealth)
 
 
 class PeriodTest:
@@ -138,12 +142,12 @@ class PeriodTest:
         learned: int | None = None,
     ) -> None:
         self.period, self.open = period, OpenPeriods(period)
-        self.judge: RankTest | Change
+        self.test: RankTest | Change
         if reference is None:
-            self.judge = RankTest(alpha, drop, learned or period.learned, period.recovery)
+            self.test = RankTest(alpha, drop, learned or period.learned, period.recovery)
         else:
             set_ = Reference(reference, reference)
-            self.judge = Change(alpha, drop, set_, batch=1, entry=1, recovery=period.recovery)
+            self.test = Change(alpha, drop, set_, batch=1, entry=1, recovery=period.recovery)
         self.short = 0
         self._begun = False
         self._usual: dict[int, list[int]] = {}
@@ -152,37 +156,41 @@ class PeriodTest:
     @property
     def reference(self) -> Reference | None:
         """What is worse than this is a change; None while it is being learned."""
-        return self.judge.reference
+        return self.test.reference
 
     @property
-    def about(self) -> TestDescription:
-        """What is said of it."""
-        name, reference, judge = self.period.name, self.judge.reference, self.judge
-        held_to, learned = "" if reference is None else f"{reference.mean:.4g}", None
-        if isinstance(judge, RankTest):
-            kinds = {
-                "hour": "each hour is like the same hours of the weeks before",
-                "day": "each weekday is like the same weekdays before",
-                "week": "each week is like those before",
-            }
-            condition = f"if {kinds[name]}, but for chance of its own"
-            held_to += f" (the first {judge.learned} {name}s)"
-            learned = (judge.learning, judge.learned)
-        else:
+    def about(self) -> Description:
+        """The description of the test."""
+        name, test = self.period.name, self.test
+        text = "" if test.reference is None else f"{test.reference.mean:.4g}"
+        if not isinstance(test, RankTest):
             condition = f"if no {name} is expected to be worse, whatever came before it"
-        return TestDescription(held_to, condition, f"{name}s", learned, self.left_out)
+            return Description(text, condition, f"{name}s", excluded=self.excluded)
+        kinds = {
+            "hour": "each hour is like the same hours of the weeks before",
+            "day": "each weekday is like the same weekdays before",
+            "week": "each week is like those before",
+        }
+        return Description(
+            f"{text} (the first {test.learned} {name}s)",
+            f"if {kinds[name]}, but for chance",
+            f"{name}s",
+            test.learning,
+            test.learned,
+            self.excluded,
+        )
 
     @property
-    def left_out(self) -> dict[str, int]:
-        """What is in no test."""
+    def excluded(self) -> dict[str, int]:
+        """Counts of what is in no test, by reason."""
         return {
             f"{self.period.name}s with few requests": self.short,
-            f"requests that came after their {self.period.name}": self.open.late,
+            f"requests after the end of their {self.period.name}": self.open.late,
             UNTIMED: self.open.untimed,
         }
 
     def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
-        """Take in values; gives what the periods that are over bring about. `hold`: see `OpenPeriods`."""
+        """Adds values; returns events of the periods that are over. `hold`: see `OpenPeriods`."""
         if new is not None:
             self.open.add(new)
         found = []
@@ -194,11 +202,11 @@ class PeriodTest:
                 self.short += 1
                 continue
             self._last.append((mean, n))
-            if event := self._judge(mean, kind):
+            if event := self._tested(mean, kind):
                 found.append(self._event(event, number))
         return found
 
-    def _whole(self, hold: bool) -> Any:
+    def _whole(self, hold: bool) -> Iterator[tuple[int, Cells]]:
         """The periods that are over, but for the first of all."""
         for number, cells in self.open.over(hold=hold):
             if self._begun:
@@ -210,45 +218,51 @@ class PeriodTest:
 
         And of all while the reference is learned, so that one odd period does not set it.
         """
-        if not isinstance(self.judge, RankTest):
+        if not isinstance(self.test, RankTest):
             return False  # of a number a mean of few is as right, if less sure
         usual = self._usual.setdefault(kind, [])
         short = bool(usual) and n < SHORT * median(usual)
-        if not short or self.judge.reference is None:
+        if not short or self.test.reference is None:
             usual.append(n)
         return short
 
-    def _judge(self, mean: float, kind: int) -> str | None:
-        if isinstance(self.judge, RankTest):
-            return self.judge.update(mean, kind)
-        return next(iter(self.judge.update([mean])), None)
+    def _tested(self, mean: float, kind: int) -> str | None:
+        if isinstance(self.test, RankTest):
+            return self.test.update(mean, kind)
+        return next(iter(self.test.update([mean])), None)
 
     def _event(self, event: str, number: int) -> ChangeEvent:
         means, counts = zip(*self._last, strict=True)
         over = f"over the last {len(means)} {self.period.name}s"
         return ChangeEvent(
-            event == "alarm",
+            event == "alert",
             float(np.mean(means)),
             sum(counts),
             over,
             self.period.start(number + 1),
         )
 
-    def state(self) -> dict[str, Any]:
-        """JSON for `resume`."""
-        return {
-            "open": self.open.state(),
-            "judge": self.judge.state(),
-            "begun": self._begun,
-            "short": self.short,
-            "usual": [[kind, counts] for kind, counts in self._usual.items()],
-            "last": list(self._last),
-        }
+    def state(self) -> PeriodState:
+        """Returns the state for `resume`."""
+        return PeriodState(
+            open=self.open.state(),
+            test=self.test.state(),
+            begun=self._begun,
+            short=self.short,
+            usual=self._usual,
+            last=list(self._last),
+        )
 
-    def resume(self, state: dict[str, Any]) -> None:
-        """Take up where `state` left."""
-        self.open.resume(state["open"])
-        self.judge.resume(state["judge"])
-        self._begun, self.short = state["begun"], state["short"]
-        self._usual = {kind: list(counts) for kind, counts in state["usual"]}
-        self._last.extend((mean, n) for mean, n in state["last"])
+    def resume(self, state: PeriodState) -> None:
+        """Continues from a state. Raises TypeError for one of another kind of test."""
+        self.open.resume(state.open)
+        match self.test, state.test:
+            case RankTest() as ranks, RankState() as rank_state:
+                ranks.resume(rank_state)
+            case Change() as change, SequentialState() as change_state:
+                change.resume(change_state)
+            case _:
+                raise TypeError(f"a state of {type(state.test).__name__}")
+        self._begun, self.short = state.begun, state.short
+        self._usual = {kind: list(counts) for kind, counts in state.usual.items()}
+        self._last.extend(state.last)

@@ -23,9 +23,8 @@ import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.online.logs.field_mapping import FieldMapping
@@ -43,6 +42,7 @@ from harness.online.monitor.log_file import (
     key_of,
 )
 from harness.online.monitor.monitor import Monitor
+from harness.online.monitor.records import FilePosition, LogPosition
 
 _LONGEST_LINE = 1 << 24
 _LOOK = 0.2  # seconds between two looks through the folder, while a file is read
@@ -88,13 +88,13 @@ class LogTailer:
             self._ignored = {key_of(one): begun(one) for one in others}
 
     @property
-    def tally(self) -> LogCounts:
+    def counts(self) -> LogCounts:
         """What was read so far, in lines."""
-        return self.parser.tally
+        return self.parser.counts
 
     def read(self) -> int:
         """Read everything that there is by now; returns how many requests that were."""
-        before = self.tally.requests
+        before = self.counts.requests
         try:
             there = self._look()
         except OSError as error:
@@ -104,7 +104,7 @@ class LogTailer:
         for key, path, file in self._files(there, lost):
             self._read(key, path, file)
         self.monitor.settle()  # only now, as files of one time are read one after the other
-        return self.tally.requests - before
+        return self.counts.requests - before
 
     def _note(self, said: str) -> None:
         if said not in self.notes:
@@ -153,8 +153,8 @@ class LogTailer:
         return key not in self._held or os.fstat(self._held[key][1]).st_nlink > 0
 
     def _hold(self, path: Path) -> Key:
-        """OpenPeriods a file that may be removed before it is read to its end, or let go of one that is
-        done; gives which it is."""
+        """Opens a file that may be removed before it is read to its end, or closes one that is
+        done; returns its key."""
         stat = path.stat()
         key = as_key(stat)
         known = self._known.get(key)
@@ -328,8 +328,10 @@ class LogTailer:
         found, taken, lines = split(data[mark:])
         taken += mark if taken else 0
         if not taken and len(data) > _LONGEST_LINE:
-            self.tally.unreadable += 1
-            self.tally.first = self.tally.first or f"{path}, line {file.line}: longer than 16 MB"
+            self.counts.unreadable += 1
+            self.counts.first_error = (
+                self.counts.first_error or f"{path}, line {file.line}: longer than 16 MB"
+            )
             taken = len(data)
         events = [
             one
@@ -344,25 +346,31 @@ class LogTailer:
 
     # -- Where it is -------------------------------------------------------------------------------
 
-    def _position(self) -> dict[str, Any]:
-        return {
-            "path": str(self.path.resolve()),
-            "files": [[*key, asdict(file)] for key, file in self._known.items()],
-            "ignored": [[*key, asdict(file)] for key, file in sorted(self._ignored.items())],
-            "tally": self.tally.as_json(),
-        }
+    def _position(self) -> LogPosition:
+        return LogPosition(
+            path=str(self.path.resolve()),
+            files=_positions(self._known),
+            ignored=_positions(self._ignored),
+            counts=replace(self.counts),
+        )
 
-    def _resume(self, position: dict[str, Any]) -> None:
-        if position.get("path") != str(self.path.resolve()):
+    def _resume(self, position: LogPosition) -> None:
+        if position.path != str(self.path.resolve()):
             raise UsageError(
-                f"the state follows {position.get('path')}, not {self.path}; name another file "
-                "with --state"
+                f"the state is of {position.path}, not {self.path}; name another file with --state"
             )
-        for device, inode, file in position["files"]:
-            self._known[device, inode] = LogFile(**{**file, "seen": -1})
-        for device, inode, *about in position["ignored"]:  # an older version kept no more of them
-            self._ignored[device, inode] = LogFile(**about[0]) if about else LogFile("")
-        self.parser.tally = LogCounts(**position["tally"])
+        for one in position.files:
+            self._known[one.device, one.inode] = replace(one.file, seen=-1)
+        for one in position.ignored:
+            self._ignored[one.device, one.inode] = one.file
+        self.parser.counts = position.counts
+
+
+def _positions(files: dict[Key, LogFile]) -> list[FilePosition]:
+    return [
+        FilePosition(device=device, inode=inode, file=replace(file))
+        for (device, inode), file in files.items()
+    ]
 
 
 def _close(held: dict[Key, tuple[Path, int]]) -> None:

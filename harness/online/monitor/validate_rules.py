@@ -1,9 +1,8 @@
-"""Whether an alarm could ever be raised: one that could not is refused, never silent for ever."""
+"""Rejects alert rules that can never fire."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from harness.errors import UsageError, near
 from harness.online.monitor.labels import Labels
@@ -16,21 +15,21 @@ _UNBOUNDED = (*TIMES, *_BY_WORDS, "rating")
 
 
 def is_metric(name: str) -> bool:
-    """True for a metric of rankings, which needs labels."""
+    """Tests whether this is a metric of rankings, which needs labels."""
     return name not in (*RATES, *TIMES, *OTHERS)
 
 
-def refuse(
+def validate_rules(
     rules: Sequence[Threshold | ChangeRule],
     metrics: Sequence[str],
     labels: Labels | None,
     window: int,
     drifts: bool,
 ) -> None:
-    """Raises UsageError, in one line, for the first rule that no request could break.
+    """Raises UsageError for the first rule that can never fire.
 
-    `metrics` are what is measured, `window` its size in requests; `drifts` says whether the labelled
-    queries have words enough to hold others against.
+    `metrics` are measured, `window` is its size in requests; `drifts`: there are enough labelled
+    queries to measure drift.
     """
     for rule in rules:
         why = _labels_lack(rule.metric, metrics, labels, drifts)
@@ -42,42 +41,42 @@ def refuse(
 
 def _labels_lack(metric: str, metrics: Sequence[str], labels: Labels | None, drifts: bool) -> str:
     """Why the labels do not give this number."""
-    needs = is_metric(metric) or metric in (*_BY_WORDS, "false_evidence")
+    needs = is_metric(metric) or metric in (*_BY_WORDS, "false_positive")
     if needs and labels is None:
         return (
-            "can never be told without labels: name them with --dataset (labels= in Python); "
+            "needs labels: name them with --dataset (labels= in Python); "
             f"without, there are {', '.join(n for n in (*RATES, *TIMES) if n != 'false_evidence')} "
             "and feedback"
         )
     if is_metric(metric) and metric not in metrics:
-        return f"is not among the metrics that are measured ({', '.join(metrics)}); name it there"
+        return f"is not among the measured metrics ({', '.join(metrics)}); add it there"
     if labels is None:
         return ""
     if is_metric(metric) and not labels.has_evidence.any():
-        return "can never be told: no labelled query has a relevant document"
-    if metric == "false_evidence" and not labels.unanswerable.any():
-        return f"can never be told: no labelled query is of the ability {Ability.ABSTENTION}"
+        return "can never be measured: no labelled query has a relevant document"
+    if metric == "false_positive" and not labels.unanswerable.any():
+        return f"can never be measured: no labelled query is of the ability {Ability.ABSTENTION}"
     if metric in _BY_WORDS and not drifts:
-        return "can never be told: of too few labelled queries the words are known"
+        return "can never be measured: too few labelled queries have a text"
     return ""
 
 
 def _threshold(rule: Threshold, labels: Labels | None, window: int) -> str:
-    if rule.n > window:
+    if rule.min_n > window:
         return (
-            f"says nothing over fewer than {rule.n} requests, and the window holds {window}: take "
-            "a larger --window, or a smaller n in [[at_least]], [[at_most]]"
+            f"needs {rule.min_n} requests, and the window holds {window}: set a larger --window, "
+            "or a smaller min_n in [[at_least]], [[at_most]]"
         )
     if rule.metric not in _UNBOUNDED and not (rule.value > 0 if rule.above else rule.value < 1):
-        return f"can never be raised: {rule.metric} is from 0 to 1"
+        return f"can never fire: {rule.metric} is from 0 to 1"
     if rule.metric in TIMES and rule.above and rule.value <= 0:
-        return "can never be raised: no time is below 0"
+        return "can never fire: no time is below 0"
     if rule.slice == "all":
         return ""
     if rule.metric in _WHOLE_WINDOW:
-        return f"{rule.metric} is of the whole window; leave [{rule.slice}] out"
-    if rule.metric == "false_evidence" and rule.slice != Ability.ABSTENTION:
-        return f"is of queries of the ability {Ability.ABSTENTION} alone; leave [{rule.slice}] out"
+        return f"{rule.metric} is of the whole window; remove [{rule.slice}]"
+    if rule.metric == "false_positive" and rule.slice != Ability.ABSTENTION:
+        return f"is of queries of the ability {Ability.ABSTENTION} alone; remove [{rule.slice}]"
     return _slice(rule, labels)
 
 
@@ -90,12 +89,14 @@ def _slice(rule: Threshold, labels: Labels | None) -> str:
         return f"no labelled query is of the ability {rule.slice!r}{near(rule.slice, known)}"
     pairs = zip(labels.abilities, labels.has_evidence.tolist(), strict=True)
     if not any(has for ability, has in pairs if ability == rule.slice):
-        return f"can never be told: no query of the ability {rule.slice} has a relevant document"
+        return (
+            f"can never be measured: no query of the ability {rule.slice} has a relevant document"
+        )
     return ""
 
 
 def _test(rule: ChangeRule) -> str:
-    end: Any = 0 if rule.drop else 1
+    end = 0 if rule.drop else 1
     if isinstance(rule.reference, float | int) and rule.reference == end:
-        return f"can never be raised: the reference {rule.reference:g} is the worst there is"
+        return f"can never fire: the reference {rule.reference:g} is the worst possible value"
     return ""

@@ -144,7 +144,7 @@ class Scorer:
         return values
 
 
-# -- Requests as columns, and the values that tests of change take ----------------------------------
+# -- Requests as columns, and the values that tests of change take ---------------------------------
 
 
 def as_columns(
@@ -227,7 +227,7 @@ def _first_click(event: RetrievalEvent) -> int:
     return min((places[name] for name in event.clicked if name in places), default=0)
 
 
-# -- Requests by the names of their requests --------------------------------------------------------
+# -- Requests by their ids -------------------------------------------------------------------------
 
 _SHOWN = 10
 """Documents of a request of which a later click is given its rank."""
@@ -270,7 +270,7 @@ class RequestIndex:
     def remember(
         self, events: Sequence[RetrievalEvent], slots: npt.NDArray[np.int64], first: int
     ) -> None:
-        """Keep the names of requests that took `slots`; the first of them has the number `first`."""
+        """Adds the ids of requests that took `slots`; the first of them has the number `first`."""
         for i, event in enumerate(events):
             if event.request_id is None or not self._window.holds(first + i):
                 continue

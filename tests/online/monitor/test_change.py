@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.online.monitor.change import RECOVERY, Change, Reference, reference_of
+from harness.online.monitor.change import RECOVERY, Change, reference_of
+from harness.online.monitor.records import Reference, SequentialState
+from harness.records.base import decode, encode
 
 Values = npt.NDArray[np.float64]
 LENGTH, ALPHA = 20_000, 0.05
@@ -83,12 +83,12 @@ def test_looking_more_often_changes_nothing_nor_does_a_restart() -> None:
     values = np.r_[independent(rng, 3000), independent(rng, 3000, 0.5), independent(rng, 3000)]
     whole = Change(ALPHA)
     events = whole.update(values)
-    assert events == ["alarm", "clear"]
+    assert events == ["alert", "clear"]
     parts, said = Change(ALPHA), []
     for at in range(0, len(values), 7):
         said += parts.update(values[at : at + 7])
         resumed = Change(ALPHA)
-        resumed.resume(json.loads(json.dumps(parts.state())))
+        resumed.resume(decode(encode(parts.state()), SequentialState, "state"))
         parts = resumed
     assert said == events
     assert parts.n == whole.n
@@ -98,11 +98,11 @@ def test_looking_more_often_changes_nothing_nor_does_a_restart() -> None:
 def test_an_alarm_stands_until_the_mean_is_back() -> None:
     test = Change(ALPHA, reference=Reference(0.8, 0.8))
     bad = [0.0] * 400
-    assert test.update(bad) == ["alarm"]
+    assert test.update(bad) == ["alert"]
     assert test.update([0.0] * RECOVERY * 3) == []
     assert test.update([1.0] * RECOVERY * 2) == ["clear"]
     assert test.episode == 2
-    assert test.update(bad) == ["alarm"]
+    assert test.update(bad) == ["alert"]
 
 
 @STREAMS
@@ -120,4 +120,4 @@ def test_nothing_is_worse_than_the_worst() -> None:
     test = Change(ALPHA, drop=True)
     test.update([0.0] * 3000)
     assert not test.testable
-    assert Change(ALPHA, drop=False, reference=Reference(0.0, 0.0)).update([1.0] * 100) == ["alarm"]
+    assert Change(ALPHA, drop=False, reference=Reference(0.0, 0.0)).update([1.0] * 100) == ["alert"]

@@ -33,16 +33,16 @@ def test_queries_of_the_same_kind_are_within_the_level_and_others_above() -> Non
         drift.add(texts(chance, 200))
         found = drift.measure()
         assert found is not None
-        within += found["excess"] <= 0
+        within += found.excess <= 0
     assert within >= 18  # the level is that of 95%
     other = Drift(texts(chance, 400), window=200)
     other.add(texts(chance, 200, 0, 100))
-    assert other.measure()["excess"] > 0.1  # type: ignore[index]
+    assert other.measure().excess > 0.1  # type: ignore[union-attr,operator]
     other.add([f"entirely new {i}" for i in range(400)])
     found = other.measure()
     assert found is not None
-    assert found["divergence"] == pytest.approx(1.0)
-    assert found["unseen"] == 1.0
+    assert found.divergence == pytest.approx(1.0)
+    assert found.unseen_rate == 1.0
 
 
 def test_only_the_window_counts_and_labelled_queries_do_not() -> None:
@@ -52,10 +52,10 @@ def test_only_the_window_counts_and_labelled_queries_do_not() -> None:
     drift.add([None] * 70)
     found = drift.measure()
     assert found is not None
-    assert found["requests"] <= 100
-    assert found["n"] == found["requests"] - 70
+    assert found.requests <= 100
+    assert found.n == found.requests - 70
     drift.add([None] * 200)
-    assert drift.measure()["divergence"] is None  # type: ignore[index]
+    assert drift.measure().divergence is None  # type: ignore[union-attr,operator]
 
 
 def test_few_labels_measure_nothing() -> None:

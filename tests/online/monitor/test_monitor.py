@@ -21,7 +21,8 @@ from harness import evaluate
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.online.logs.events import RetrievalEvent
-from harness.online.monitor import Monitor, Rules, threshold
+from harness.online.logs.records import Rate
+from harness.online.monitor import Monitor, Rules, parse_threshold
 
 METRICS = ("recall@3", "precision@3", "mrr@3", "ndcg@5", "recall_all@2", "map")
 QRELS = {
@@ -54,11 +55,11 @@ def test_means_are_those_of_evaluate(
     for query, hits, scored in events:
         returned, scores = [id_ for id_, _ in hits], [float(score) for _, score in hits]
         monitor.record(query_id=query, returned=returned, scores=scores if scored else None)
-    cell = monitor.snapshot()["slices"]["all"]
+    cell = monitor.snapshot().slices["all"]
     kept = [one for one in events[-window:] if one[0] in ("q1", "q2", "q3")]
-    assert (cell["n"], cell["scored"]) == (min(window, len(events)), len(kept))
+    assert (cell.n, cell.scored) == (min(window, len(events)), len(kept))
     if not kept:
-        assert set(cell["metrics"].values()) == {None}
+        assert set(cell.metrics.values()) == {None}
         return
     # Each request as a query of its own; without scores the order is what counts. Of a document
     # that was returned twice the place counts that it has first, by its score.
@@ -68,7 +69,7 @@ def test_means_are_those_of_evaluate(
         unique = list(dict.fromkeys(id_ for id_, _ in order))
         qrels[str(i)] = QRELS[query]
         run[str(i)] = {id_: float(-rank) for rank, id_ in enumerate(unique)}
-    assert cell["metrics"] == pytest.approx(evaluate(qrels, run, list(METRICS)).means)
+    assert cell.metrics == pytest.approx(evaluate(qrels, run, list(METRICS)).means)
 
 
 def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> None:
@@ -88,19 +89,19 @@ def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> Non
     found = monitor.snapshot()
     chance = random.Random(0)
     seconds = [chance.random() for _ in range(n)]
-    cell = found["slices"]["all"]
-    assert cell["seconds"]["p95"] == pytest.approx(np.percentile(seconds, 95))
+    cell = found.slices["all"]
+    assert cell.seconds.p95 == pytest.approx(np.percentile(seconds, 95))
     silent, abstained = len(range(0, n, 4)), len(range(0, n, 8))  # the one that failed is neither
-    assert cell["no_result"] == {"value": silent / (n - 1), "n": n - 1}
-    assert cell["abstained"] == {"value": abstained / (n - 1), "n": n - 1}
-    assert cell["failed"] == {"value": 1 / n, "n": n}
+    assert cell.no_result == Rate(value=silent / (n - 1), n=n - 1)
+    assert cell.abstained == Rate(value=abstained / (n - 1), n=n - 1)
+    assert cell.failed == Rate(value=1 / n, n=n)
     without = [row for row in range(n) if sample.abilities[row] == "abstention" and row != 1]
     spoke = sum(row % 4 != 0 for row in without)
-    assert cell["false_evidence"] == {"value": spoke / len(without), "n": len(without)}
-    by_ability = {name: one["n"] for name, one in found["slices"].items() if name != "all"}
+    assert cell.false_positive == Rate(value=spoke / len(without), n=len(without))
+    by_ability = {name: one.n for name, one in found.slices.items() if name != "all"}
     names, counts = np.unique(sample.abilities, return_counts=True)
     assert by_ability == dict(zip(names.tolist(), counts.tolist(), strict=True))
-    assert found["slices"]["abstention"]["metrics"]["recall@10"] is None  # never 0
+    assert found.slices["abstention"].metrics["recall@10"] is None  # never 0
 
 
 def test_without_labels_there_are_rates_and_no_scores() -> None:
@@ -108,11 +109,11 @@ def test_without_labels_there_are_rates_and_no_scores() -> None:
     monitor.record("x", returned=[], ability="mine")
     monitor.record("y", returned=["a"])
     found = monitor.snapshot()
-    assert found["slices"]["all"]["no_result"] == {"value": 0.5, "n": 2}
-    assert found["slices"]["mine"]["n"] == 1
-    assert found["slices"]["all"]["metrics"]["recall@10"] is None
-    assert found["drift"] is None
-    assert [test["test"] for test in found["tests"]] == ["no_result rose"]
+    assert found.slices["all"].no_result == Rate(value=0.5, n=2)
+    assert found.slices["mine"].n == 1
+    assert found.slices["all"].metrics["recall@10"] is None
+    assert found.drift is None
+    assert [test.rule for test in found.tests] == ["no_result rose"]
 
 
 def test_feedback_counts_when_it_comes_and_while_its_recall_is_there() -> None:
@@ -123,18 +124,18 @@ def test_feedback_counts_when_it_comes_and_while_its_recall_is_there() -> None:
     monitor.feedback("r1", clicked=["b"], rating=1)
     monitor.feedback("never", clicked=["b"])
     found = monitor.snapshot()
-    assert found["feedback"]["click_rate"] == {"value": 0.5, "n": 2}
-    assert found["feedback"]["first_click_mrr"] == {"value": 0.5, "n": 1}
-    assert found["feedback"]["rating"] == {"value": 0.5, "n": 2}
-    assert len(found["feedback"]["caveats"]) == 4
-    (row,) = found["over_time"]["rows"]
-    assert (row["start"], row["click_rate"], row["rating"]) == (7200, 0.5, 0.5)
+    assert found.feedback.click_rate == Rate(value=0.5, n=2)
+    assert found.feedback.first_click_mrr == Rate(value=0.5, n=1)
+    assert found.feedback.rating == Rate(value=0.5, n=2)
+    assert len(found.feedback.caveats) == 4
+    (row,) = found.over_time.rows
+    assert (row.start, row.click_rate, row.rating) == (7200, 0.5, 0.5)
     for _ in range(3):
         monitor.record(query_id="q1", returned=["a"])
     monitor.feedback("r1", rating=0)
     found = monitor.snapshot()
-    assert found["feedback"] is None
-    assert (found["totals"]["feedback"], found["totals"]["feedback_lost"]) == (2, 2)
+    assert found.feedback is None
+    assert (found.totals.feedback, found.totals.feedback_lost) == (2, 2)
 
 
 def test_hours_are_kept_in_order_and_bounded() -> None:
@@ -148,14 +149,14 @@ def test_hours_are_kept_in_order_and_bounded() -> None:
     monitor.record(query_id="q1", returned=["a"], time=now - 60 * 724)  # too late
     monitor.record(query_id="q1", returned=["a"], time=now + 1e9)  # a mistake
     monitor.record_many([RetrievalEvent(("a",), query_id="q1")])  # without a time
-    later = monitor.snapshot()["over_time"]
-    assert len(later["rows"]) == 720
-    assert (later["dropped"], later["late"]) == (5, 1)
-    assert (later["without_time"], later["in_the_future"]) == (1, 1)
-    last = later["rows"][-1]
-    assert (last["start"], last["n"], last["no_result"]) == (now, 2, 0.5)
-    assert last["metrics"]["recall@10"] == pytest.approx(0.25)
-    assert last["p95"] == pytest.approx(0.4, rel=0.05)
+    later = monitor.snapshot().over_time
+    assert len(later.rows) == 720
+    assert (later.dropped, later.late) == (5, 1)
+    assert (later.without_time, later.in_the_future) == (1, 1)
+    last = later.rows[-1]
+    assert (last.start, last.counts.n, last.no_result) == (now, 2, 0.5)
+    assert last.metrics["recall@10"] == pytest.approx(0.25)
+    assert last.p95 == pytest.approx(0.4, rel=0.05)
 
 
 def test_a_restart_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_a_restart_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
         ]
 
     def monitor(state: Path | None) -> Monitor:
-        rules = Rules((threshold("recall@10 < 0.99"),))
+        rules = Rules((parse_threshold("recall@10 < 0.99"),))
         return Monitor(window=150, labels=QRELS, state=state, rules=rules)
 
     path = tmp_path / "state.npz"
@@ -195,12 +196,12 @@ def test_a_restart_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
 def test_a_state_of_other_settings_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     quiet(window=10, state=path).close()
-    with pytest.raises(UsageError, match="was kept with window 10, now it is 11"):
+    with pytest.raises(UsageError, match="was written with window 10, now it is 11"):
         quiet(window=11, state=path)
-    with pytest.raises(UsageError, match="was kept with labels"):
+    with pytest.raises(UsageError, match="was written with labels"):
         Monitor(window=10, labels={"q": {"d": 1}}, state=path)
     path.write_bytes(b"PK\x03\x04 torn")
-    with pytest.raises(UsageError, match="no state of a monitor"):
+    with pytest.raises(UsageError, match="not the state of a monitor"):
         quiet(window=10, state=path)
 
 
@@ -217,7 +218,8 @@ HEADERS: dict[str, Any] = {
     "total": [-1, 10**18, "many", None],
     "settings": [None, [], 5],
     "over_time": [None, [], {"dropped": 1}],
-    "watch": [None, {}, {"alerts": 5, "tests": 7}],
+    "alerts": [None, {}, 5],
+    "tests": [None, 7, {"x": {}}],
     "position": [5, "there", [1]],
     "abilities": [None, 5, [["x"]]],
     "totals": [{"requests": 7}],
@@ -252,29 +254,29 @@ def test_a_state_with_anything_changed_is_refused_in_one_line(tmp_path: Path) ->
             quiet(window=10, state=path)
         assert "\n" not in str(caught.value), what
     np.savez(path, **arrays)  # as it was
-    assert quiet(window=10, state=path).snapshot()["window"]["n"] == 1
+    assert quiet(window=10, state=path).snapshot().window.n == 1
 
 
 def test_what_is_no_state_at_all_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "state.npy"
     np.save(path, np.zeros(3))
-    with pytest.raises(UsageError, match="no state of a monitor"):
+    with pytest.raises(UsageError, match="not the state of a monitor"):
         quiet(window=10, state=path)
     quiet(window=10, state=tmp_path / "whole.npz").close()
     whole = (tmp_path / "whole.npz").read_bytes()
     for place in range(0, len(whole), 7):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         with suppress(UsageError):  # what is of the archive alone makes no difference
-            assert quiet(window=10, state=path).snapshot()["window"]["n"] == 0
+            assert quiet(window=10, state=path).snapshot().window.n == 0
 
 
-def test_a_state_of_an_older_version_is_told_by_its_version(tmp_path: Path) -> None:
+def test_a_state_of_another_version_is_told_by_its_version(tmp_path: Path) -> None:
     path = tmp_path / "state.npz"
     quiet(window=10, state=path).close()
     with np.load(path) as file:
-        arrays = {name: file[name] for name in file.files if name != "seal"}
-    np.savez(path, **with_header(arrays, header_of(arrays) | {"version": 1}))
-    with pytest.raises(UsageError, match="a state of version 1, this is 2"):
+        arrays = {name: file[name] for name in file.files if name != "checksum"}
+    np.savez(path, **with_header(arrays, header_of(arrays) | {"version": 2}))
+    with pytest.raises(UsageError, match="a state of version 2, this is 1"):
         quiet(window=10, state=path)
 
 
@@ -302,8 +304,8 @@ def test_many_threads_lose_nothing() -> None:
     finally:
         sys.setswitchinterval(usual)
     found = monitor.snapshot()
-    assert found["totals"]["requests"] == found["slices"]["all"]["scored"] == 800
-    assert found["slices"]["all"]["metrics"]["recall@10"] == 0.5
+    assert found.totals.requests == found.slices["all"].scored == 800
+    assert found.slices["all"].metrics["recall@10"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -313,7 +315,7 @@ def test_many_threads_lose_nothing() -> None:
         ({"metrics": "recal@10"}, "unknown metric 'recal@10'; did you mean recall"),
         ({"metrics": ()}, "name one metric"),
         ({"bucket": "year"}, "bucket must be minute, hour, day"),
-        ({"labels": {}}, "the labels hold no query"),
+        ({"labels": {}}, "the labels have no query"),
         ({"labels": ["q"]}, "labels must be a dataset"),
         ({"labels": {"q": {"d": "x"}}}, "labels|grade"),
     ],
@@ -330,4 +332,4 @@ def test_wrong_recalls_raise_at_once() -> None:
     with pytest.raises(ValueError, match="1 returned documents, 2 scores"):
         monitor.record("x", returned=["d1"], scores=[1, 2])
     monitor.record("\ud800 broken \x00 text", returned=["\ud800"], request_id="\ud800")
-    assert monitor.snapshot()["window"]["n"] == 1
+    assert monitor.snapshot().window.n == 1

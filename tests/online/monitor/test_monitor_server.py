@@ -15,7 +15,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.online.monitor import Monitor, Rules, threshold
+from harness.online.monitor import Monitor, Rules, parse_threshold
 from harness.online.monitor.http_server import MonitorCollector, server
 
 QRELS = {f"q{i}": {"a": 1} for i in range(40)}
@@ -24,7 +24,7 @@ QRELS = {f"q{i}": {"a": 1} for i in range(40)}
 @pytest.fixture
 def monitor() -> Monitor:
     """500 requests of an hour, with an alarm that stands."""
-    rules = Rules((threshold("recall@10 < 0.9"),))
+    rules = Rules((parse_threshold("recall@10 < 0.9"),))
     made = Monitor(window=300, labels=QRELS, rules=rules)
     chance = random.Random(0)
     for i in range(500):
@@ -76,13 +76,13 @@ def test_prometheus_reads_the_metrics(port: int, monitor: Monitor) -> None:
     status, text = get(port, "/metrics")
     assert status == 200
     found, now = samples(text), monitor.snapshot()
-    cell = now["slices"]["all"]
+    cell = now.slices["all"]
     assert found["harness_requests_total", ()] == 500
     score = ("harness_window_score", (("ability", "all"), ("metric", "recall@10")))
-    assert found[score] == cell["metrics"]["recall@10"]
-    assert found["harness_window_scored_requests", (("ability", "all"),)] == cell["scored"] == 300
+    assert found[score] == cell.metrics["recall@10"]
+    assert found["harness_window_scored_requests", (("ability", "all"),)] == cell.scored == 300
     assert found["harness_window_no_result_ratio", (("ability", "lookup"),)] == pytest.approx(
-        now["slices"]["lookup"]["no_result"]["value"]
+        now.slices["lookup"].no_result.value
     )
     bucket = "harness_request_duration_seconds_bucket"
     assert found[bucket, (("le", "0.005"),)] == 0
@@ -92,7 +92,7 @@ def test_prometheus_reads_the_metrics(port: int, monitor: Monitor) -> None:
     assert found["harness_alert_firing", (("alert", "recall@10 < 0.9"),)] == 1
     assert found["harness_alerts_total", (("alert", "recall@10 < 0.9"),)] == 1
     # Not measurable is absent, never 0.
-    assert not any(name.startswith("harness_window_false_evidence") for name, _ in found)
+    assert not any(name.startswith("harness_window_false_positive") for name, _ in found)
     assert not any(name.startswith("harness_window_rating") for name, _ in found)
 
 
@@ -128,7 +128,7 @@ def test_the_page_shows_the_window_and_follows_it(port: int, monitor: Monitor, w
     from layout import amiss
 
     with opened(f"http://127.0.0.1:{port}/", width=width) as page:
-        assert "Alarm: recall@10 < 0.9" in page.locator("#alarms").inner_text()
+        assert "Alert: recall@10 < 0.9" in page.locator("#alerts").inner_text()
         assert "there is no recall in clicks" in page.locator("#feedback").inner_text()
         assert "3 lines cannot be read" in page.locator("#footer").inner_text()
         assert page.get_by_role("link", name="/metrics").count() == 1
@@ -144,6 +144,6 @@ def test_the_page_shows_the_window_and_follows_it(port: int, monitor: Monitor, w
         for _ in range(300):
             monitor.record(query_id="q1", returned=["a"])
         page.get_by_text("800 requests so far").wait_for(timeout=10_000)
-        page.get_by_text("No alarm stands.").wait_for(timeout=10_000)
+        page.get_by_text("No active alert.").wait_for(timeout=10_000)
         assert page.get_by_role("combobox", name="Show").input_value() == "no_result"
         page.get_by_role("button", name="Dark colours").click()

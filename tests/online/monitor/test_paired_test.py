@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from streams import asked, drawn, run_scores, timed
@@ -11,6 +9,8 @@ from streams import asked, drawn, run_scores, timed
 from harness.online.monitor.calendar import PERIODS
 from harness.online.monitor.change import Observed
 from harness.online.monitor.paired_test import PairedTest
+from harness.online.monitor.records import PairedState
+from harness.records.base import decode, encode
 from harness.statistics.units import Values
 
 ALPHA, DAY, A_DAY = 0.05, PERIODS["day"], 400
@@ -41,7 +41,7 @@ def test_a_loss_is_found_in_a_day_and_said_of_the_same_queries(kind: str, after:
     of_run, new = stream(1, kind, fall=0.3, after=after)
     test = PairedTest(of_run, ALPHA, True, DAY, 0)
     (event,) = test.take(new)
-    assert event.alarm
+    assert event.alert
     assert event.over.endswith(f"on 2024-01-{1 + after:02}")
     day = slice(after * A_DAY, (after + 1) * A_DAY)
     rows, first = np.unique(new.rows[day], return_index=True)
@@ -59,12 +59,12 @@ def test_recalls_without_times_are_looked_at_by_their_number_and_an_alarm_ends()
     new = new._replace(values=np.where(again, good, new.values))
     test = PairedTest(of_run, ALPHA, True, None, 1000)
     found = test.take(new)
-    assert [(event.alarm, event.time) for event in found] == [(True, None), (False, None)]
+    assert [(event.alert, event.time) for event in found] == [(True, None), (False, None)]
     parts, said = PairedTest(of_run, ALPHA, True, None, 1000), []
     for at in range(0, len(good), 700):
         said += parts.take(Observed(*(column[at : at + 700] for column in new)))
         resumed = PairedTest(of_run, ALPHA, True, None, 1000)
-        resumed.resume(json.loads(json.dumps(parts.state())))
+        resumed.resume(decode(encode(parts.state()), PairedState, "state"))
         parts = resumed
     assert said == found
 

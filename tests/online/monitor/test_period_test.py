@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,10 +10,13 @@ import pytest
 from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
 from harness.online.logs.events import RetrievalEvent
+from harness.online.logs.records import LogCounts
 from harness.online.monitor import ChangeRule, Monitor, Rules, calendar
 from harness.online.monitor.calendar import PERIODS, UNTIMED, OpenPeriods
 from harness.online.monitor.change import Change, ChangeEvent, Observed
 from harness.online.monitor.period_test import PeriodTest, RankTest
+from harness.online.monitor.records import LogPosition, PeriodState
+from harness.records.base import decode, encode
 from harness.statistics.units import Values
 
 ALPHA, DAY = 0.05, PERIODS["day"]
@@ -58,7 +60,7 @@ def test_a_fall_is_found_within_days_whatever_the_day_of_the_week() -> None:
     for start in range(35, 42):
         test = PeriodTest(DAY, ALPHA, True)
         (event,) = test.take(by_day(days(rng, start + 15, fall=0.2, after=start), 200))
-        assert event.alarm
+        assert event.alert
         assert event.time is not None
         assert 3 <= (event.time - MONDAY) / 86_400 - start <= 8
         assert event.over == "over the last 3 days"
@@ -69,7 +71,7 @@ def test_a_rise_of_a_rate_is_found_and_no_other() -> None:
     rng = np.random.default_rng(2)
     rates = np.r_[np.zeros(45), np.full(20, 0.1)]
     (event,) = PeriodTest(DAY, ALPHA, False).take(by_day(rates))
-    assert event.alarm
+    assert event.alert
     assert not PeriodTest(DAY, ALPHA, True).take(by_day(rates))
     better = days(rng, 80, fall=-0.15, after=40)
     assert not PeriodTest(DAY, ALPHA, True).take(by_day(better, 200))
@@ -96,7 +98,7 @@ def test_one_bad_day_is_no_change_and_an_alarm_ends_when_days_are_as_before() ->
     means[50] = 0.0
     means[60:80] -= 0.3
     found = PeriodTest(DAY, ALPHA, True).take(by_day(means, 200))
-    assert [event.alarm for event in found] == [True, False]
+    assert [event.alert for event in found] == [True, False]
     ends = [(event.time or 0) - MONDAY for event in found]
     assert 63 <= ends[0] / 86_400 <= 70
     assert 80 < ends[1] / 86_400 <= 88
@@ -106,7 +108,7 @@ def test_order_of_recalls_and_restarts_change_nothing() -> None:
     rng = np.random.default_rng(4)
     new = by_day(days(rng, 60, fall=0.2, after=45), 100)
     expected = PeriodTest(DAY, ALPHA, True).take(new)
-    assert [event.alarm for event in expected] == [True]
+    assert [event.alert for event in expected] == [True]
     order = rng.permutation(len(new.values))
     mixed = PeriodTest(DAY, ALPHA, True)
     for at in np.array_split(order, 9):  # files of one time, read one after the other
@@ -117,7 +119,7 @@ def test_order_of_recalls_and_restarts_change_nothing() -> None:
     for at in np.array_split(np.arange(len(order)), 150):
         said += parts.take(Observed(*(column[at] for column in new)))
         resumed = PeriodTest(DAY, ALPHA, True)
-        resumed.resume(json.loads(json.dumps(parts.state())))
+        resumed.resume(decode(encode(parts.state()), PeriodState, "state"))
         parts = resumed
     assert said == expected
 
@@ -128,17 +130,17 @@ def test_days_that_are_not_whole_are_in_no_test() -> None:
     short = (new.times >= MONDAY + 9 * 86_400) & (new.times < MONDAY + 9 * 86_400 + 21)
     test.take(Observed(*(column[~short] for column in new)))
     # Of 11 days the first may have begun before, the tenth has 19 of 40, the last is not over.
-    assert test.judge.n == 0
-    assert isinstance(test.judge, RankTest)
-    assert test.judge.learning == 8
-    assert test.about.left_out["days with few requests"] == 1
+    assert test.test.n == 0
+    assert isinstance(test.test, RankTest)
+    assert test.test.learning == 8
+    assert test.about.excluded["days with few requests"] == 1
     late = Observed(np.ones(3), np.array([MONDAY, np.nan, MONDAY + 86_400.0]), np.full(3, -1))
     test.take(late)
-    assert test.about.left_out["requests that came after their day"] == 2
-    assert test.about.left_out[UNTIMED] == 1
+    assert test.about.excluded["requests after the end of their day"] == 2
+    assert test.about.excluded[UNTIMED] == 1
     # Days without traffic are no days; a day after them ends the one before.
     test.take(Observed(np.ones(30), np.full(30, MONDAY + 40 * 86_400.0), np.full(30, -1)))
-    assert test.judge.learning == 9
+    assert test.test.learning == 9
 
 
 def test_one_odd_week_at_the_start_leaves_no_later_day_out() -> None:
@@ -152,31 +154,30 @@ def test_one_odd_week_at_the_start_leaves_no_later_day_out() -> None:
 
 def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day(tmp_path: Path) -> None:
     def monitor() -> Monitor:
-        rules = Rules(changes=(ChangeRule("recall@10"),))
+        rules = Rules(changes=(ChangeRule(metric="recall@10"),))
         return Monitor(labels={"q": {"a": 1}}, rules=rules, state=tmp_path / "state")
 
     one = monitor()
+    position = LogPosition(path="logs", files=[], ignored=[], counts=LogCounts())
     for host in range(2):
         events = [
             RetrievalEvent(("a",), query_id="q", time=MONDAY + 86_400.0 * day)
             for day in range(9)
             for _ in range(30)
         ]
-        one.record_many(events, position=host, hold=True)
+        one.record_many(events, position=position, hold=True)
         one.save()
         for read in (one, one := monitor()):  # also after a kill
-            (test,) = read.snapshot()["tests"]
-            assert test["learned"] == (0, 28), host
+            (test,) = read.snapshot().tests
+            assert (test.learned, test.to_learn) == (0, 28), host
     one.settle()
-    (test,) = one.snapshot()["tests"]
-    assert test["learned"] == (7, 28)
-    assert test["left_out"] == {}
+    (test,) = one.snapshot().tests
+    assert (test.learned, test.to_learn) == (7, 28)
+    assert test.excluded == {}
 
 
-def test_a_test_by_recalls_goes_on_from_a_state_of_before_there_were_periods() -> None:
-    kept = "ChangeRule(metric='mrr', reference='first', first=900, alpha=0.05, batch=10, worse='')"
-    assert ChangeRule("mrr", first=900).key == kept
-    assert ChangeRule("mrr@10").key != ChangeRule("mrr@10", period="week").key
+def test_tests_of_other_settings_have_other_keys() -> None:
+    assert ChangeRule(metric="mrr@10").key != ChangeRule(metric="mrr@10", period="week").key
 
 
 def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held(
@@ -204,13 +205,13 @@ def test_periods_are_those_of_utc_and_weeks_begin_on_monday() -> None:
         assert period.of(monday) - period.of(monday - 1) == 1
         assert period.start(int(period.of(monday + 100))) == monday
     assert PERIODS["week"].of(monday + 7 * 86_400 - 1) == PERIODS["week"].of(monday)
-    assert PERIODS["hour"].told(int(PERIODS["hour"].of(monday))) == "2024-01-01 00:00"
-    assert PERIODS["week"].told(int(PERIODS["week"].of(monday))) == "the week from 2024-01-01"
+    assert PERIODS["hour"].format(int(PERIODS["hour"].of(monday))) == "2024-01-01 00:00"
+    assert PERIODS["week"].format(int(PERIODS["week"].of(monday))) == "the week from 2024-01-01"
 
 
 def test_a_number_is_tested_by_means_of_days() -> None:
     rng = np.random.default_rng(5)
     assert not PeriodTest(DAY, ALPHA, True, 0.75).take(by_day(days(rng, 100), 200))
     (event,) = PeriodTest(DAY, ALPHA, True, 0.95).take(by_day(days(rng, 60), 200))
-    assert event.alarm
-    assert PeriodTest(DAY, ALPHA, True, 0.8).about.held_to == "0.8"
+    assert event.alert
+    assert PeriodTest(DAY, ALPHA, True, 0.8).about.reference == "0.8"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.rules import Rules, threshold
+from harness.online.monitor.rules import Rules, parse_threshold
 
 PROGRAM = """
 import sys
@@ -27,7 +27,7 @@ def test_a_program_that_ends_without_closing_keeps_its_last_recalls(tmp_path: Pa
     state = tmp_path / "monitor.state"
     subprocess.run([sys.executable, "-c", PROGRAM, str(state)], check=True, timeout=60)
     with Monitor(state=state) as monitor:
-        assert monitor.totals["requests"] == 3
+        assert monitor.totals.requests == 3
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_numbers_that_are_none_are_refused(wrong: dict[str, float]) -> None:
 def test_an_alarm_for_an_ability_that_no_label_has_is_refused() -> None:
     from harness import open_dataset
 
-    rules = Rules((threshold("recall@10[temporl] < 0.2"),))
+    rules = Rules((parse_threshold("recall@10[temporl] < 0.2"),))
     with pytest.raises(UsageError, match="did you mean temporal"):
         Monitor(labels=open_dataset("sample"), rules=rules)

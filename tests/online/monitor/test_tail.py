@@ -274,8 +274,8 @@ def test_lines_that_cannot_be_read_are_counted_and_named(log: Path) -> None:
     one = follower(log)
     one.read()
     assert numbers(one) == [0, 1, 2, 3]
-    assert one.tally.unreadable == 2
-    assert one.tally.first.startswith(f"{log}, line 3: no JSON")
+    assert one.counts.unreadable == 2
+    assert one.counts.first_error.startswith(f"{log}, line 3: no JSON")
 
 
 def test_the_state_of_another_log_is_refused(log: Path, tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_the_state_of_another_log_is_refused(log: Path, tmp_path: Path) -> None:
     one.read()
     one.monitor.close()
     write(tmp_path / "other.log", 0, 2)
-    with pytest.raises(UsageError, match=r"the state follows .*app\.log, not"):
+    with pytest.raises(UsageError, match=r"the state is of .*app\.log, not"):
         follower(tmp_path / "other.log", tmp_path / "state")
 
 
