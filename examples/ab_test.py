@@ -57,23 +57,23 @@ def click(ranking, row):
 
 
 # Split traffic: a reader is always sent to the same system.
-journal = options.folder / "split.jsonl"
+log = options.folder / "split.jsonl"
 metrics = {"recall@10": (0, 1), "click": (0, 1), "seconds": None}
 with ABTest(
-    bm25, tfidf, name="split", journal=journal, metrics=metrics, wanted={"click": 0.05}
+    bm25, tfidf, name="split", log=log, metrics=metrics, min_effects={"click": 0.05}
 ) as test:
     for _ in range(3 * options.readers):
         reader, row = f"reader {chance.randrange(options.readers)}", chance.choice(asked)
-        answer = test.search(questions[row], 10, unit=reader)
-        recall = len(relevant[row] & set(answer.found)) / len(relevant[row])
-        clicked = float(bool(click(answer.found, row)))
+        answer = test.search(questions[row], 10, unit_id=reader)
+        recall = len(relevant[row] & set(answer.result)) / len(relevant[row])
+        clicked = float(bool(click(answer.result, row)))
         test.record(reader, {"recall@10": recall, "click": clicked, "seconds": answer.seconds})
     print(test.report())
 
 # The same readers, each shown both systems in one ranking.
 print()
-journal = options.folder / "interleaved.jsonl"
-with ABTest(bm25, tfidf, name="interleaved", journal=journal, interleave=True) as test:
+log = options.folder / "interleaved.jsonl"
+with ABTest(bm25, tfidf, name="interleaved", log=log, interleave=True) as test:
     for visit in range(3 * options.readers):
         reader, row = f"reader {chance.randrange(options.readers)}", chance.choice(asked)
         rankings = [[str(d) for d in find(questions[row], 10)] for find in (bm25, tfidf)]

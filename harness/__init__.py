@@ -46,8 +46,8 @@ _HOME = {
     "compare": "harness.verdicts.compare.compare",
     # practice
     "assert_quality": "harness.testing.quality",
-    "Monitor": "harness.live.monitor.monitor",
-    "ABTest": "harness.live.abtest.ab_test",
+    "Monitor": "harness.online.monitor.monitor",
+    "ABTest": "harness.online.abtest.ab_test",
 }
 """Public names, in the order in which work goes, and the module that each is imported from."""
 
@@ -82,8 +82,8 @@ __all__ = [
 if TYPE_CHECKING:
     from harness.dataset.prepare import open_dataset
     from harness.dataset.registry import register_adapter
-    from harness.live.abtest.ab_test import ABTest
-    from harness.live.monitor.monitor import Monitor
+    from harness.online.abtest.ab_test import ABTest
+    from harness.online.monitor.monitor import Monitor
     from harness.rankings.published.form import register_run_format
     from harness.rankings.rankings import read_rankings
     from harness.retrievers.contract import Hit, Result, Retriever

@@ -1,4 +1,4 @@
-"""harness abtest: what a running or finished A/B test shows."""
+"""harness abtest: reports a running or finished A/B test."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "abtest",
-        help="the report of an A/B test from its journal",
+        help="the report of an A/B test from its event log",
         description=(
-            "Print what an A/B test shows so far, from the journal that ABTest writes; the test "
-            "may be running. The test itself is made in Python: from harness import ABTest."
+            "Print the report of an A/B test from the event log that ABTest writes; the test may "
+            "be running. The test itself is created in Python: from harness import ABTest."
         ),
         allow_abbrev=False,
     )
     parser.add_argument(
-        "journal", metavar="JOURNAL", help="a journal, or a folder with journals (*.jsonl)"
+        "log", metavar="LOG", help="an event log, or a folder with event logs (*.jsonl)"
     )
     parser.add_argument(
-        "--wanted",
+        "--min-effect",
         action="append",
         metavar="METRIC=DIFFERENCE",
-        help="a difference to show: how many units that takes; may be repeated",
+        help="a difference to detect: how many units that takes; may be repeated",
     )
     parser.add_argument("--level", type=number, default=0.95, help="of the intervals, 0.95")
     add_output(parser)
@@ -36,41 +36,41 @@ def add(verbs: Verbs) -> None:
 
 
 def call(options: argparse.Namespace) -> int:
-    """Print the report of each journal."""
-    from harness.live.abtest.ab_test import report
+    """Prints the report of each event log."""
+    from harness.online.abtest.ab_test import report
+    from harness.online.abtest.report import SplitReport
+    from harness.records.base import to_plain
 
-    place = Path(options.journal)
-    journals = sorted(place.glob("*.jsonl")) if place.is_dir() else [place]
-    if not journals:
-        raise UsageError(f"{place}: no journal there (*.jsonl)")
-    wanted = _wanted(options.wanted) if options.wanted else None
-    reports = [report(journal, level=options.level, wanted=wanted) for journal in journals]
-    names = {m.name for found in reports for m in getattr(found, "metrics", ())}
-    for name in wanted or ():
+    path = Path(options.log)
+    logs = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not logs:
+        raise UsageError(f"{path}: no event log in this folder (*.jsonl)")
+    effects = _min_effects(options.min_effect) if options.min_effect else None
+    reports = [report(log, level=options.level, min_effects=effects) for log in logs]
+    names = {m.name for one in reports if isinstance(one, SplitReport) for m in one.metrics}
+    for name in effects or ():
         if names and name not in names:
-            raise UsageError(f"--wanted {name}: is no metric of {place}{near(name, sorted(names))}")
+            known = near(name, sorted(names))
+            raise UsageError(f"--min-effect {name}: is no metric of {path}{known}")
     if options.json:
-        rows = [
-            {"journal": str(journal), **found.as_dict()}
-            for journal, found in zip(journals, reports, strict=True)
-        ]
+        rows = [{"log": str(log), **to_plain(one)} for log, one in zip(logs, reports, strict=True)]
         print_json("abtest", {"reports": rows})
     elif not options.quiet:
         print("\n\n".join(map(str, reports)))
     return 0
 
 
-def _wanted(given: list[str]) -> dict[str, float]:
-    """METRIC=DIFFERENCE as a mapping. Raises UsageError."""
-    wanted = {}
-    for text in given:
+def _min_effects(options: list[str]) -> dict[str, float]:
+    """Parses METRIC=DIFFERENCE options. Raises UsageError."""
+    effects: dict[str, float] = {}
+    for text in options:
         name, _, value = text.rpartition("=")
-        if name in wanted:
-            raise UsageError(f"--wanted {name}: is given twice")
+        if name in effects:
+            raise UsageError(f"--min-effect {name}: is given twice")
         try:
-            wanted[name] = float(value)
+            effects[name] = float(value)
         except ValueError:
             name = ""
         if not name:
-            raise UsageError(f"--wanted {text}: expected METRIC=DIFFERENCE, as click=0.02")
-    return wanted
+            raise UsageError(f"--min-effect {text}: expected METRIC=DIFFERENCE, as click=0.02")
+    return effects

@@ -1,38 +1,42 @@
-"""harness monitor: follows a log, and keeps rolling numbers, alarms and a page."""
+"""harness monitor: follows a log, with rolling numbers, alerts and a page."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_view, check_port, view_arguments
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.online.monitor.records import Alert
+    from harness.online.monitor.tail import LogTailer
 
 
 def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "monitor",
-        help="follow a log of recalls: rolling scores, drift, alarms, Prometheus",
+        help="follow a log of requests: rolling scores, drift, alerts, Prometheus",
         description=(
-            "Follow a log file or a folder of logs, through rotation, and score recalls against "
-            "labels as they come. Ctrl-C ends it; with --state the next one goes on from there."
+            "Follow a log file or a folder of logs, through rotation, and score requests against "
+            "labels as they come. Ctrl-C ends it; with --state the next start continues from there."
         ),
         allow_abbrev=False,
     )
     parser.add_argument("log", metavar="LOG", help="a log file, or a folder of logs")
     parser.add_argument("--dataset", metavar="NAME", help="the labelled queries (none: no scores)")
     add_view(parser)
-    parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
-    parser.add_argument("--config", metavar="FILE.toml", help="window, metrics, alarms")
+    parser.add_argument("--log-config", metavar="FILE.toml", help="paths of the fields of a line")
+    parser.add_argument("--config", metavar="FILE.toml", help="window, metrics, alerts")
     parser.add_argument(
         "--window",
         type=int,
         metavar="N",
-        help="recalls that numbers are over (1000; 10,000,000 at most)",
+        help="requests that numbers are over (1000; 10,000,000 at most)",
     )
     parser.add_argument("--metrics", metavar="M,M,...", help="recall@10,precision@10,mrr@10")
     parser.add_argument("--bucket", metavar="B", help="over time, by minute, hour (default) or day")
@@ -43,13 +47,15 @@ def add(verbs: Verbs) -> None:
         help="'recall@10 < 0.7', 'p95 > 0.5'; repeatable",
     )
     parser.add_argument(
-        "--state", metavar="FILE", help="where to keep the numbers and the position"
+        "--state", metavar="FILE", help="where to store the numbers and the position"
     )
-    parser.add_argument("--journal", metavar="FILE.jsonl", help="one line an alarm")
+    parser.add_argument(
+        "--alert-log", metavar="FILE.jsonl", help="where to append each alert as a line"
+    )
     parser.add_argument(
         "--on-alert",
         metavar="COMMAND",
-        help="a program and its arguments (no shell), given each alarm as JSON on its stdin",
+        help="a program and its arguments (no shell), which gets each alert as JSON on its stdin",
     )
     parser.add_argument("--once", action="store_true", help="read to the end, print, stop")
     parser.add_argument(
@@ -60,13 +66,13 @@ def add(verbs: Verbs) -> None:
 
 
 def call(options: argparse.Namespace) -> int:
-    """Follow. With --once: status 1 when an alarm stands at the end."""
+    """Follows a log. With --once: status 1 if an alert is active at the end."""
     from harness.dataset.prepare import open_dataset
-    from harness.live.logs.mapping import Mapping
-    from harness.live.monitor.follow import Follower
-    from harness.live.monitor.monitor import Monitor
-    from harness.live.monitor.rules import METRICS, Rules, Settings, threshold
-    from harness.live.monitor.terminal import teller
+    from harness.online.logs.field_mapping import FieldMapping
+    from harness.online.monitor.monitor import Monitor
+    from harness.online.monitor.rules import METRICS, MonitorConfig, Rules, parse_threshold
+    from harness.online.monitor.tail import LogTailer
+    from harness.online.monitor.terminal import notifier
 
     if not Path(options.log).exists():
         raise UsageError(f"{options.log}: no such log file or folder")
@@ -74,42 +80,44 @@ def call(options: argparse.Namespace) -> int:
     if options.once and options.port is not None:
         raise UsageError("--once serves no page; leave --port out")
     _needs_dataset(options)
-    file = Settings.read(Path(options.config)) if options.config else Settings()
-    alerts = [threshold(text) for text in options.alert or ()]
-    rules = Rules((*file.rules.thresholds, *alerts), file.rules.changes)
-    if options.log_config and file.log:
+    config = MonitorConfig.read(Path(options.config)) if options.config else MonitorConfig()
+    alerts = [parse_threshold(text) for text in options.alert or ()]
+    rules = Rules((*config.rules.thresholds, *alerts), config.rules.changes)
+    if options.log_config and config.log is not None:
         raise UsageError(
-            f"--log-config {options.log_config}: --config {options.config} says too how lines are "
-            "read ([log]); leave one of them out"
+            f"--log-config {options.log_config}: --config {options.config} has a table [log] too; "
+            "leave one of them out"
         )
-    if file.metrics and not (options.dataset or options.metrics):
+    if config.metrics and not (options.dataset or options.metrics):
         raise UsageError(
             f"--config {options.config}: metrics are measured against labels; name them with "
             "--dataset, or take metrics out"
         )
-    config = options.log_config or (options.config if file.log else None)
-    mapping = Mapping.read(Path(config)) if config else Mapping()
+    mapping = config.log or FieldMapping()
+    if options.log_config:
+        mapping = FieldMapping.read(Path(options.log_config))
     labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
-    told_here: list[dict[str, Any]] = []
+    delivered: list[Alert] = []
+    quiet = options.quiet or options.json
     monitor = Monitor(
-        _window(options.window, file.window),
+        _window(options.window, config.window),
         labels=labels,
-        metrics=options.metrics or file.metrics or METRICS,
+        metrics=options.metrics or config.metrics or METRICS,
         rules=rules,
         state=options.state,
-        journal=options.journal,
-        on_alert=teller(options.on_alert, quiet=options.quiet or options.json, told=told_here),
-        bucket=options.bucket or file.bucket or "hour",
+        alert_log=options.alert_log,
+        on_alert=notifier(options.on_alert, quiet=quiet, delivered=delivered),
+        bucket=options.bucket or config.bucket or "hour",
     )
     if options.once and options.bucket and not (options.json or options.state):
         raise UsageError(
-            "--bucket is how the numbers over time are cut, which --once prints with --json alone "
-            "(and keeps with --state); leave --bucket out"
+            "--bucket is about the numbers over time, which --once prints only with --json (and "
+            "stores with --state); leave --bucket out"
         )
-    if (told := options.journal or options.on_alert) and not monitor.watch.names:
-        raise UsageError(f"{told}: no alarm is asked for; name some with --alert or in --config")
-    follower = Follower(options.log, monitor, mapping)
-    return _once(options, follower, told_here) if options.once else _live(options, follower)
+    if (target := options.alert_log or options.on_alert) and not monitor.rules.names:
+        raise UsageError(f"{target}: there is no alert rule; add one with --alert or in --config")
+    tailer = LogTailer(options.log, monitor, mapping)
+    return _once(options, tailer, delivered) if options.once else _live(options, tailer)
 
 
 def _needs_dataset(options: argparse.Namespace) -> None:
@@ -123,70 +131,79 @@ def _needs_dataset(options: argparse.Namespace) -> None:
         )
 
 
-def _window(given: int | None, of_file: int | None) -> int:
-    """The window that was asked for, on the command line first."""
-    found = of_file if given is None else given
-    return 1000 if found is None else found
+def _window(option: int | None, of_config: int | None) -> int:
+    """Returns the window that was asked for, the option first."""
+    window = of_config if option is None else option
+    return 1000 if window is None else window
 
 
-def _once(options: argparse.Namespace, follower: Any, told: list[dict[str, Any]]) -> int:
-    """Everything that there is by now. Each alarm is told once, on stderr: `told` were already."""
-    from harness.live.monitor.terminal import alert_line, table
+def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]) -> int:
+    """Reads the log to its end. Each alert is printed once, on stderr: `delivered` were already."""
+    from msgspec import structs
 
-    monitor, tally = follower.monitor, follower.tally
+    from harness.online.monitor.records import MonitorOutput
+    from harness.online.monitor.terminal import alert_line, table
+    from harness.records.base import to_plain
+
+    monitor, counts = tailer.monitor, tailer.counts
     fresh = monitor.position is None
-    follower.read()
-    if fresh and (lost := follower.parser.lost()):
-        raise UsageError(f"{options.log}: {lost}")
-    if not tally.recalls:
-        more = f": {tally.first}" if tally.unreadable else f" ({tally.other} other lines or spans)"
-        raise UsageError(f"{options.log}: no recall in it{more}")
+    tailer.read()
+    if fresh and (unused := tailer.parser.unused_field()):
+        raise UsageError(f"{options.log}: {unused}")
+    if not counts.requests:
+        more = f" ({counts.other} other lines or spans)"
+        if counts.unreadable:
+            more = f": {counts.first_error}"
+        raise UsageError(f"{options.log}: no request in it{more}")
     monitor.close()
-    for untold in monitor.untold():
-        print(f"warning: {untold}", file=sys.stderr)
-    found = {**monitor.snapshot(), "log": tally.as_json(), "notes": follower.notes}
+    for undecided in monitor.undecided():
+        print(f"warning: {undecided}", file=sys.stderr)
+    snapshot = monitor.snapshot()
     if options.json:
-        print_json("monitor", found)
+        found = MonitorOutput(**structs.asdict(snapshot), log=counts, notes=tailer.notes)
+        print_json("monitor", to_plain(found))
     elif not options.quiet:
-        for alert in found["alerts"]:  # raised before, and standing since
-            if alert not in told:
+        for alert in snapshot.alerts:  # active since an earlier start
+            if alert not in delivered:
                 print(alert_line(alert), file=sys.stderr)
-        print(table(found, alarms=False))
-        print("\n".join(_notes(follower)))
-    return 1 if found["alerts"] else 0
+        print(table(snapshot, alerts=False))
+        print("\n".join(_notes(tailer)))
+    return 1 if snapshot.alerts else 0
 
 
-def _live(options: argparse.Namespace, follower: Any) -> int:
-    """Until Ctrl-C or SIGTERM."""
-    from harness.live.monitor.served import server
-    from harness.live.monitor.terminal import follow
+def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
+    """Follows the log until Ctrl-C or SIGTERM."""
+    from harness.online.monitor.http_server import server
+    from harness.online.monitor.terminal import follow
+    from harness.records.base import to_plain
 
-    monitor, name = follower.monitor, Path(options.log).name
+    monitor, name = tailer.monitor, Path(options.log).name
     port = 9464 if options.port is None else options.port
     try:
         serving = server(
-            monitor, port, name=name, tally=follower.tally, notes=lambda: _notes(follower, False)
+            monitor, port, name=name, counts=tailer.counts, notes=lambda: _notes(tailer, False)
         )
     except OSError as error:
         raise UsageError(
             f"--port {port}: cannot be listened on ({error.strerror}); name another"
         ) from None
     address = f"http://127.0.0.1:{serving.server_port}/"
-    follow(
-        follower, serving, address, quiet=options.quiet, json=print_json if options.json else None
-    )
+    if options.json:
+        print_json("monitor-page", {"address": address})
+    show = (lambda found: print_json("monitor", to_plain(found))) if options.json else None
+    follow(tailer, serving, address, quiet=options.quiet, show_json=show)
     return 0
 
 
-def _notes(follower: Any, quote: bool = True) -> list[str]:
-    """What is odd about the log; `quote`: with words of its lines."""
-    tally = follower.tally
-    notes = [*follower.monitor.troubles, *follower.notes]
-    if tally.unreadable:
-        first = tally.first if quote else tally.first_place
-        notes.append(f"{tally.unreadable} lines cannot be read, first {first}")
-    if lost := follower.parser.lost():
-        notes.append(lost)
-    if tally.silent:
-        notes.append(f"{tally.silent} recalls do not say what was returned")
+def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:
+    """Describes problems of the log; `quote`: with content of its lines."""
+    counts = tailer.counts
+    notes = [*tailer.monitor.errors, *tailer.notes]
+    if counts.unreadable:
+        first = counts.first_error if quote else counts.first_error_location
+        notes.append(f"{counts.unreadable} lines cannot be read, first {first}")
+    if unused := tailer.parser.unused_field():
+        notes.append(unused)
+    if counts.without_result:
+        notes.append(f"{counts.without_result} requests do not say what was returned")
     return notes

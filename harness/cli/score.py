@@ -43,7 +43,7 @@ def add(verbs: Verbs) -> None:
             "Parquet (.gz too), or the folder of an earlier run; and rankings as other projects "
             "publish them (--format). With --qrels instead of --dataset: trec_eval's metrics on "
             "any qrels file. With --expected: texts against texts, where there are no ids. With "
-            "--log: recalls that a system logged."
+            "--log: requests that a system logged."
         ),
         allow_abbrev=False,
     )
@@ -119,7 +119,7 @@ def call(options: argparse.Namespace) -> int:
         else:
             refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
             dataset = fitting_dataset(options)
-            with _log_is_told(options, path):
+            with _suggesting_log(options, path):
                 folder = import_rankings(
                     path,
                     dataset,
@@ -181,23 +181,23 @@ def _score(
 
 
 @contextmanager
-def _log_is_told(options: argparse.Namespace, path: Path) -> Iterator[None]:
-    """Where a file cannot be read as a run and is a log of recalls, say so, and what to type."""
-    from harness.live.logs.read import holds_recalls
+def _suggesting_log(options: argparse.Namespace, path: Path) -> Iterator[None]:
+    """Where a file cannot be read as a run and is a log of requests, say so, and what to type."""
+    from harness.online.logs.read import is_request_log
 
     try:
         yield
     except UsageError as error:
-        if not holds_recalls(path):
+        if not is_request_log(path):
             raise
         command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
         raise UsageError(
-            f"{error}; if it is a log of recalls, type: {shlex.join(command)}"
+            f"{error}; if it is a log of requests, type: {shlex.join(command)}"
         ) from None
 
 
 def add_log(parser: argparse.ArgumentParser) -> None:
-    """How a log of recalls is read."""
+    """How a log of requests is read."""
     parser.add_argument(
         "--log", action="store_true", help="the file or folder is a log: JSON lines, OpenTelemetry"
     )
@@ -209,16 +209,17 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 
 def _of_log(options: argparse.Namespace, path: Path) -> int:
-    """The scores of what a system logged."""
-    from harness.files import read_json
-    from harness.live.logs.mapping import Mapping
-    from harness.live.logs.to_run import LogChoices, import_log, log_lines
+    """Scores the log of a system."""
+    from harness.online.logs.field_mapping import FieldMapping
+    from harness.online.logs.import_log import LogImportOptions, import_log, log_lines
+    from harness.online.logs.records import FeedbackSummary, LogSource
+    from harness.records.base import convert, read_json_record
 
     if not options.dataset:
-        raise UsageError("--dataset is missing, whose labels the log is held against")
+        raise UsageError("--dataset is missing, the labelled queries of the log")
     config = options.log_config
-    how = LogChoices(
-        Mapping.read(Path(config)) if config else Mapping(),
+    how = LogImportOptions(
+        FieldMapping.read(Path(config)) if config else FieldMapping(),
         options.repeats or "latest",
         options.lenient,
         options.missing == "zero",
@@ -237,8 +238,10 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
     )
     record = _score(folder, dataset, choices, semantic, options)
     if not (options.json or options.quiet):
-        feedback = folder / "feedback.json"
-        print("\n".join(log_lines(record, read_json(feedback) if feedback.is_file() else None)))
+        path = folder / "feedback.json"
+        feedback = read_json_record(path, FeedbackSummary) if path.is_file() else None
+        source = convert(record["retriever"]["rankings_from"], LogSource, str(folder / "run.json"))
+        print("\n".join(log_lines(source, record["queries"]["asked"], feedback)))
     return 0
 
 
@@ -251,7 +254,7 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
     if options.ties is not None and options.ties not in list(Ties):
         raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
-    with _log_is_told(options, path):
+    with _suggesting_log(options, path):
         result = evaluate(
             Path(options.qrels),
             path,

@@ -17,7 +17,7 @@ from harness.statistics.betting import betting_p
 
 EXACT_TO = 100_000  # observations; beyond, the chi-square test is the same to many digits
 _ALIKE = 1e-7  # probabilities that differ by less are equal but for rounding
-ALARM = 0.001  # the usual threshold: a false alarm stops a test (Fabijan et al. 2019, KDD)
+MISMATCH_LEVEL = 0.001  # as usual: a false alarm stops a test (Fabijan et al. 2019, KDD)
 
 
 def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
@@ -48,18 +48,18 @@ def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
 class SampleRatio:
     """Units in each arm against the split that was planned.
 
-    `always_p` is the betting p over the units in the order in which they came, exact at any time.
-    `alarm` where it is below `ALARM`: a false one, ever, in at most 1 test of 1000. `p` is the
-    exact binomial test (chi-square beyond 100,000 units), right only if looked at a single time; as
-    reports are looked at again and again, it raises no alarm.
+    `anytime_p` is the betting p over the units in the order in which they came, exact at any time.
+    `mismatch`: it is below `MISMATCH_LEVEL`, a false alarm, ever, in at most 1 test of 1000. `p` is
+    the exact binomial test (chi-square beyond 100,000 units), right only if looked at a single
+    time; as reports are looked at again and again, it decides nothing.
     """
 
     units_a: int
     units_b: int
     split: float
     p: float
-    always_p: float
-    alarm: bool
+    anytime_p: float
+    mismatch: bool
 
 
 def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
@@ -70,5 +70,5 @@ def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
     arms = np.asarray(in_a, bool)
     a = int(arms.sum())
     p = binomial_p(a, len(arms), split)
-    always_p = float(betting_p(arms, split)[-1]) if len(arms) else 1.0
-    return SampleRatio(a, len(arms) - a, split, p, always_p, always_p < ALARM)
+    anytime_p = float(betting_p(arms, split)[-1]) if len(arms) else 1.0
+    return SampleRatio(a, len(arms) - a, split, p, anytime_p, anytime_p < MISMATCH_LEVEL)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.statistics.betting import betting_p
 from harness.statistics.proportions import ALARM, binomial_p, sample_ratio
 from harness.statistics.sequential import mean_sequence
-from tests.live.abtest import traffic
+from tests.online.abtest import traffic
 
 UNITS = 4_000
 BLOCK = 250  # tests at a time, for memory

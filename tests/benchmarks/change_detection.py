@@ -3,7 +3,7 @@
     python -m tests.benchmarks.change_detection > tests/benchmarks/change_detection.md
 
 False alarms: the share of streams without a change in which an alarm was ever raised. Delay: from
-a fall of the mean to the alarm. What is simulated are scored recalls of 0 or 1 with mean 0.8.
+a fall of the mean to the alarm. What is simulated are scored requests of 0 or 1 with mean 0.8.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.live.monitor.by_period import ByPeriod
-from harness.live.monitor.by_query import ByQuery
-from harness.live.monitor.change import Change, Observed, Reference, reference_of
-from harness.live.monitor.periods import PERIODS
+from harness.online.monitor.calendar import PERIODS
+from harness.online.monitor.change import Change, Observed, reference_of
+from harness.online.monitor.paired_test import PairedTest
+from harness.online.monitor.period_test import PeriodTest
+from harness.online.monitor.records import Reference
 from harness.statistics.units import Ints, Values
-from tests.live.monitor.streams import (
+from tests.online.monitor.streams import (
     A_DAY,
     KINDS,
     MEAN,
@@ -34,7 +35,7 @@ from tests.live.monitor.streams import (
 )
 
 ALPHA, DAYS = 0.05, 182
-FIRST_DAYS = 60  # of the days, for the tests by recalls and by hour
+FIRST_DAYS = 60  # of the days, for the tests by requests and by hour
 
 RUNS = (
     "alike",
@@ -48,35 +49,35 @@ RUNS = (
 HEAD = """\
 # The monitor's tests of change: false alarms and delay
 
-Scored recalls of 0 or 1 with mean {mean}, alpha {alpha}. Made by
+Scored requests of 0 or 1 with mean {mean}, alpha {alpha}. Made by
 `python -m tests.benchmarks.change_detection --streams {streams}`."""
 TRAFFIC = """\
-The share of {streams} streams of {days} days with {a_day:,} scored recalls each, without any
+The share of {streams} streams of {days} days with {a_day:,} scored requests each, without any
 change, in which an alarm was ever raised (Monte Carlo error {error:.3f} at 0.05; bold where above
-0.05 by two of it). *By recalls* are means of 10 in a row against the first 2,000 (`batch = 10`; the
-default once). *By hour, day, week*: ranks of the means of whole periods, the first four weeks (by
-week: eight) being learned. By recalls and by hour only the first {first} days are looked at.
+0.05 by two of it). *By requests* are means of 10 in a row against the first 2,000 (`batch_size =
+10`). *By hour, day, week*: ranks of the means of whole periods, the first four weeks (by
+week: eight) being learned. By requests and by hour only the first {first} days are looked at.
 
-What is random: each recall; in *users who come back*, who of 50 users of unlike luck asks; in
+What is random: each request; in *users who come back*, who of 50 users of unlike luck asks; in
 *bouts*, the luck of who asks so many in a row; in *popularity*, which of {queries} queries of
 unlike difficulty are asked often (Zipf), drawn anew each day or each four weeks; in *drift*, a mean
-that moves by AR(.99), standard deviation 0.05, from recall to recall, every 10 recalls, every 100,
-or from hour to hour; in *good and bad days*, the mean of a day, alone or hanging on that of the day
+that moves by AR(.99), standard deviation 0.05, from request to request, every 10, every 100, or
+from hour to hour; in *good and bad days*, the mean of a day, alone or hanging on that of the day
 before (AR(.5), AR(.9)). *Clocks changed*: all comes an hour later from day 45 on, while days and
 hours are those of UTC."""
 NUMBER = """\
 The same against a number that somebody set: the true mean of the stream, and one 0.01 below it. By
-recalls 60 days, by means of days all."""
+requests 60 days, by means of days all."""
 SIZES = """\
-By day, where days have unlike numbers of recalls; a day with fewer than half of what is usual on
-its weekday is left out, for ever where they stay so few. 364 days, {a_day:,} recalls a day at
+By day, where days have unlike numbers of requests; a day with fewer than half of what is usual on
+its weekday is left out, for ever where they stay so few. 364 days, {a_day:,} requests a day at
 first, if nothing else is said."""
 RUN = """\
-A run asked each query once; {days} days of {a_day:,} recalls, queries asked by Zipf's law with the
+A run asked each query once; {days} days of {a_day:,} requests, queries asked by Zipf's law with the
 exponent that is given, the order of popularity fixed or drawn anew each day. *Mean against mean*:
-the mean over recalls against the mean over the run's queries, which was done once. *By query*: each
-query's first recall of a day against its own score in the run. Scores in the run: *alike* (the
-system answers a query alike at any time), *by chance* (run and recalls are draws of one chance, of
+the mean over requests against the mean over the run's queries. *By query*: each
+query's first request of a day against its own score in the run. Scores in the run: *alike* (the
+system answers a query alike at any time), *by chance* (run and requests are draws of one chance, of
 each query its own or all of 0.99), *built anew* (by chance, but then alike for ever). Beyond what
 is claimed: *expected* (the run holds the mean of what is answered by chance), and *built anew,
 thirds*, where a third of the queries share one more luck, as of a haystack."""
@@ -84,20 +85,20 @@ DELAYS = """\
 From a fall to the alarm: how many of {tests} streams, and after how many days at the median and in
 90%; a dash: not within 60 days (weeks: 180). One observation is the mean of a period; good and bad
 days (or hours, for means of hours) of their own have a standard deviation of 0.01. The change comes
-so many days after the first recall; a stream with an alarm before it counts as not found."""
+so many days after the first request; a stream with an alarm before it counts as not found."""
 NUMBER_DELAYS = """\
 Of the mean of a day below a number that somebody set, the mean before the change or 0.05 less;
-1,000 recalls a day, {tests} streams, as above."""
+1,000 requests a day, {tests} streams, as above."""
 RECALLS = """\
-By recalls (batch 10), independent values; 100 streams, at most 20,000 recalls after the fall."""
+By requests (batch 10), independent values; 100 streams, at most 20,000 requests after the fall."""
 RUN_DELAYS = """\
 Against a run, by query: a share of the queries is lost altogether, so that the mean falls so far;
-{a_day:,} recalls a day, Zipf's exponent 1, popularity of the day. Days to the alarm as above, of
+{a_day:,} requests a day, Zipf's exponent 1, popularity of the day. Days to the alarm as above, of
 {tests} streams, at most 60 days."""
 
 
-def alarmed(test: ByPeriod | ByQuery, new: Observed) -> bool:
-    return any(event.alarm for event in test.take(new))
+def alarmed(test: PeriodTest | PairedTest, new: Observed) -> bool:
+    return any(event.alert for event in test.take(new))
 
 
 def rate(found: int, streams: int) -> str:
@@ -106,7 +107,7 @@ def rate(found: int, streams: int) -> str:
 
 
 def false_alarms(streams: int) -> Iterator[str]:
-    yield "| traffic | by recalls | by hour | by day | by week |"
+    yield "| traffic | by requests | by hour | by day | by week |"
     yield "|---|---:|---:|---:|---:|"
     for kind, stream in KINDS.items():
         rng, found = np.random.default_rng(0), np.zeros(4, int)
@@ -116,12 +117,12 @@ def false_alarms(streams: int) -> Iterator[str]:
             found[0] += bool(Change(ALPHA).update(first))
             for i, (name, period) in enumerate(PERIODS.items(), 1):
                 means = by_hours(first if name == "hour" else values, A_DAY)
-                found[i] += alarmed(ByPeriod(period, ALPHA, True), means)
+                found[i] += alarmed(PeriodTest(period, ALPHA, True), means)
         yield f"| {kind} | {' | '.join(rate(one, streams) for one in found)} |"
 
 
 def numbers(streams: int) -> Iterator[str]:
-    yield "| traffic | by recalls | by day | 0.01 below, by recalls | 0.01 below, by day |"
+    yield "| traffic | by requests | by day | 0.01 below, by requests | 0.01 below, by day |"
     yield "|---|---:|---:|---:|---:|"
     for name in ("independent", "day and night, ±0.05", "weekend, -0.05", "popularity of the day"):
         rng, found = np.random.default_rng(0), np.zeros(4, int)
@@ -130,7 +131,7 @@ def numbers(streams: int) -> Iterator[str]:
             for i, set_ in enumerate((values.mean(), values.mean() - 0.01)):
                 test = Change(ALPHA, reference=Reference(set_, set_))
                 found[2 * i] += bool(test.update(values[: FIRST_DAYS * A_DAY]))
-                days = ByPeriod(PERIODS["day"], ALPHA, True, set_)
+                days = PeriodTest(PERIODS["day"], ALPHA, True, set_)
                 found[2 * i + 1] += alarmed(days, by_hours(values, A_DAY))
         yield f"| {name} | {' | '.join(rate(one, streams) for one in found)} |"
 
@@ -149,13 +150,13 @@ def sizes(streams: int) -> Iterator[str]:
         "one day in 20 has a tenth": lambda rng, day: np.where(rng.random(len(day)) < 0.05, 0.1, 1),
         "by chance, lognormal(0.5)": lambda rng, day: rng.lognormal(0, 0.5, len(day)),
     }
-    yield "| recalls of a day | ever alarmed | days left out |\n|---|---:|---:|"
+    yield "| requests of a day | ever alarmed | days left out |\n|---|---:|---:|"
     for name, case in cases.items():
         rng, found, short = np.random.default_rng(0), 0, 0
         for _ in range(streams):
             n = (300 * case(rng, np.arange(364)) + 0.5).astype(int)
             times = MONDAY + np.repeat(np.arange(364) * 86_400.0, n)
-            test = ByPeriod(PERIODS["day"], ALPHA, True)
+            test = PeriodTest(PERIODS["day"], ALPHA, True)
             new = Observed(steady(rng, len(times)), times, np.full(len(times), -1))
             found, short = found + alarmed(test, new), short + test.short
         yield f"| {name} | {rate(found, streams)} | {short / streams:.0f} |"
@@ -175,7 +176,7 @@ def against_run(streams: int) -> Iterator[str]:
                     new = timed(drawn(rng, chances[rows]), a_day, rows)
                     mean = reference_of(of_run, ALPHA / 2, drop=True)
                     found[0] += bool(Change(ALPHA, reference=mean).update(new.values))
-                    found[1] += alarmed(ByQuery(of_run, ALPHA, True, PERIODS["day"], 0), new)
+                    found[1] += alarmed(PairedTest(of_run, ALPHA, True, PERIODS["day"], 0), new)
                 cells = " | ".join(rate(one, streams) for one in found)
                 when = "of the day" if moving else "fixed"
                 yield f"| {n} | {kind} | {exponent} | {when} | {cells} |"
@@ -189,7 +190,7 @@ def days_to(found: list[float]) -> str:
 
 
 def delays(tests: int) -> Iterator[str]:
-    yield "| means of | recalls a day | change after, days | fall | found | median | 90% |"
+    yield "| means of | requests a day | change after, days | fall | found | median | 90% |"
     yield "|---|---:|---:|---:|---:|---:|---:|"
     for name, sizes_, afters in (
         ("day", (100, 1_000, 10_000), (29, 90, 365)),
@@ -221,7 +222,7 @@ def _delay(
     own = rng.normal(0, 0.01, len(hours) // alike)[hours // alike]
     chance = MEAN + own - np.where(hours >= after * 24, fall, 0)
     sums = rng.binomial(max(a_day // 24, 1), np.clip(chance, 0, 1)) / max(a_day // 24, 1)
-    test = ByPeriod(period, ALPHA, True, set_)
+    test = PeriodTest(period, ALPHA, True, set_)
     new = Observed(sums, MONDAY + hours * 3600.0, np.full(len(hours), -1))
     first = next((one.time for one in test.take(new) if one.alarm and one.time), np.inf)
     late = (first - MONDAY) / 86_400 - after
@@ -278,7 +279,7 @@ def _delay_of_run(rng: Generator, n: int, kind: str, after: int, fall: float) ->
     rows = asked(rng, n, 1, days, a_day, moving=True)
     lost = (rng.random(n) < fall / MEAN)[rows] & (np.arange(len(rows)) >= after * a_day)
     new = timed(drawn(rng, chances[rows] * ~lost), a_day, rows)
-    test = ByQuery(of_run, ALPHA, True, PERIODS["day"], 0)
+    test = PairedTest(of_run, ALPHA, True, PERIODS["day"], 0)
     first = next((one.time for one in test.take(new) if one.alarm and one.time), np.inf)
     late = (first - MONDAY) / 86_400 - after
     return late if late > 0 else np.inf
@@ -301,7 +302,7 @@ def main() -> None:
         ("A run as the reference", RUN.format(days=60, a_day=1_000), against_run(streams)),
         ("Delay by periods", DELAYS.format(tests=tests), delays(tests)),
         ("Delay against a number", NUMBER_DELAYS.format(tests=tests), delays_of_number(tests)),
-        ("Delay by recalls", RECALLS, delays_by_recalls()),
+        ("Delay by requests", RECALLS, delays_by_recalls()),
         ("Delay against a run", RUN_DELAYS.format(tests=tests, a_day=1_000), delays_of_run(tests)),
     ):
         print(f"\n## {title}\n\n{said}\n")

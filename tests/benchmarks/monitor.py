@@ -1,10 +1,10 @@
-"""Recalls a second through `harness.live.monitor`, and the memory that it takes, on one core.
+"""Requests a second through `harness.online.monitor`, and the memory that it takes, on one core.
 
-python tests/benchmarks/monitor.py [recalls]        # a million by default
+python tests/benchmarks/monitor.py [requests]        # a million by default
 
-Each case is a process of its own: `record` is called from code, recall by recall; `follow` reads a
+Each case is one process: `record` is called from code, request by request; `follow` reads a
 JSON-lines log from the disk. 500 labelled queries of ten words with two relevant documents each,
-recalls of ten ids with time, seconds and clicks; half of them are of labelled queries.
+requests of ten ids with time, seconds and clicks; half of them are of labelled queries.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ def line(chance: random.Random, texts: dict[str, str], i: int) -> dict[str, obje
     }
 
 
-def measure(kind: str, window: int, recalls: int, log: Path) -> dict[str, float]:
-    from harness.live.monitor import Monitor, Rules, threshold
-    from harness.live.monitor.follow import Follower
-    from harness.live.monitor.labels import Labels
+def measure(kind: str, window: int, events: int, log: Path) -> dict[str, float]:
+    from harness.online.monitor import Monitor, Rules, parse_threshold
+    from harness.online.monitor.labels import Labels
+    from harness.online.monitor.tail import LogTailer
     from harness.scoring.qrels import from_dict
 
     qrels, texts = labels(random.Random(0))
     known = Labels(from_dict(qrels), list(texts.values()), ["lookup"] * QUERIES, "made")
-    rules = Rules((threshold("recall@10 < 0.9"), threshold("p95 > 1")))
+    rules = Rules((parse_threshold("recall@10 < 0.9"), parse_threshold("p95 > 1")))
     monitor = Monitor(window, labels=known, rules=rules)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()
     if kind == "follow":
-        Follower(log, monitor).read()
+        LogTailer(log, monitor).read()
     else:
         chance = random.Random(1)
         made = [line(chance, texts, i) for i in range(5000)]
@@ -63,7 +63,7 @@ def measure(kind: str, window: int, recalls: int, log: Path) -> dict[str, float]
         ]
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
-        for i in range(recalls):
+        for i in range(events):
             query, returned, at, seconds = given[i % len(given)]
             monitor.record(query, returned=returned, seconds=seconds, time=at + i * 0.2, clicked=[])
     monitor.snapshot()
@@ -74,27 +74,27 @@ def measure(kind: str, window: int, recalls: int, log: Path) -> dict[str, float]
 
 def main() -> None:
     if len(sys.argv) == 5:
-        kind, window, recalls, log = sys.argv[1:]
-        print(json.dumps(measure(kind, int(window), int(recalls), Path(log))))
+        kind, window, events, log = sys.argv[1:]
+        print(json.dumps(measure(kind, int(window), int(events), Path(log))))
         return
-    recalls = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    events = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
-        log = Path(folder) / "recalls.jsonl"
+        log = Path(folder) / "requests.jsonl"
         chance = random.Random(1)
         texts = labels(random.Random(0))[1]
         with open(log, "w") as file:
-            for i in range(recalls):
+            for i in range(events):
                 file.write(json.dumps(line(chance, texts, i)) + "\n")
-        print(f"{recalls:,} recalls, log of {log.stat().st_size / 1e6:,.0f} MB")
-        print("way       window   recalls/s   peak MB   of that before")
+        print(f"{events:,} requests, log of {log.stat().st_size / 1e6:,.0f} MB")
+        print("way       window   requests/s   peak MB   of that before")
         for kind in ("record", "follow"):
             for window in (1_000, 100_000):
-                command = [sys.executable, __file__, kind, str(window), str(recalls), str(log)]
+                command = [sys.executable, __file__, kind, str(window), str(events), str(log)]
                 one = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
                 said = subprocess.run(command, check=True, capture_output=True, env=one).stdout
                 found = json.loads(said)
                 print(
-                    f"{kind:7} {window:8,} {recalls / found['seconds']:11,.0f} "
+                    f"{kind:7} {window:8,} {events / found['seconds']:11,.0f} "
                     f"{found['peak_mb']:9,.0f} {found['before_mb']:16,.0f}"
                 )
 

@@ -48,22 +48,22 @@ def test_once_prints_the_window_and_its_alarms_make_status_1(
     command = ("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
     said = harness(*command)
     assert said.status == 0, said.err
-    assert "500 recalls so far; below, the last 500" in said.out
+    assert "500 requests so far; below, the last 500" in said.out
     (row,) = [line.split() for line in said.out.splitlines() if line.startswith("all ")]
     assert row[1:4] == ["500", "500", "1.0000"]
-    assert "no alarm stands" in said.out
+    assert "no active alert" in said.out
     write(log, questions, 1000, wrong=True)
-    said = harness(*command, "--journal", tmp_path / "alerts.jsonl", "--window", 400)
+    said = harness(*command, "--alert-log", tmp_path / "alerts.jsonl", "--window", 400)
     assert said.status == 1
-    assert said.err.startswith("ALARM recall@10 < 0.5: ")
-    assert said.err.count("ALARM") == 1
-    assert "ALARM" not in said.out, "an alarm is told once"
-    assert "1 alarm stands" in said.out
+    assert said.err.startswith("ALERT recall@10 < 0.5: ")
+    assert said.err.count("ALERT") == 1
+    assert "ALERT" not in said.out, "an alert is printed once"
+    assert "1 active alert" in said.out
     lines = (tmp_path / "alerts.jsonl").read_text().splitlines()
-    names = [json.loads(line)["alert"] for line in lines]
+    names = [json.loads(line)["rule"] for line in lines]
     assert names == ["recall@10 < 0.5"]
     found = json.loads(harness(*command, "--json").out)
-    assert found["totals"]["recalls"] == 1500
+    assert found["totals"]["requests"] == 1500
 
 
 def test_a_config_and_a_state_that_goes_on(
@@ -73,23 +73,23 @@ def test_a_config_and_a_state_that_goes_on(
     config = tmp_path / "monitor.toml"
     config.write_text(
         'window = 50\nmetrics = ["hit@1"]\nbucket = "day"\n'
-        '[[at_least]]\nmetric = "hit@1"\nvalue = 0.9\nn = 10\n'
-        '[[change]]\nmetric = "hit@1"\nreference = 0.9\nbatch = 10\n'
+        '[[at_least]]\nmetric = "hit@1"\nvalue = 0.9\nmin_n = 10\n'
+        '[[change]]\nmetric = "hit@1"\nreference = 0.9\nbatch_size = 10\n'
         '[log.fields]\nreturned = "hits"\n'
     )
     command = ("monitor", log, "--dataset", "sample", "--once", "--config", config)
     command += ("--state", tmp_path / "state", "--json")
     first = json.loads(harness(*command).out)
-    assert (first["window"]["size"], first["totals"]["recalls"]) == (50, 60)
+    assert (first["window"]["size"], first["totals"]["requests"]) == (50, 60)
     assert first["metrics"] == ["hit@1"]
     again = json.loads(harness(*command).out)
-    assert again["totals"]["recalls"] == 60
+    assert again["totals"]["requests"] == 60
     write(log, questions, 200, wrong=True)
     said = harness(*command)
     assert said.status == 1
     found = json.loads(said.out)
-    assert found["totals"]["recalls"] == 260
-    assert {alert["alert"] for alert in found["alerts"]} == {"hit@1 < 0.9", "hit@1 dropped"}
+    assert found["totals"]["requests"] == 260
+    assert {alert["rule"] for alert in found["alerts"]} == {"hit@1 < 0.9", "hit@1 dropped"}
     assert harness(*command, "--window", 7).status == 2  # the state was kept with another
 
 
@@ -101,7 +101,7 @@ def test_on_alert_gets_each_alarm(
     command += ("--metrics", "hit@1", "--on-alert")
     said = harness(*command, f"tee {tmp_path / 'got.json'}")
     assert said.status == 1
-    assert json.loads((tmp_path / "got.json").read_text())["alert"] == "hit@1 < 0.5"
+    assert json.loads((tmp_path / "got.json").read_text())["rule"] == "hit@1 < 0.5"
     assert "warning: --on-alert false ended with status 1" in harness(*command, "false").err
     assert "could not be started" in harness(*command, "no-such-command").err
 
@@ -117,14 +117,14 @@ def test_it_follows_and_serves_until_it_is_stopped(
         address = process.stdout.readline().decode().split()[0]
         port = int(address.rstrip("/").rpartition(":")[2])
 
-        def recalls() -> int:
+        def events() -> int:
             connection = HTTPConnection("127.0.0.1", port, timeout=HANGS)
             connection.request("GET", "/state.json")
-            return int(json.loads(connection.getresponse().read())["totals"]["recalls"])
+            return int(json.loads(connection.getresponse().read())["totals"]["requests"])
 
-        wait_until(lambda: recalls() == 100, process)
+        wait_until(lambda: events() == 100, process)
         write(log, questions, 50)
-        wait_until(lambda: recalls() == 150, process)
+        wait_until(lambda: events() == 150, process)
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=HANGS)
         assert (process.returncode, errors) == (0, b"")
@@ -137,23 +137,29 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["no.jsonl", "--once"], "no.jsonl: no such log file or folder"),
         (["a.jsonl", "--once", "--port", "0"], "--once serves no page"),
         (["a.jsonl", "--port", "99999"], "--port must be from 0 to 65535"),
-        (["a.jsonl", "--once", "--alert", "recall"], "'recall' is no alarm; write"),
+        (["a.jsonl", "--once", "--alert", "recall"], "'recall' is no alert rule; write"),
         (["a.jsonl", "--once", "--config", "no.toml"], "--config no.toml: no such file"),
-        (["a.jsonl", "--once", "--window", "0"], "the window must be a number of recalls"),
+        (["a.jsonl", "--once", "--window", "0"], "the window must be a number of requests"),
         (["a.jsonl", "--once", "--json", "--bucket", "year"], "bucket must be minute, hour, day"),
         (["a.jsonl", "--once", "--on-alert", "'x"], "--on-alert"),
         (["a.jsonl", "--once", "--alert", "recall@10<0.3"], "name them with --dataset"),
-        (["a.jsonl", "--dataset", "sample", "--alert", "mrr@3 < 1"], "not among the metrics"),
+        (
+            ["a.jsonl", "--dataset", "sample", "--alert", "mrr@3 < 1"],
+            "not among the measured",
+        ),
         (["a.jsonl", "--window", "50", "--alert", "p95 > 1"], "the window holds 50"),
         (["a.jsonl", "--once", "--metrics", "hit@1"], "--metrics is about the labels"),
         (["a.jsonl", "--once", "--split", "dev"], "--split is about the labels"),
         (["a.jsonl", "--once", "--config", "metrics.toml"], "metrics are measured against labels"),
-        (["a.jsonl", "--config", "lost.toml", "--log-config", "lost.toml"], "says too how lines"),
+        (
+            ["a.jsonl", "--config", "lost.toml", "--log-config", "lost.toml"],
+            "table [log] too",
+        ),
         (["a.jsonl", "--once", "--bucket", "day"], "leave --bucket out"),
-        (["a.jsonl", "--config", "none.toml", "--journal", "j"], "no alarm is asked for"),
-        (["bad.jsonl", "--once"], "no recall in it: bad.jsonl, line 1: no JSON"),
-        (["empty.jsonl", "--once"], "no recall in it (0 other lines or spans)"),
-        (["lost.jsonl", "--once", "--log-config", "lost.toml"], "stands in no recall"),
+        (["a.jsonl", "--config", "none.toml", "--alert-log", "j"], "there is no alert rule"),
+        (["bad.jsonl", "--once"], "no request in it: bad.jsonl, line 1: no JSON"),
+        (["empty.jsonl", "--once"], "no request in it (0 other lines or spans)"),
+        (["lost.jsonl", "--once", "--log-config", "lost.toml"], "is in no request"),
     ],
 )
 def test_wrong_use_is_one_line(
@@ -178,4 +184,4 @@ def test_an_alarm_that_nothing_could_be_said_of_yet_is_told(
     log = write(tmp_path / "a.jsonl", questions, 30, wrong=True)
     said = harness("monitor", log, "--dataset", "sample", "--once", "--alert", "recall@10 < 0.5")
     assert said.status == 0
-    assert "warning: recall@10 < 0.5: nothing is said yet, over 30 recalls of 100" in said.err
+    assert "warning: recall@10 < 0.5: not evaluated yet, 30 of 100 requests have it" in said.err

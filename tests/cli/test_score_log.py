@@ -29,7 +29,7 @@ def own(sample: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def recalls(sample: Dataset, own: Path) -> list[Line]:
+def events(sample: Dataset, own: Path) -> list[Line]:
     """What a service would have logged that answers as BM25 does."""
     folder = own
     rankings = read_rankings(folder / "rankings.parquet")
@@ -70,11 +70,11 @@ def cells(found: Any) -> Any:
 
 @pytest.mark.slow
 def test_a_log_of_everything_scores_as_the_run_does(
-    harness: Harness, sample: Dataset, recalls: list[Line], own: Path, tmp_path: Path
+    harness: Harness, sample: Dataset, events: list[Line], own: Path, tmp_path: Path
 ) -> None:
     n = sample.n_queries
-    by_id = write(tmp_path / "by_id.jsonl", [{**r, "query": None} for r in recalls])
-    by_text = [{k: v for k, v in r.items() if k != "query_id"} for r in recalls]
+    by_id = write(tmp_path / "by_id.jsonl", [{**r, "query": None} for r in events])
+    by_text = [{k: v for k, v in r.items() if k != "query_id"} for r in events]
     for line in by_text:
         line["query"] = f"  {line['query']}\n".replace(" ", "  ")  # spaces tell nothing
     text = write(tmp_path / "by_text.jsonl", by_text)
@@ -99,11 +99,11 @@ def test_scores_are_over_the_queries_that_were_asked(
     harness: Harness,
     sample: Dataset,
     with_evidence: int,
-    recalls: list[Line],
+    events: list[Line],
     tmp_path: Path,
 ) -> None:
     every = sample.n_queries
-    asked = recalls[:20]
+    asked = events[:20]
     path = write(tmp_path / "some.jsonl", asked)
     command = ("score", path, "--log", "--dataset", "sample")
     some = scores(harness(*command, "--json"))
@@ -121,10 +121,10 @@ def test_scores_are_over_the_queries_that_were_asked(
 
 
 def test_of_repeats_the_latest_by_time_counts(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, events: list[Line], tmp_path: Path
 ) -> None:
-    wrong = {**recalls[0], "results": [], "time": recalls[0]["time"] - 5}
-    path = write(tmp_path / "again.jsonl", [*recalls, wrong])  # stands last, was earlier
+    wrong = {**events[0], "results": [], "time": events[0]["time"] - 5}
+    path = write(tmp_path / "again.jsonl", [*events, wrong])  # stands last, was earlier
     command = ("score", path, "--log", "--dataset", "sample")
 
     def returned(*more: str) -> int:
@@ -132,10 +132,10 @@ def test_of_repeats_the_latest_by_time_counts(
         table = pq.read_table(Path(found["folder"]) / "queries.parquet").to_pylist()
         return int(next(r for r in table if r["query"] == wrong["query_id"])["returned"])
 
-    assert returned() == len(recalls[0]["results"])
+    assert returned() == len(events[0]["results"])
     assert returned("--repeats", "first") == 0
     assert (
-        "1 recalls of queries asked more than once do not count; the latest"
+        "1 requests of queries asked more than once do not count; the latest"
         in harness(*command).out
     )
     refused = harness(*command, "--repeats", "refuse")
@@ -144,50 +144,50 @@ def test_of_repeats_the_latest_by_time_counts(
 
 
 def test_what_does_not_join_is_counted_not_scored(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, events: list[Line], tmp_path: Path
 ) -> None:
     strange = {"query": "What is the capital of France?", "results": [{"id": "s01_0"}]}
-    cased = {**recalls[1], "query_id": None, "query": recalls[1]["query"].upper()}
-    path = write(tmp_path / "some.jsonl", [recalls[0], strange, cased])
+    cased = {**events[1], "query_id": None, "query": events[1]["query"].upper()}
+    path = write(tmp_path / "some.jsonl", [events[0], strange, cased])
     said = harness("score", path, "--log", "--dataset", "sample")
     assert "1 joined to labels by id, 0 by their exact text, 2 are of no labelled" in said.out
     assert "warning" in said.err
-    assert "2 recalls are of no query of sample" in said.err
+    assert "2 requests are of no query of sample" in said.err
     assert harness("score", path, "--log", "--dataset", "sample", "--strict").status == 2
     none = harness(
         "score", write(tmp_path / "none.jsonl", [strange]), "--log", "--dataset", "sample"
     )
     assert none.status == 2
-    assert "none of its 1 recalls is of a query of sample" in none.err
+    assert "none of its 1 requests is of a query of sample" in none.err
     assert "--log-config" in none.err
 
 
 def test_failed_recalls_are_left_out_and_counted(
-    harness: Harness, sample: Dataset, recalls: list[Line], tmp_path: Path
+    harness: Harness, sample: Dataset, events: list[Line], tmp_path: Path
 ) -> None:
-    failed = {"query_id": recalls[0]["query_id"], "error": "timeout"}
-    path = write(tmp_path / "log.jsonl", [failed, *recalls[1:]])
+    failed = {"query_id": events[0]["query_id"], "error": "timeout"}
+    path = write(tmp_path / "log.jsonl", [failed, *events[1:]])
     said = harness("score", path, "--log", "--dataset", "sample")
     assert f"{sample.n_queries} queries, 1 failed" in said.out
 
 
 def test_ids_of_something_else_are_refused(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, events: list[Line], tmp_path: Path
 ) -> None:
-    other = [{**r, "results": [{"id": f"doc-{i}"} for i in range(3)]} for r in recalls]
+    other = [{**r, "results": [{"id": f"doc-{i}"} for i in range(3)]} for r in events]
     said = harness("score", write(tmp_path / "a.jsonl", other), "--log", "--dataset", "sample")
     assert said.status == 2
     assert "none of its documents is in the haystack of its query, first 'doc-0'" in said.err
 
 
 def test_recalls_of_two_systems_are_not_one_run(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, events: list[Line], tmp_path: Path
 ) -> None:
-    both = [{**r, "system": "a" if i % 2 else "b"} for i, r in enumerate(recalls)]
+    both = [{**r, "system": "a" if i % 2 else "b"} for i, r in enumerate(events)]
     path = write(tmp_path / "both.jsonl", both)
     said = harness("score", path, "--log", "--dataset", "sample")
     assert said.status == 2
-    assert "recalls of 2 systems (a, b)" in said.err
+    assert "requests of 2 systems (a, b)" in said.err
     config = tmp_path / "a.toml"
     config.write_text('[log.where]\nsystem = "a"\n')
     one = harness("score", path, "--log", "--dataset", "sample", "--log-config", config)
@@ -195,12 +195,12 @@ def test_recalls_of_two_systems_are_not_one_run(
 
 
 def test_texts_without_ids_are_resolved_as_hits(
-    harness: Harness, sample: Dataset, recalls: list[Line], tmp_path: Path
+    harness: Harness, sample: Dataset, events: list[Line], tmp_path: Path
 ) -> None:
     held = [sample.rows_by_id(haystack) for haystack in range(len(sample.haystack_ids))]
     of = dict(zip(sample.query_ids, sample.query_haystack.tolist(), strict=True))
     lines = []
-    for r in recalls[:60]:
+    for r in events[:60]:
         rows = [held[of[r["query_id"]]][hit["id"]] for hit in r["results"]]
         found = [{"memory": sample.documents[row].text} for row in rows]
         lines.append({"query_id": r["query_id"], "memories": found})
@@ -212,39 +212,39 @@ def test_texts_without_ids_are_resolved_as_hits(
 
 
 def test_a_log_that_is_not_said_to_be_one_is_told_with_what_to_type(
-    harness: Harness, recalls: list[Line], tmp_path: Path
+    harness: Harness, events: list[Line], tmp_path: Path
 ) -> None:
-    path = write(tmp_path / "a.jsonl", recalls)
+    path = write(tmp_path / "a.jsonl", events)
     for options in (["--dataset", "sample"], ["--qrels", tmp_path / "qrels"]):
         (tmp_path / "qrels").write_text("q 0 d 1\n")
         said = harness("score", path, *options)
         named = "sample" if "sample" in options else "NAME"
         command = f"harness score {path} --log --dataset {named}"
         assert said.status == 2
-        assert f"if it is a log of recalls, type: {command}\n" in said.err
+        assert f"if it is a log of requests, type: {command}\n" in said.err
     broken = write(tmp_path / "b.jsonl", [{"query_id": "q", "documents": ["d"], "scores": ["x"]}])
     said = harness("score", broken, "--dataset", "sample")
     assert "scores must be numbers" in said.err
 
 
 def test_clicks_are_told_with_what_they_cannot_tell(
-    harness: Harness, sample: Dataset, recalls: list[Line], tmp_path: Path
+    harness: Harness, sample: Dataset, events: list[Line], tmp_path: Path
 ) -> None:
-    lines: list[Line] = [{**r, "request_id": f"r{i}", "clicked": []} for i, r in enumerate(recalls)]
-    second = recalls[0]["results"][1]["id"]
+    lines: list[Line] = [{**r, "request_id": f"r{i}", "clicked": []} for i, r in enumerate(events)]
+    second = events[0]["results"][1]["id"]
     lines.append({"request_id": "r0", "clicked": [second, "never shown"], "rating": 1})
     lines.append({"request_id": "gone", "clicked": ["x"]})
     said = harness("score", write(tmp_path / "a.jsonl", lines), "--log", "--dataset", "sample")
     n = sample.n_queries
-    assert f"recalls with a click {1 / n:.3f} (n {n})" in said.out
+    assert f"requests with a click {1 / n:.3f} (n {n})" in said.out
     assert "reciprocal rank of the first click 0.500 (n 1)" in said.out
     assert "there is no recall in clicks" in said.out
     (folder,) = Path("results").iterdir()
     found = json.loads((folder / "feedback.json").read_text())
     assert found["clicks_by_rank"] == {"2": 1}
-    assert found["clicks_on_what_was_not_returned"] == 1
+    assert found["clicks_not_returned"] == 1
     record = json.loads((folder / "run.json").read_text())
-    assert record["retriever"]["rankings_from"]["feedback_to_unknown_recalls"] == 1
+    assert record["retriever"]["rankings_from"]["feedback_to_unknown_requests"] == 1
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,9 @@ def test_clicks_are_told_with_what_they_cannot_tell(
     ],
 )
 def test_wrong_use_is_one_line(
-    harness: Harness, recalls: list[Line], tmp_path: Path, options: list[str], words: str
+    harness: Harness, events: list[Line], tmp_path: Path, options: list[str], words: str
 ) -> None:
-    said = harness("score", write(tmp_path / "a.jsonl", recalls), *options)
+    said = harness("score", write(tmp_path / "a.jsonl", events), *options)
     assert said.status == 2
     assert words in said.err
     assert len(said.err.splitlines()) == 1

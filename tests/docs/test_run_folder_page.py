@@ -110,7 +110,7 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     command("score", rankings, "--dataset", "labelled", "--source", "own", "--name", "theirs")
     (work / "logs").mkdir()
     for name in ("a.jsonl", "b.jsonl"):
-        program = (sys.executable, str(ROOT / "examples" / "log_recalls.py"))
+        program = (sys.executable, str(ROOT / "examples" / "log_requests.py"))
         _run(*program, f"logs/{name}", "--asked", "30")
     command("score", "logs", "--log", "--dataset", "sample", "--name", "log")
 

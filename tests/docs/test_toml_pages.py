@@ -35,7 +35,9 @@ def _accepted(
     file.write_text(text)
     assert main([*command, option, str(file)]) == 2
     said = capsys.readouterr().err
-    known = re.search(rf"unknown (?:key|field) '{UNKNOWN}'.*; known: (.*)", said)
+    known = re.search(
+        rf"(?:unknown (?:key|field) '{UNKNOWN}'|{UNKNOWN}: unknown field).*; known: (.*)", said
+    )
     assert known, said
     return set(known[1].split(", "))
 

@@ -123,7 +123,7 @@ def _list(place: Path) -> None:
 
 
 def _recalls(place: Path) -> None:
-    """A log of 3,000 recalls, a third of which finds nothing."""
+    """A log of 3,000 requests, a third of which finds nothing."""
     found = [[f"s{(i + j) % 10:02}_{(i + j) % 7}" for j in range(80)] for i in range(3000)]
     found[1000:2000] = [["nothing"]] * 1000
     lines = (
@@ -190,7 +190,7 @@ def scenarios() -> tuple[Scenario, ...]:
     monitor = (
         *("monitor", "log.jsonl", "--once", "--dataset", "sample", "--state", "state"),
         *(
-            "--journal",
+            "--alert-log",
             "alarms.jsonl",
             "--window",
             200,

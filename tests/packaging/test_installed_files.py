@@ -152,7 +152,7 @@ def test_the_example_of_an_ab_test_runs(installed: Environment, empty: Path) -> 
 
 
 def test_the_example_of_a_log_runs(installed: Environment, empty: Path) -> None:
-    path = example(installed, empty, "log_recalls.py")
+    path = example(installed, empty, "log_requests.py")
     installed.runs(empty, "python", path, "recalls.jsonl")
     installed.runs(empty, "harness", "score", "recalls.jsonl", "--log", "--dataset", "sample")
 

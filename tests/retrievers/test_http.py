@@ -292,7 +292,8 @@ def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
     gc.collect()  # what another test let go of in a cycle holds its service yet
     code = (
         "import sys, time; from harness.retrievers.service_lock import ServiceLock; "
-        "lock = ServiceLock(sys.argv[1]); lock.acquire(); print('mine', flush=True); time.sleep(3600)"
+        "lock = ServiceLock(sys.argv[1]); lock.acquire(); print('mine', flush=True); "
+        "time.sleep(3600)"
     )
     with serving(Memory(several=False)) as (url, _):
         other = subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE)

@@ -23,7 +23,7 @@ SYSTEMS = """
 import asyncio, sqlite3, threading, time, urllib.request
 from time import perf_counter
 from harness.retrievers.bm25 import BM25
-from harness.retrievers.clock import current
+from harness.retrievers.timing import current
 
 class Plain(BM25):
     batch_size = 1

@@ -45,7 +45,7 @@ MORTAL = """
     class Mortal(BM25):
         '''Dies in a search once, or while a file is there; or waits in it until a file is there.'''
 
-        in_shards = True
+        supports_sharding = True
 
         def __init__(self, once: str = "", while_: str = "", until: str = "") -> None:
             super().__init__()

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from harness.statistics.proportions import ALARM, EXACT_TO, binomial_p, sample_ratio
+from harness.statistics.proportions import EXACT_TO, MISMATCH_LEVEL, binomial_p, sample_ratio
 
 
 @pytest.mark.parametrize(
@@ -53,14 +53,14 @@ def test_false_alarms_are_rare_even_when_looked_at_all_the_time(tests: int) -> N
     for split in (0.5, 0.1):
         found = [sample_ratio(generator.random(3_000) < split, split) for _ in range(tests)]
         # 0.1% claimed; 0.8% of 1,500 is seven times the Monte Carlo error above it.
-        assert np.mean([ratio.p < ALARM for ratio in found]) < 0.008
-        assert np.mean([ratio.always_p < ALARM for ratio in found]) < 0.008
-        assert np.mean([ratio.always_p < 0.05 for ratio in found]) < 0.05
+        assert np.mean([ratio.p < MISMATCH_LEVEL for ratio in found]) < 0.008
+        assert np.mean([ratio.anytime_p < MISMATCH_LEVEL for ratio in found]) < 0.008
+        assert np.mean([ratio.anytime_p < 0.05 for ratio in found]) < 0.05
 
 
 def test_a_router_that_loses_a_tenth_of_an_arm_is_found() -> None:
     generator = np.random.default_rng(2)
     found = [sample_ratio(generator.random(20_000) < 0.5 / 0.95) for _ in range(60)]
-    assert np.mean([ratio.alarm for ratio in found]) > 0.95
-    assert sample_ratio([]).p == sample_ratio([]).always_p == 1
-    assert not sample_ratio([True] * 5).alarm
+    assert np.mean([ratio.mismatch for ratio in found]) > 0.95
+    assert sample_ratio([]).p == sample_ratio([]).anytime_p == 1
+    assert not sample_ratio([True] * 5).mismatch

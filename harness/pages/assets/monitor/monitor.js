@@ -6,23 +6,23 @@ import { overTime } from "./over_time.js";
 import { abilities, drift, feedback, tests, tiles, when } from "./window.js";
 
 function render(data) {
-  find("eyebrow").textContent = `${many(data.totals.recalls, "recall")} so far · times in UTC`;
+  find("eyebrow").textContent = `${many(data.totals.requests, "request")} so far · times in UTC`;
   find("title").textContent = data.name;
   const window = data.window;
   find("lede").textContent =
-    `The last ${count(window.n)} recalls` +
-    (window.from === null ? "" : `, ${when(window.from)} to ${when(window.to)}`) +
+    `The last ${count(window.n)} requests` +
+    (window.start === null ? "" : `, ${when(window.start)} to ${when(window.end)}`) +
     (data.labels
       ? `; ${count(data.labels)} labelled queries.`
-      : "; no labels, so nothing is known of recall, precision and rank.");
-  alarms(data);
+      : "; no labels: recall, precision and rank are unknown.");
+  alerts(data);
   find("tiles").replaceChildren(...tiles(data));
   find("abilities-table").replaceChildren(abilities(data));
   overTime(data);
   find("drift-facts").replaceChildren(...drift(data));
   find("feedback-facts").replaceChildren(...feedback(data));
   find("tests-table").replaceChildren(tests(data));
-  find("history-list").replaceChildren(alarmed(data));
+  find("history-list").replaceChildren(history(data));
   find("footer").replaceChildren(
     ...data.notes.map((note) => el("p", {}, note)),
     el(
@@ -38,33 +38,32 @@ function render(data) {
   );
 }
 
-function alarms(data) {
+const moment = ({ time, request_number: number }) =>
+  time === null ? `request ${count(number)}` : when(time);
+
+function alerts(data) {
   const made = data.alerts.map((alert) =>
     el(
       "p",
-      { class: "alarm" },
-      el("strong", {}, "Alarm: "),
-      `${alert.said}. Since ${alert.time === null ? `recall ${count(alert.recall)}` : when(alert.time)}.`,
+      { class: "alert" },
+      el("strong", {}, "Alert: "),
+      `${alert.message}. Since ${moment(alert)}.`,
     ),
   );
   const text = made.map((one) => one.textContent).join();
-  const box = find("alarms");
-  if (box.dataset.text === text && box.childElementCount) return; // said once to a screen reader
+  const box = find("alerts");
+  if (box.dataset.text === text && box.childElementCount) return; // announced once by a screen reader
   box.dataset.text = text;
-  box.replaceChildren(...(made.length ? made : [el("p", { class: "calm" }, "No alarm stands.")]));
+  box.replaceChildren(...(made.length ? made : [el("p", { class: "calm" }, "No active alert.")]));
 }
 
-function alarmed(data) {
-  if (!data.history.length) return el("p", { class: "note" }, "Nothing so far.");
+function history(data) {
+  if (!data.history.length) return el("p", { class: "note" }, "None so far.");
   return el(
     "ul",
     {},
     data.history.map((alert) =>
-      el(
-        "li",
-        {},
-        `${alert.time === null ? `recall ${count(alert.recall)}` : when(alert.time)}: ${alert.said}`,
-      ),
+      el("li", {}, `${moment(alert)}: ${alert.message}`),
     ),
   );
 }

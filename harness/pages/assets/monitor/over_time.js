@@ -13,13 +13,13 @@ function offered(data) {
   return [
     ...(data.labels ? data.metrics.map((m) => [m, m]) : []),
     ["no_result", "no result"],
-    ["abstained_rate", "abstained"],
-    ["failed_rate", "failed"],
+    ["abstained", "abstained"],
+    ["failed", "failed"],
     ["p95", "p95 of time"],
     ["p50", "p50 of time"],
-    ["click_rate", "recalls with a click"],
+    ["click_rate", "requests with a click"],
     ["rating", "mean rating"],
-    ["n", "recalls"],
+    ["n", "requests"],
   ];
 }
 
@@ -30,8 +30,8 @@ function series(data, name) {
   const metric = data.metrics.includes(name);
   return data.over_time.rows.map((row) => ({
     at: new Date(row.start * 1000),
-    value: metric ? row.metrics[name] : row[name],
-    n: metric ? row.scored : row[OVER[name] ?? "n"],
+    value: metric ? row.metrics[name] : name === "n" ? row.counts.n : row[name],
+    n: metric ? row.counts.scored : row.counts[OVER[name] ?? "n"],
   }));
 }
 
@@ -45,12 +45,12 @@ export function overTime(data) {
   const { bucket, ...later } = data.over_time;
   const left = [
     later.dropped && `${count(later.dropped)} older ones were dropped`,
-    later.late && `${count(later.late)} recalls came too late for theirs`,
-    later.without_time && `${count(later.without_time)} recalls have no time`,
-    later.in_the_future && `${count(later.in_the_future)} recalls are dated more than a day ahead`,
+    later.late && `${count(later.late)} requests came too late for theirs`,
+    later.without_time && `${count(later.without_time)} requests have no time`,
+    later.in_the_future && `${count(later.in_the_future)} requests are dated more than a day ahead`,
   ].filter(Boolean);
   find("time-how").textContent =
-    `By ${bucket} of the recalls' own time. Small points are over few recalls.${left.length ? ` Not in here: ${left.join("; ")}.` : ""}`;
+    `By ${bucket} of the requests' own time. Small points are over few requests.${left.length ? ` Excluded: ${left.join("; ")}.` : ""}`;
   replace(
     find("time-choices"),
     select("Show", own, name, (show) => chosen.set({ show }), { id: "time-select" }),

@@ -8,7 +8,7 @@ const RATES = [
   ["no_result", "no result"],
   ["abstained", "abstained"],
   ["failed", "failed"],
-  ["false_evidence", "false evidence"],
+  ["false_positive", "false positive"],
 ];
 
 /** Seconds since 1970 as people say them, in UTC. */
@@ -48,7 +48,7 @@ export function abilities(data) {
   return table(
     [
       { head: "ability", cell: (name) => name },
-      number("recalls", (name) => count(cell(name).n)),
+      number("requests", (name) => count(cell(name).n)),
       ...(metrics.length ? [number("scored", (name) => count(cell(name).scored))] : []),
       ...metrics.map((m) => number(m, (name) => plain(cell(name).metrics[m]))),
       ...rates.map(([rate, said]) => number(said, (name) => share(cell(name)[rate].value))),
@@ -71,7 +71,7 @@ export function drift(data) {
           : "No labelled queries were given.",
       ),
     ];
-  const of = `Of ${count(found.recalls)} recalls, ${count(found.n)} are of queries that are not labelled. `;
+  const of = `Of ${count(found.requests)} requests, ${count(found.n)} are of unlabelled queries. `;
   if (found.divergence === null)
     return [el("p", {}, `${of}That is too few to compare their words with the labelled ones.`)];
   return [
@@ -86,8 +86,8 @@ export function drift(data) {
     facts([
       ["divergence of words, bits", plain(found.divergence)],
       ["level among labelled queries", plain(found.level)],
-      ["queries with an unseen word", share(found.unseen)],
-      ["the same among labelled queries", share(found.unseen_level)],
+      ["queries with an unseen word", share(found.unseen_rate)],
+      ["the same among labelled queries", share(found.labelled_unseen_rate)],
     ]),
     el("ul", { class: "caveats" }, el("li", {}, found.caveat)),
   ];
@@ -99,7 +99,7 @@ export function feedback(data) {
   const said = (cell, show) => (cell.n ? `${show(cell.value)} (n ${count(cell.n)})` : null);
   return [
     facts([
-      ["recalls with a click", said(found.click_rate, share)],
+      ["requests with a click", said(found.click_rate, share)],
       ["reciprocal rank of the first click", said(found.first_click_mrr, plain)],
       ["mean rating", said(found.rating, plain)],
     ]),
@@ -111,32 +111,32 @@ export function feedback(data) {
   ];
 }
 
-const leftOut = (test) =>
-  Object.entries(test.left_out)
+const excluded = (test) =>
+  Object.entries(test.excluded)
     .map(([why, n]) => `${count(n)} ${why}`)
     .join(", ") || NONE;
 
 export function tests(data) {
   if (!data.tests.length) return el("p", { class: "note" }, "None was asked for.");
   const state = (test) =>
-    test.learning
-      ? `measuring the reference: ${count(test.learned[0])} of ${count(test.learned[1])} ${test.unit}`
+    test.reference === null
+      ? `measuring the reference: ${count(test.learned ?? 0)} of ${count(test.to_learn ?? 0)} ${test.observation_unit}`
       : !test.testable
         ? "not testable: the reference cannot become worse"
-        : test.alarm
-          ? "alarm"
-          : "no change shown";
+        : test.active
+          ? "alert"
+          : "not significant";
   return table(
     [
-      { head: "looks for", cell: ({ test }) => test },
+      { head: "rule", cell: ({ rule }) => rule },
       number("reference", ({ reference }) => plain(reference)),
       number("its n", ({ reference_n: n }) => (n === null ? "set" : count(n))),
       number("at worst", ({ reference_bound: bound }) => plain(bound)),
-      number("tested", ({ tested, unit }) => `${count(tested)} ${unit}`),
-      { head: "left out", cell: leftOut },
+      number("tested", ({ tested, observation_unit: unit }) => `${count(tested)} ${unit}`),
+      { head: "excluded", cell: excluded },
       number("evidence", ({ evidence }) => share(evidence)),
       {
-        head: "chance of a false alarm, ever",
+        head: "false-alarm rate over all time",
         cell: ({ alpha, condition }) => `at most ${alpha} ${condition}`,
       },
       { head: "state", cell: state },

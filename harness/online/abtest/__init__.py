@@ -1,0 +1,12 @@
+"""Compares two systems in use: by split traffic, or by rankings interleaved for one reader.
+
+`ABTest` routes, records and reports. Randomization units (users, for instance) are routed by a hash
+of their id, so that one unit sees one system.
+"""
+
+from harness.online.abtest.ab_test import ABTest, RoutedResult
+from harness.online.abtest.plan import Plan
+from harness.online.abtest.report import SplitReport
+from harness.online.abtest.routing import Interleaved, team_draft
+
+__all__ = ["ABTest", "Interleaved", "Plan", "RoutedResult", "SplitReport", "team_draft"]

@@ -1,0 +1,112 @@
+"""A request as a system logged it, and statistics of clicks and ratings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.online.logs.records import FeedbackSummary, Rate
+
+
+@dataclass(slots=True)
+class RetrievalEvent:
+    """One query that was answered. None: the log does not say.
+
+    `returned` holds document ids, best first; an empty tuple is an empty result. `scores` and
+    `texts`, if any, are as long as `returned` (`texts` alone if the system names no ids). `time` is
+    seconds since 1970 UTC, `seconds` the duration. `failed`: it ended in an error. `clicked` are
+    ids of documents that a person opened (empty: clicks were logged, and there was none), `rating`
+    is their opinion as a number. Feedback refers to the request by its `request_id`.
+    """
+
+    returned: tuple[str, ...] | None = None
+    query: str | None = None
+    query_id: str | None = None
+    scores: tuple[float, ...] | None = None
+    texts: tuple[str, ...] | None = None
+    time: float | None = None
+    seconds: float | None = None
+    abstained: bool = False
+    confidence: float | None = None
+    failed: bool = False
+    system: str | None = None
+    session_id: str | None = None
+    user_id: str | None = None
+    ability: str | None = None
+    clicked: tuple[str, ...] | None = None
+    rating: float | None = None
+    request_id: str | None = None
+
+
+@dataclass(slots=True)
+class Feedback:
+    """Clicks and a rating of an earlier request."""
+
+    request_id: str
+    clicked: tuple[str, ...] | None = None
+    rating: float | None = None
+    time: float | None = None
+
+
+# -- What people did with what they were shown -----------------------------------------------------
+
+CAVEATS = (
+    "Clicks tell of what was shown and where: a document that was not returned cannot be clicked, "
+    "and higher places are clicked more whatever stands there.",
+    "No click is not a judgement: the person may have read enough in the list, or gone away.",
+    "So there is no recall in clicks, and a click rate compares only under the same page.",
+    "Ratings come from those who care to rate; they are not a sample of all.",
+)
+"""Shown wherever such numbers are."""
+
+
+def with_feedback(events: Sequence[RetrievalEvent], feedback: Iterable[Feedback]) -> int:
+    """Adds later feedback to its requests; returns how many named an unknown request.
+
+    Clicks add up; of several ratings the last one counts.
+    """
+    by_request = {event.request_id: event for event in events if event.request_id is not None}
+    lost = 0
+    for one in feedback:
+        event = by_request.get(one.request_id)
+        if event is None:
+            lost += 1
+            continue
+        if one.clicked is not None:
+            event.clicked = tuple(dict.fromkeys((event.clicked or ()) + one.clicked))
+        if one.rating is not None:
+            event.rating = one.rating
+    return lost
+
+
+def clicked_ranks(event: RetrievalEvent) -> list[int]:
+    """Returns the ranks of the clicked documents that were returned, from 1."""
+    places = {name: rank for rank, name in enumerate(dict.fromkeys(event.returned or ()), 1)}
+    return sorted(places[name] for name in event.clicked or () if name in places)
+
+
+def feedback_summary(events: Sequence[RetrievalEvent]) -> FeedbackSummary | None:
+    """Summarises clicks and ratings; None where no request has any."""
+    watched = [event for event in events if event.clicked is not None]
+    ratings = [event.rating for event in events if event.rating is not None]
+    if not watched and not ratings:
+        return None
+    ranks = [clicked_ranks(event) for event in watched]
+    first = [clicked[0] for clicked in ranks if clicked]
+    by_rank = Counter(rank for clicked in ranks for rank in clicked)
+    clicks = sum(len(event.clicked or ()) for event in watched)
+    return FeedbackSummary(
+        requests=len(events),
+        click_rate=rate(len(first), len(watched)),
+        first_click_mrr=rate(sum(1 / r for r in first), len(first)),
+        clicks_by_rank={rank: by_rank[rank] for rank in sorted(by_rank)},
+        clicks_not_returned=clicks - sum(by_rank.values()),
+        rating=rate(sum(ratings), len(ratings)),
+        caveats=list(CAVEATS),
+    )
+
+
+def rate(total: float, n: int) -> Rate:
+    """Returns the mean of `n` values with this total."""
+    return Rate(value=total / n if n else None, n=n)

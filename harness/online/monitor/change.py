@@ -1,0 +1,247 @@
+"""Tests at any time whether the mean of an endless stream is worse than a reference.
+
+The null is that the coming value, given all before it, has a mean no worse than the reference. Who
+doubts it bets on each value being worse: a share c of a capital of 1 becomes
+prod(1 + c ((1 - x) / (1 - m) - 1)) for values x in [0, 1], a reference m and worse meaning lower,
+with the shares of `statistics/betting.py`. When to begin is not known, so players enter all the
+time: `statistics/detector.py`, where also stands why the chance of any false alarm, over the whole
+stream and however often one looks, is at most alpha.
+
+A reference that was measured is not known exactly. Half of alpha is for it: m is the end of the
+betting interval of its batches, so a true mean worse than m has at most that chance, and the other
+half is for the stream. After an alert that was cleared the test begins again with less alpha:
+episode r has 1 / (r (r + 1)) of it, which sums to 1 over all.
+
+What it cannot tell: why. Harder questions make a mean fall as a broken index does (see drift). And
+the null is about every next value, given those before: where values come in bouts (one user's ten
+hard questions in a row, a night, a weekend) it does not hold value by value, and alpha is exceeded
+by far. So means over `batch` values are tested, and `batch` has to be as long as the bouts are; for
+the calendar's bouts there is `by_period.py` (`tests/benchmarks/change_detection.md` has the false
+alarms of both).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.online.monitor.records import Reference, SequentialState
+from harness.statistics.betting import SHARES, betting_interval
+from harness.statistics.detector import Detector
+
+ENTRY = 10
+"""A new player enters every so many batches: fewer would notice late, more have less money each."""
+
+RECOVERY = 500
+"""So many values after an alert must together be no worse than the reference to clear it."""
+
+_TOGETHER = 64  # batches between two looks for an alert
+_NEAREST = 1e-4  # of a reference to 0 and 1: bets there would have no limit
+
+Values = npt.NDArray[np.float64]
+
+
+class Observed(NamedTuple):
+    """New values of one metric or rate, in the order of their requests.
+
+    `times` in seconds since 1970, NaN where none is known; `rows` of labelled queries, else -1.
+    """
+
+    values: Values
+    times: Values
+    rows: npt.NDArray[np.int64]
+
+
+class ChangeEvent(NamedTuple):
+    """An alert (or the end of one) of a test. `value` None: that of the window at this moment.
+
+    `over` says what `value` is a mean of, `n` is its number of requests, `time` when it happened.
+    """
+
+    alert: bool
+    value: float | None = None
+    n: int = 0
+    over: str = ""
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """The description of a test of change.
+
+    `reference`: what it compares with; `condition`: when the false-alarm rate is what it should be;
+    `observation_unit`: what is tested. While the reference is measured, `learned` values of
+    `to_learn` are there. `excluded`: how many requests or periods are in no test, by reason.
+    """
+
+    reference: str
+    condition: str
+    observation_unit: str
+    learned: int | None = None
+    to_learn: int | None = None
+    excluded: dict[str, int] = field(default_factory=dict)
+
+
+def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Reference:
+    """Measures a reference on `values` in [0, 1]; `alpha` is for its uncertainty."""
+    x = np.asarray(values, np.float64)
+    low, high = betting_interval(x, level=1 - 2 * alpha)
+    return Reference(float(x.mean()), low if drop else high, len(x))
+
+
+@dataclass
+class Change:
+    """The test of one mean.
+
+    `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,
+    or None: then the mean of the first `first` values, which are not tested. `batch`: means over so
+    many values are tested instead of each; a player enters every `entry` batches. `recovery`: so
+    many values together end an alert.
+    """
+
+    alpha: float = 0.05
+    drop: bool = True
+    reference: Reference | None = None
+    first: int = 2000
+    batch: int = 10
+    entry: int = ENTRY
+    recovery: int = RECOVERY
+    n: int = 0  # values tested since the test began (anew)
+    episode: int = 1
+    active: bool = False
+    _pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
+
+    def __post_init__(self) -> None:
+        self._players = Detector(len(SHARES), self.entry)
+
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
+        """Adds values in the order of the requests; `hold` has no effect."""
+        return (
+            []
+            if new is None
+            else [ChangeEvent(event == "alert") for event in self.update(new.values)]
+        )
+
+    @property
+    def about(self) -> Description:
+        """The description of the test."""
+        reference = self.reference
+        n = "" if reference is None or reference.n is None else f" (n {reference.n})"
+        return Description(
+            reference="" if reference is None else f"{reference.mean:.4g}{n}",
+            condition=f"if no {self.batch} requests in a row are expected to be worse than the "
+            "reference, whatever came before them",
+            observation_unit="requests",
+            learned=len(self._pending) if reference is None else self.first,
+            to_learn=self.first,
+        )
+
+    def update(self, values: npt.ArrayLike) -> list[str]:
+        """Adds values in [0, 1]; returns "alert" and "clear" events, in order."""
+        events: list[str] = []
+        rest = np.asarray(values, np.float64).tolist()
+        while rest:
+            if self.reference is None:
+                rest = self._learn(rest)
+            elif self.active:
+                rest = self._recover(rest, events)
+            else:
+                rest = self._test(rest, events)
+        return events
+
+    @property
+    def testable(self) -> bool:
+        """False where the reference is so bad that nothing can be shown to be worse."""
+        return self.reference is None or self._worth(self.reference.bound) > 0
+
+    @property
+    def evidence(self) -> float:
+        """The logarithm of the wealth, as a share of that at which an alert fires."""
+        return self._players.nearness(self._limit())
+
+    def _worth(self, value: float) -> float:
+        """On the scale where lower is worse."""
+        return value if self.drop else 1 - value
+
+    def _learn(self, rest: list[float]) -> list[float]:
+        room = self.first - len(self._pending)
+        self._pending += rest[:room]
+        if len(self._pending) == self.first:
+            whole = len(self._pending) // self.batch * self.batch
+            means = np.reshape(self._pending[:whole], (-1, self.batch)).mean(axis=1)
+            self.reference = reference_of(means, self.alpha / 2, drop=self.drop)
+            self.reference = replace(self.reference, n=whole)
+            self._pending = []
+        return rest[room:]
+
+    def _limit(self) -> float:
+        share = 1.0 if self.reference is None or self.reference.n is None else 0.5
+        return self.episode * (self.episode + 1) / (self.alpha * share)
+
+    def _test(self, rest: list[float], events: list[str]) -> list[float]:
+        if not self.testable:
+            return []
+        values, rest = self._batched(rest)
+        assert self.reference is not None
+        bound = min(self._worth(self.reference.bound), 1 - _NEAREST)
+        x = np.array([self._worth(value) for value in values])
+        for start in range(0, len(x), _TOGETHER):
+            odds = (1 - x[start : start + _TOGETHER]) / (1 - bound)
+            held = self._players.take(1 + SHARES * (odds - 1)[:, None])
+            over = np.flatnonzero(held >= self._limit())
+            if len(over):
+                used = start + int(over[0]) + 1
+                self.n += used * self.batch
+                self.active = True
+                events.append("alert")
+                left = [one for one in values[used:] for _ in range(self.batch)] + self._pending
+                self._pending = []
+                return left + rest
+        self.n += len(x) * self.batch
+        return rest
+
+    def _batched(self, rest: list[float]) -> tuple[list[float], list[float]]:
+        """Means of whole batches; what is left of them waits."""
+        all_ = self._pending + rest
+        whole = len(all_) // self.batch * self.batch
+        self._pending = all_[whole:]
+        return np.reshape(all_[:whole], (-1, self.batch)).mean(axis=1).tolist(), []
+
+    def _recover(self, rest: list[float], events: list[str]) -> list[float]:
+        room = self.recovery - len(self._pending)
+        self._pending += rest[:room]
+        if len(self._pending) == self.recovery:
+            assert self.reference is not None
+            mean = sum(self._pending) / self.recovery
+            self._pending = []
+            if self._worth(mean) >= self._worth(self.reference.bound):
+                self._again()
+                events.append("clear")
+        return rest[room:]
+
+    def _again(self) -> None:
+        self.active, self.n = False, 0
+        self.episode += 1
+        self._players.again()
+        self._pending = []
+
+    def state(self) -> SequentialState:
+        """Returns the state for `resume`."""
+        return SequentialState(
+            reference=self.reference,
+            n=self.n,
+            episode=self.episode,
+            active=self.active,
+            wealth=self._players.money or [0.0] * len(SHARES),
+            step=self._players.step,
+            pending=self._pending,
+        )
+
+    def resume(self, state: SequentialState) -> None:
+        """Continues from a state."""
+        self.reference, self.n, self.episode = state.reference, state.n, state.episode
+        self.active, self._pending = state.active, list(state.pending)
+        self._players.step, self._players.money = state.step, list(state.wealth)

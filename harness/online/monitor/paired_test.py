@@ -1,0 +1,129 @@
+"""Tests query by query whether requests have lower scores than a run.
+
+A run asks each query once; in traffic, frequent queries weigh more, and which queries are frequent
+changes. So the two means differ without a change. Instead, each query that was asked in a period
+has one difference, of its first request there from its score in the run, and counts once. If the
+two are exchangeable, the difference is as likely above 0 as below, by as much, and the sum's chance
+has a bound by signs (`statistics/signs_and_ranks.py`). They are exchangeable if a query has the
+same answer at any time, if each answer is a draw of one chance, and if the system drew anew when it
+was built and has the same answers since. The mean of all requests estimates the truth better, but
+is not exchangeable with that of the run: of 100 queries with a chance of 0.99, the run may have all
+right, and the means of many requests are nearly all below it.
+
+The differences of two days are dependent, as the run is the same; so nothing is multiplied over
+days: the r-th look has the part `detector.part(r)` of alpha, and all of them together have alpha,
+however dependent they are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.online.monitor.calendar import DIGITS, UNTIMED, Cells, OpenPeriods, Period
+from harness.online.monitor.change import ChangeEvent, Description, Observed, Values
+from harness.online.monitor.records import PairedState, Reference
+from harness.statistics.detector import part
+from harness.statistics.signs_and_ranks import signs_bound
+
+REQUESTS = 1000
+"""Requests of a look, where they are not taken by the calendar."""
+
+_BACK = 0.5  # the p value from which, in two looks on half as many queries, an alert ends
+
+
+class PairedTest:
+    """A test of one metric against a run's scores of the labelled queries, NaN where it has none.
+
+    A look at each `period` that is over, or after each `size` requests.
+    """
+
+    def __init__(
+        self, of_run: Values, alpha: float, drop: bool, period: Period | None, size: int
+    ) -> None:
+        self.alpha, self.drop, self.period = alpha, drop, period
+        self.open = OpenPeriods(period, size, by_query=True)
+        scores = of_run[~np.isnan(of_run)]
+        mean = float(scores.mean())
+        self.reference = Reference(mean, mean, len(scores))
+        self.n, self.episode, self.active = 0, 1, False
+        self.evidence = 0.0
+        self._of_run = of_run
+        self._queries = 0  # of the look at which the alert fired
+        self._well = 0  # looks in a row since then that were as the run
+
+    @property
+    def testable(self) -> bool:
+        """False where the run is so bad that nothing can be worse."""
+        return self.reference.mean != (0 if self.drop else 1)
+
+    @property
+    def about(self) -> Description:
+        """The description of the test."""
+        return Description(
+            reference=f"{self.reference.mean:.4g} (the run's {self.reference.n} queries)",
+            condition="if each query, for itself, is as likely above its score in the run as "
+            "below it, by as much",
+            observation_unit="looks" if self.period is None else f"{self.period.name}s",
+            excluded={
+                "late requests": self.open.late,
+                UNTIMED: self.open.untimed,
+            },
+        )
+
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
+        """Adds values; returns the events of the looks that are due. `hold`: see `OpenPeriods`."""
+        if new is not None:
+            self.open.add(new)
+        found = []
+        for number, cells in self.open.over(hold=hold):
+            found += self._look(cells, number)
+        return found
+
+    def _look(self, cells: Cells, number: int) -> list[ChangeEvent]:
+        rows = np.array(list(cells))
+        scores = np.array([score for score, _ in cells.values()])
+        known = ~np.isnan(self._of_run[rows])
+        rows, scores = rows[known], scores[known]
+        if not len(rows):
+            return []
+        differences = np.round(scores - self._of_run[rows], DIGITS)
+        chance = signs_bound(differences if self.drop else -differences)
+        over = f"over the first request of {len(rows)} queries each, where the run has "
+        over += f"{self._of_run[rows].mean():.4g}"
+        if self.period is not None:
+            over += f", on {self.period.format(number)}"
+        time = None if self.period is None else self.period.start(number + 1)
+        event = ChangeEvent(False, float(scores.mean()), len(rows), over, time)
+        if self.active:
+            if 2 * len(rows) >= self._queries:
+                self._well = self._well + 1 if chance >= _BACK else 0
+            if self._well < 2:
+                return []
+            self.active, self.n, self.episode = False, 0, self.episode + 1
+            return [event]
+        self.n += 1
+        limit = self.alpha / (self.episode * (self.episode + 1)) * float(part(self.n))
+        self.evidence = min(1.0, float(np.log(chance) / np.log(limit)))
+        if chance > limit:
+            return []
+        self.active, self._queries, self._well = True, len(rows), 0
+        return [event._replace(alert=True)]
+
+    def state(self) -> PairedState:
+        """Returns the state for `resume`."""
+        return PairedState(
+            open=self.open.state(),
+            n=self.n,
+            episode=self.episode,
+            active=self.active,
+            evidence=self.evidence,
+            queries=self._queries,
+            recovered_looks=self._well,
+        )
+
+    def resume(self, state: PairedState) -> None:
+        """Continues from a state."""
+        self.open.resume(state.open)
+        self.n, self.episode, self.active = state.n, state.episode, state.active
+        self.evidence = state.evidence
+        self._queries, self._well = state.queries, state.recovered_looks
