@@ -82,7 +82,8 @@ def call(options: argparse.Namespace) -> int:
 
 def _with_people(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
     """Take in what people judged."""
-    from harness.labelling.of_answers import judged_by_people
+    from harness.labelling.answer_tasks import read_verdicts
+    from harness.records.base import to_plain
     from harness.runs.answering.folder import dataset_of_all
     from harness.runs.answering.judging import score_folder
     from harness.runs.answering.people import keep, read_people
@@ -94,15 +95,18 @@ def _with_people(options: argparse.Namespace, folders: Sequence[AnswersFolder]) 
     if len(folders) > 1 and not path.is_dir():
         raise UsageError("a file of people's judgements is of one folder; name one at a time")
     dataset = dataset_of_all(folders, options.source)
-    read = judged_by_people if path.is_dir() else read_people
-    found = [read(path, folder) for folder in folders]  # all, before any is kept
+    if path.is_dir():
+        labels = [read_verdicts(path, folder) for folder in folders]
+        found = [(verdicts, to_plain(source)) for verdicts, source in labels]
+    else:
+        found = [read_people(path, folder) for folder in folders]
     for folder, (verdicts, given) in zip(folders, found, strict=True):
         keep(folder, verdicts, given)
         score_folder(folder, dataset)
         if conflicts := given.get("in_conflict"):
             print(
-                f"note: {path}: {conflicts} answers are in conflict and left out; `harness label "
-                f"resolve {path}` settles them",
+                f"note: {path}: {conflicts} answers are in conflict and excluded; `harness label "
+                f"adjudicate {path}` resolves them",
                 file=sys.stderr,
             )
     return shown(options, "judge", [folder.path for folder in folders])

@@ -16,7 +16,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.labelling.pool import System
-    from harness.labelling.start import Started
+    from harness.labelling.start import ProjectUpdate
 
 _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
@@ -36,7 +36,7 @@ def add(verbs: Verbs) -> None:
     subverbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_start(subverbs)
     _add_open(subverbs)
-    _add_resolve(subverbs)
+    _add_adjudicate(subverbs)
     _add_status(subverbs)
     _add_export(subverbs)
     label_generate.add(subverbs)
@@ -80,10 +80,10 @@ def _add_start(verbs: Verbs) -> None:
         help="share of the queries that every annotator judges (1); the others are judged once",
     )
     parser.add_argument(
-        "--relevant-from",
+        "--relevance-level",
         type=int,
         metavar="GRADE",
-        help="the grade from which on a document counts as evidence: 1 (related), 2 or 3 (1)",
+        help="the lowest grade that counts as evidence: 1 (related), 2 or 3 (1)",
     )
     add_work(parser, "first")
     parser.add_argument("--pool-only", action="store_true", help="make the pool, and end")
@@ -105,34 +105,34 @@ def _add_open(verbs: Verbs) -> None:
     parser.set_defaults(call=call_open)
 
 
-def _add_resolve(verbs: Verbs) -> None:
+def _add_adjudicate(verbs: Verbs) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
-        "resolve",
-        help="settle what annotators judged differently",
-        description="Settle conflicts: what each annotator said side by side, one answer to each.",
+        "adjudicate",
+        help="resolve conflicts between annotators",
+        description="Resolve conflicts, with the judgements of all annotators side by side.",
         allow_abbrev=False,
     )
     _add_folder(parser)
-    add_work(parser, "resolver")
-    parser.set_defaults(call=call_resolve)
+    add_work(parser, "adjudicator")
+    parser.set_defaults(call=call_adjudicate)
 
 
 def _add_status(verbs: Verbs) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "status",
-        help="who judged what, agreement, and how many more judgements a precision needs",
+        help="who judged what, agreement, and how many more judgements an interval needs",
         description=(
             "Who judged what, how far they agree, what the pooled systems score so far, and how "
-            "many more judgements a wanted precision needs."
+            "many more judgements a wanted half-width of the interval needs."
         ),
         allow_abbrev=False,
     )
     _add_folder(parser)
     parser.add_argument(
-        "--precision",
+        "--half-width",
         type=number,
         default=0.05,
-        metavar="HALF",
+        metavar="WIDTH",
         help="wanted half-width of the 95%% interval (0.05)",
     )
     parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
@@ -155,9 +155,7 @@ def _add_export(verbs: Verbs) -> None:
         choices=("refuse", "lower", "higher"),
         help="what open ones become; metrics under lower and higher are bounds (refuse)",
     )
-    parser.add_argument(
-        "--unfinished", action="store_true", help="also queries that are not judged to the end"
-    )
+    parser.add_argument("--unfinished", action="store_true", help="also export unfinished queries")
     add_output(parser)
     parser.set_defaults(call=call_export)
 
@@ -171,7 +169,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 def call_start(options: argparse.Namespace) -> int:
     """Pool, then judge."""
     from harness.files import disk_errors
-    from harness.labelling.folder import annotator_name
+    from harness.labelling.project import annotator_name
     from harness.labelling.start import start
 
     annotator_name(check_work(options, pool_only=options.pool_only))
@@ -184,81 +182,85 @@ def call_start(options: argparse.Namespace) -> int:
     if folder.is_file():
         raise UsageError(f"--out {folder}: is a file; name a folder")
     with disk_errors(folder, "name another folder with --out"):
-        started = start(
+        update = start(
             folder,
             Path(options.documents).expanduser(),
             Path(options.queries).expanduser(),
             systems,
-            k=options.k,
+            depth=options.k,
             seed=options.seed,
             overlap=options.overlap,
-            relevant_from=options.relevant_from,
+            relevance_level=options.relevance_level,
             quiet=options.quiet,
         )
-    for warning in started.warnings:
+    for warning in update.warnings:
         print(f"warning: {warning}", file=sys.stderr)
-    _say_started(folder, started, options)
+    _print_update(folder, update, options)
     return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
 
 
-def _say_started(folder: Path, started: Started, options: argparse.Namespace) -> None:
-    """What a project is made of, and what is new in it."""
-    project = started.project
+def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespace) -> None:
+    """Prints the size of a project, and what is new in it."""
+    from harness.labelling.reports import StartReport
+    from harness.records.base import to_plain
+
+    project, added = update.project, update.added
     if options.json:
-        found = {
-            "folder": str(folder),
-            "new": started.new,
-            "queries": len(project.queries),
-            "candidates": len(project.pool),
-            "k": project.k,
-            "systems": project.systems,
-            "added": started.added,
-        }
-        print_json("label-start", found)
+        report = StartReport(
+            folder=str(folder),
+            new=update.new,
+            queries=len(project.queries),
+            candidates=len(project.pool),
+            depth=project.depth,
+            systems=project.systems,
+            added=added,
+        )
+        print_json("label-start", to_plain(report))
     if options.json or options.quiet:
         return
     size = (
-        f"{len(project.queries)} queries, {len(project.pool)} candidates from the top {project.k} "
-        f"of {', '.join(project.systems)}"
+        f"{len(project.queries)} queries, {len(project.pool)} candidates from the top "
+        f"{project.depth} of {', '.join(project.systems)}"
     )
-    added = [
+    if update.new:
+        print(f"{folder}: {size}", flush=True)
+        return
+    counts = [
         f"{n} {words}"
         for words in ("documents", "queries", "systems", "candidates")
-        if (n := started.added.get(words))
+        if (n := getattr(added, words))
     ]
-    if started.new:
-        print(f"{folder}: {size}", flush=True)
-    else:
-        print(f"{folder} goes on: {size}; added {', '.join(added) or 'nothing'}", flush=True)
-        if started.added.get("candidates"):
-            print("queries with new candidates are open until these are judged", flush=True)
+    print(f"{folder} continues: {size}; added {', '.join(counts) or 'nothing'}", flush=True)
+    if added.candidates:
+        print("queries with new candidates are open until these are judged", flush=True)
 
 
 def call_open(options: argparse.Namespace) -> int:
     """Judge."""
-    from harness.labelling.annotating import Annotating
+    from harness.labelling.session import AnnotationSession
 
-    return work(Annotating(Path(options.folder).expanduser(), check_work(options)), options)
+    return work(AnnotationSession(Path(options.folder).expanduser(), check_work(options)), options)
 
 
-def call_resolve(options: argparse.Namespace) -> int:
-    """Settle conflicts."""
-    from harness.labelling.resolving import Resolving
+def call_adjudicate(options: argparse.Namespace) -> int:
+    """Resolve conflicts."""
+    from harness.labelling.adjudication import Adjudication
 
-    return work(Resolving(Path(options.folder).expanduser(), check_work(options)), options)
+    return work(Adjudication(Path(options.folder).expanduser(), check_work(options)), options)
 
 
 def call_status(options: argparse.Namespace) -> int:
     """Say how far it is."""
     from harness.labelling.render import render_status
     from harness.labelling.status import status
+    from harness.records.base import to_plain
 
     folder = Path(options.folder).expanduser()
-    found = status(folder, precision=options.precision, metric=options.metric)
+    report = status(folder, half_width=options.half_width, metric=options.metric)
     if options.json:
-        print_json("label-status", found)
+        print_json("label-status", to_plain(report))
     elif not options.quiet:
-        print(render_status(found))
+        print(render_status(report))
     return 0
 
 
@@ -266,29 +268,33 @@ def call_export(options: argparse.Namespace) -> int:
     """Write the dataset."""
     from harness.files import disk_errors
     from harness.labelling.export import export
+    from harness.labelling.readme import split_option
+    from harness.labelling.reports import ExportReport
+    from harness.records.base import to_plain
 
     folder = Path(options.folder).expanduser()
     out = Path(options.out).expanduser() if options.out else folder / "dataset"
     with disk_errors(out.parent, "name another folder with --out"):
         made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
-    counts, left_out = made.manifest["counts"], made.manifest["left_out"]
-    splits = made.manifest["splits"]
-    more = f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
+    manifest = made.manifest
+    counts, unfinished = manifest.counts, manifest.excluded.unfinished_queries
     if options.json:
-        print_json("label-export", {"folder": str(out), "counts": counts, "left_out": left_out})
+        report = ExportReport(folder=str(out), counts=counts, excluded=manifest.excluded)
+        print_json("label-export", to_plain(report))
     if options.json or options.quiet:
         return 0
-    print(f"{out}: {counts['queries']} queries, {counts['judgements']} judgements")
+    print(f"{out}: {counts.queries} queries, {counts.judgements} judgements")
     for words, n in (
-        ("queries that cannot be answered (ability abstention)", counts["unanswerable"]),
-        ("queries without a relevant document in the pool", counts["without_relevant"]),
-        ("queries not judged to the end", counts["unfinished"]),
-        ("left out, not judged to the end", left_out["queries_not_judged_to_the_end"]),
-        ("proposed documents that nobody judged", counts["proposals_not_judged"]),
+        ("queries that cannot be answered (ability abstention)", counts.unanswerable),
+        ("queries without a relevant document in the pool", counts.without_relevant),
+        ("unfinished queries", counts.unfinished),
+        ("unfinished queries, excluded", unfinished),
+        ("proposed documents that nobody judged", counts.unjudged_proposals),
     ):
         if n:
             print(f"  {words}: {n}")
-    print(f"next: harness run --dataset labelled --source {out} --retriever bm25{more}")
+    option = split_option(manifest.splits)
+    print(f"next: harness run --dataset labelled --source {out} --retriever bm25{option}")
     return 0
 
 
@@ -305,4 +311,4 @@ def system(text: str, options: argparse.Namespace) -> System:
         raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
     params = parameters(_NEXT.split(rest[0])) if rest else {}
     spec = retriever_spec(options, name, params)
-    return System.of(spec.name, spec.params, spec.plugins)
+    return System.create(spec.name, spec.params, spec.plugins)

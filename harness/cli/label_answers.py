@@ -41,10 +41,12 @@ def add(verbs: Verbs) -> None:
 def call(options: argparse.Namespace) -> int:
     """Draw, then judge."""
     from harness.files import disk_errors
-    from harness.labelling.annotating import Annotating
-    from harness.labelling.folder import annotator_name
-    from harness.labelling.of_answers import start_with_answers
-    from harness.labelling.start import alone
+    from harness.labelling.answer_tasks import start_with_answers
+    from harness.labelling.project import annotator_name
+    from harness.labelling.reports import AnswersReport
+    from harness.labelling.session import AnnotationSession
+    from harness.labelling.start import exclusive
+    from harness.records.base import to_plain
     from harness.runs.answering.folder import AnswersFolder, dataset_of_all
 
     who = annotator_name(check_work(options, pool_only=options.pool_only))
@@ -55,12 +57,17 @@ def call(options: argparse.Namespace) -> int:
     folder = Path(options.out).expanduser()
     if folder.is_file():
         raise UsageError(f"--out {folder}: is a file; name a folder")
-    with disk_errors(folder, "name another folder with --out"), alone(folder):
+    with disk_errors(folder, "name another folder with --out"), exclusive(folder):
         project, new = start_with_answers(folder, folders, dataset, options.sample, options.seed)
     if options.json:
-        found = {"folder": str(folder), "queries": len(project.queries), "added": new}
-        print_json("label-answers", {**found, "candidates": len(project.pool)})
+        report = AnswersReport(
+            folder=str(folder),
+            queries=len(project.queries),
+            candidates=len(project.pool),
+            added=new,
+        )
+        print_json("label-answers", to_plain(report))
     elif not options.quiet:
         about = f"{len(project.queries)} questions, {len(project.pool)} answers to judge"
-        print(f"{folder}: {about}; it holds texts of the dataset", flush=True)
-    return 0 if options.pool_only else work(Annotating(folder, who), options)
+        print(f"{folder}: {about}; it contains texts of the dataset", flush=True)
+    return 0 if options.pool_only else work(AnnotationSession(folder, who), options)

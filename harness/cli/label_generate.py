@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from harness.cli.answer import add_asking, way_of
 from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
+from harness.records.base import Record, to_plain
 
 
 def add(verbs: Verbs) -> None:
@@ -106,7 +107,7 @@ def call_generate(options: argparse.Namespace) -> int:
     """Generate, and say what was made and what the checks found."""
     from harness.dataset.prepare import home
     from harness.labelling.generate import render
-    from harness.labelling.generate.generate import Choices, generate
+    from harness.labelling.generate.generate import GenerateOptions, generate
     from harness.labelling.generate.splits import DEFAULT, parse
     from harness.labelling.generate.templates import templates
 
@@ -123,7 +124,7 @@ def call_generate(options: argparse.Namespace) -> int:
         from harness.runs.answering.asking import Asker
 
         asker = Asker(way_of(options), home(), "harness label generate")
-    choices = Choices(
+    choices = GenerateOptions(
         templates(options.template, Path(options.templates) if options.templates else None),
         parse(options.split or DEFAULT),
         number=options.queries,
@@ -135,9 +136,9 @@ def call_generate(options: argparse.Namespace) -> int:
         keep_quotes=options.keep_quotes,
         against=options.against,
     )
-    place, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
+    path, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
     try:
-        found = generate(place, folder, choices, quiet=options.quiet)
+        found = generate(path, folder, choices, quiet=options.quiet)
     finally:
         if asker is not None:
             asker.close()
@@ -145,7 +146,7 @@ def call_generate(options: argparse.Namespace) -> int:
         "label-generate",
         found,
         options,
-        lambda: f"{render.made(found)}\n\n{render.checks(found['leakage'])}",
+        lambda: f"{render.render_generated(found)}\n\n{render.render_checks(found.leakage)}",
     )
     return 0
 
@@ -162,13 +163,13 @@ def call_check(options: argparse.Namespace) -> int:
         options.against,
         quiet=options.quiet,
     )
-    _print("label-check", found, options, lambda: render.checks(found))
-    return 1 if found["leaks"] else 0
+    _print("label-check", found, options, lambda: render.render_checks(found))
+    return 1 if found.leaks else 0
 
 
-def _print(kind: str, found: dict[str, Any], options: argparse.Namespace, text: Any) -> None:
+def _print(kind: str, report: Record, options: argparse.Namespace, text: Callable[[], str]) -> None:
     if options.json:
-        print_json(kind, found)
+        print_json(kind, to_plain(report))
     elif not options.quiet:
         print(text())
 

@@ -1,4 +1,4 @@
-"""How `harness label start`, `open` and `resolve` let people judge: on a page or in a terminal."""
+"""Judging on a page or in a terminal, for `harness label start`, `open` and `adjudicate`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.labelling.annotating import Annotating
-    from harness.labelling.resolving import Resolving
+    from harness.labelling.views import Session
 
 PORT = 8766
 _PORTS = 20  # how many are tried behind it, where none was named
@@ -49,7 +48,7 @@ def check_work(options: argparse.Namespace, *, pool_only: bool = False) -> str:
     return options.who if options.annotator is None else str(options.annotator)
 
 
-def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
+def work(session: Session, options: argparse.Namespace) -> int:
     """In the terminal, or on a page until it is stopped."""
     if options.terminal:
         from harness.labelling import terminal
@@ -67,14 +66,17 @@ def work(session: Annotating | Resolving, options: argparse.Namespace) -> int:
             print("\nstopped; everything judged is on the disk")
         return 0
     from harness.labelling.page import server
+    from harness.labelling.reports import PageAddress
+    from harness.records.base import to_plain
 
+    who = session.annotator
     ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
     with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
-            print_json("label-open", {"address": address, "annotator": session.annotator})
+            print_json("label-open", to_plain(PageAddress(address=address, annotator=who)))
         elif not options.quiet:
-            print(f"{address} ({session.annotator}; Ctrl-C ends it, nothing is lost)", flush=True)
+            print(f"{address} ({who}; Ctrl-C ends it, nothing is lost)", flush=True)
         if not options.no_open and _has_display():
             import webbrowser
 

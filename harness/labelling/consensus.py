@@ -1,260 +1,272 @@
-"""What all annotators together say, where they contradict each other, and how that was settled.
+"""Merges the annotations of all annotators, with their conflicts and how those were resolved.
 
-Of each thing (a grade, an ability, whether a query cannot be answered) the settled line counts;
-else what the annotators agree on; else what construction says, where no annotator does. Conflicts:
+For each thing (a grade, an ability, whether a query is unanswerable) the resolution counts; else
+what the annotators agree on; else what construction says, where no annotator does. Conflicts:
 
-* `grade`: annotators gave a document other grades.
-* `unanswerable`: somebody says that a query cannot be answered, and somebody (maybe the same one)
-  says that it can, or gave one of its documents a grade of 1 or more.
-* `ability`: annotators chose other abilities.
+* `grade`: annotators gave a document different grades.
+* `unanswerable`: somebody marked a query as unanswerable, and somebody (maybe the same one) marked
+  it as answerable, or graded one of its documents as relevant.
+* `ability`: annotators chose different abilities.
 
-A query that was settled as not to be answered has no open grades.
+A query that was resolved as unanswerable has no open grade conflicts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Literal
 
-from harness.labelling.folder import CONSTRUCTION, Project
-from harness.labelling.records import RELEVANT, Judgements, Pair
+from harness.labelling.annotations import Annotations, Kind, Pair, Value
+from harness.labelling.project import CONSTRUCTION, Project
+from harness.labelling.records import RELEVANCE_LEVEL
 from harness.schema import Ability
 
-KINDS = ("grade", "unanswerable", "ability")
+CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability")
+
+Policy = Literal["refuse", "lower", "higher"]
+"""What the export does with open conflicts."""
 
 QUERY_FILE = "the query itself"
-"""Who says that a query of the ability abstention cannot be answered."""
+"""Whose vote it is that a query of the ability abstention is unanswerable."""
 
 
 @dataclass(frozen=True)
 class Conflict:
-    """Judgements that contradict each other. `said`: what each annotator says, by name.
+    """Annotations that contradict each other; `votes` has each annotator's, by name.
 
-    In a conflict of kind `unanswerable` that is True, or a text that says what stands against it.
-    `crossing`: grades on both sides of relevant. `settled`: what a resolver said; None: open.
+    In a conflict of kind `unanswerable` a vote is a text. `crosses_relevance`: grades on both sides
+    of relevant. `resolution`: the adjudicator's value; None while it is open.
     """
 
-    kind: str
+    kind: Kind
     query: str
     document: str | None
-    said: Mapping[str, Any]
-    settled: int | str | bool | None = None
-    crossing: bool = False
+    votes: Mapping[str, Value]
+    resolution: Value = None
+    crosses_relevance: bool = False
 
     @property
     def open(self) -> bool:
-        """Whether nobody settled it yet."""
-        return self.settled is None
+        """Whether nobody resolved it yet."""
+        return self.resolution is None
 
 
 @dataclass
 class Consensus:
-    """The judgements that count, without those in open conflict.
+    """The annotations that count, without those in open conflict.
 
     `grades` by query and document, `unanswerable` and `abilities` by query. `conflicts` are all,
-    settled ones too, by query in the order of the project. Grades from `relevant_from` on are of
-    relevant documents.
+    resolved ones too, by query in the order of the project.
     """
 
     grades: dict[Pair, int] = field(default_factory=dict)
     unanswerable: dict[str, bool] = field(default_factory=dict)
-    abilities: dict[str, str] = field(default_factory=dict)
+    abilities: dict[str, Ability] = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
-    relevant_from: int = RELEVANT
+    relevance_level: int = RELEVANCE_LEVEL
 
     @property
     def open(self) -> list[Conflict]:
-        """Conflicts that nobody settled."""
+        """Conflicts that nobody resolved."""
         return [conflict for conflict in self.conflicts if conflict.open]
 
-    def relevant(self, query: str, documents: list[str]) -> list[str]:
-        """Those of the documents that are relevant; none where the query cannot be answered."""
-        if self.unanswerable.get(query):
-            return []
-        return [d for d in documents if self.grades.get((query, d), 0) >= self.relevant_from]
+
+def annotations_by_name(project: Project) -> dict[str, Annotations]:
+    """Reads the current annotations of each annotator."""
+    return {name: project.annotation_log(name).current for name in project.annotators()}
 
 
-def held_by_all(project: Project) -> dict[str, Judgements]:
-    """What each annotator holds, by name."""
-    return {name: project.journal(name).held for name in project.annotators()}
+def read_consensus(project: Project) -> Consensus:
+    """Merges the annotations on the disk."""
+    return consensus(
+        project,
+        annotations_by_name(project),
+        project.annotation_log(CONSTRUCTION).current,
+        project.adjudication_log().current,
+    )
 
 
 def consensus(
     project: Project,
-    annotators: Mapping[str, Judgements],
-    construction: Judgements | None = None,
-    resolved: Judgements | None = None,
+    annotators: Mapping[str, Annotations],
+    construction: Annotations,
+    adjudicated: Annotations,
 ) -> Consensus:
-    """Put the judgements of a project together."""
-    built = construction or Judgements()
-    settled = resolved or Judgements()
+    """Merges the annotations of a project."""
     grades = _by_query(annotators)
-    found = Consensus(relevant_from=project.relevant_from)
+    merged = Consensus(relevance_level=project.relevance_level)
     for query in project.query:
         documents = [candidate.document for candidate in project.candidates[query]]
-        said = {
-            document: grades[query][document]
-            for document in (*documents, *grades.get(query, {}))
-            if document in grades.get(query, {})
+        votes = grades.get(query, {})
+        votes = {
+            document: votes[document] for document in (*documents, *votes) if document in votes
         }
-        _answerable(project, query, said, annotators, built, settled, found)
-        _grades(query, documents, said, built, settled, found)
-        _ability(project, query, annotators, built, settled, found)
-    return found
+        _merge_answerability(project, query, votes, annotators, construction, adjudicated, merged)
+        _merge_grades(query, documents, votes, construction, adjudicated, merged)
+        _merge_ability(project, query, annotators, construction, adjudicated, merged)
+    return merged
 
 
-def of_project(project: Project) -> Consensus:
-    """The consensus of what stands on the disk."""
-    return consensus(
-        project,
-        held_by_all(project),
-        project.journal(CONSTRUCTION).held,
-        project.resolved().held,
-    )
-
-
-def _by_query(annotators: Mapping[str, Judgements]) -> dict[str, dict[str, dict[str, int]]]:
+def _by_query(annotators: Mapping[str, Annotations]) -> dict[str, dict[str, dict[str, int]]]:
     """Grades by query, document and annotator."""
     found: dict[str, dict[str, dict[str, int]]] = {}
-    for name, held in annotators.items():
-        for (query, document), grade in held.grades.items():
+    for name, own in annotators.items():
+        for (query, document), grade in own.grades.items():
             found.setdefault(query, {}).setdefault(document, {})[name] = grade
     return found
 
 
-def _answerable(
+def _merge_answerability(
     project: Project,
     query: str,
-    said: Mapping[str, Mapping[str, int]],
-    annotators: Mapping[str, Judgements],
-    built: Judgements,
-    settled: Judgements,
-    found: Consensus,
+    grades: Mapping[str, Mapping[str, int]],
+    annotators: Mapping[str, Annotations],
+    construction: Annotations,
+    adjudicated: Annotations,
+    merged: Consensus,
 ) -> None:
-    votes = {
-        name: held.unanswerable[query]
-        for name, held in annotators.items()
-        if query in held.unanswerable
+    marks = {
+        name: own.unanswerable[query]
+        for name, own in annotators.items()
+        if query in own.unanswerable
     }
-    if not votes and built.unanswerable.get(query) is not None:
-        votes = {CONSTRUCTION: built.unanswerable[query]}
-    elif not votes and project.query[query].get("ability") == Ability.ABSTENTION:
-        votes = {QUERY_FILE: True}
-    against: dict[str, int] = {}
-    least = project.relevant_from
-    for document, by in said.items():
-        final = settled.grades.get((query, document))
-        for name, grade in by.items():
-            if (grade if final is None else final) >= least:
-                against[name] = against.get(name, 0) + 1
-    for candidate in project.candidates[query]:
-        pair = (query, candidate.document)
-        if candidate.document not in said and built.grades.get(pair, 0) >= least:
-            against[CONSTRUCTION] = against.get(CONSTRUCTION, 0) + 1
-    final = settled.unanswerable.get(query)
-    if any(votes.values()) and (against or not all(votes.values())):
-        words: dict[str, Any] = {}
-        for name in (*votes, *(other for other in against if other not in votes)):
-            n = against.get(name, 0)
-            graded = f"{n} document{'s' if n > 1 else ''} graded {least} or more"
-            if votes.get(name):
-                words[name] = f"cannot be answered, yet {graded}" if n else "cannot be answered"
+    if not marks and construction.unanswerable.get(query) is not None:
+        marks = {CONSTRUCTION: construction.unanswerable[query]}
+    elif not marks and project.query[query].ability == Ability.ABSTENTION:
+        marks = {QUERY_FILE: True}
+    relevant = _relevant_counts(project, query, grades, construction, adjudicated)
+    resolution = adjudicated.unanswerable.get(query)
+    if any(marks.values()) and (relevant or not all(marks.values())):
+        votes: dict[str, Value] = {}
+        for name in (*marks, *(other for other in relevant if other not in marks)):
+            n = relevant.get(name, 0)
+            graded = f"{n} document{'s' if n > 1 else ''} graded {project.relevance_level} or more"
+            if marks.get(name):
+                votes[name] = f"cannot be answered, yet {graded}" if n else "cannot be answered"
             else:
-                words[name] = graded if n else "can be answered"
-        found.conflicts.append(Conflict("unanswerable", query, None, words, final))
-        if final is not None:
-            found.unanswerable[query] = final
-    elif final is not None:
-        found.unanswerable[query] = final
-    elif votes:
-        found.unanswerable[query] = any(votes.values())
+                votes[name] = graded if n else "can be answered"
+        merged.conflicts.append(Conflict("unanswerable", query, None, votes, resolution))
+        if resolution is not None:
+            merged.unanswerable[query] = resolution
+    elif resolution is not None:
+        merged.unanswerable[query] = resolution
+    elif marks:
+        merged.unanswerable[query] = any(marks.values())
 
 
-def _grades(
+def _relevant_counts(
+    project: Project,
+    query: str,
+    grades: Mapping[str, Mapping[str, int]],
+    construction: Annotations,
+    adjudicated: Annotations,
+) -> Counter[str]:
+    """How many documents each annotator, or construction, graded as relevant for a query."""
+    least = project.relevance_level
+    counts: Counter[str] = Counter()
+    for document, votes in grades.items():
+        final = adjudicated.grades.get((query, document))
+        counts.update(
+            name for name, grade in votes.items() if (grade if final is None else final) >= least
+        )
+    counts.update(
+        CONSTRUCTION
+        for one in project.candidates[query]
+        if one.document not in grades and construction.grades.get((query, one.document), 0) >= least
+    )
+    return counts
+
+
+def _merge_grades(
     query: str,
     documents: list[str],
-    said: Mapping[str, Mapping[str, int]],
-    built: Judgements,
-    settled: Judgements,
-    found: Consensus,
+    grades: Mapping[str, Mapping[str, int]],
+    construction: Annotations,
+    adjudicated: Annotations,
+    merged: Consensus,
 ) -> None:
-    closed = settled.unanswerable.get(query) is True
-    for document in dict.fromkeys((*documents, *said)):
+    closed = adjudicated.unanswerable.get(query) is True
+    for document in dict.fromkeys((*documents, *grades)):
         pair = (query, document)
-        by, final = said.get(document, {}), settled.grades.get(pair)
-        values = set(by.values())
+        votes, resolution = grades.get(document, {}), adjudicated.grades.get(pair)
+        values = set(votes.values())
         if len(values) > 1 and not closed:
-            crossing = min(values) < found.relevant_from <= max(values)
-            found.conflicts.append(Conflict("grade", query, document, dict(by), final, crossing))
-        if final is not None:
-            found.grades[pair] = final
+            crosses = min(values) < merged.relevance_level <= max(values)
+            conflict = Conflict("grade", query, document, dict(votes), resolution, crosses)
+            merged.conflicts.append(conflict)
+        if resolution is not None:
+            merged.grades[pair] = resolution
         elif len(values) == 1:
-            found.grades[pair] = values.pop()
+            merged.grades[pair] = values.pop()
         elif values and closed:
-            found.grades[pair] = min(values)
-        elif not values and pair in built.grades:
-            found.grades[pair] = built.grades[pair]
+            merged.grades[pair] = min(values)
+        elif not values and pair in construction.grades:
+            merged.grades[pair] = construction.grades[pair]
 
 
-def _ability(
+def _merge_ability(
     project: Project,
     query: str,
-    annotators: Mapping[str, Judgements],
-    built: Judgements,
-    settled: Judgements,
-    found: Consensus,
+    annotators: Mapping[str, Annotations],
+    construction: Annotations,
+    adjudicated: Annotations,
+    merged: Consensus,
 ) -> None:
     votes = {
-        name: held.abilities[query] for name, held in annotators.items() if query in held.abilities
+        name: own.abilities[query] for name, own in annotators.items() if query in own.abilities
     }
-    final = settled.abilities.get(query)
+    resolution = adjudicated.abilities.get(query)
     if len(set(votes.values())) > 1:
-        found.conflicts.append(Conflict("ability", query, None, votes, final))
-    own = project.query[query].get("ability")
-    if final is not None:
-        found.abilities[query] = final
+        merged.conflicts.append(Conflict("ability", query, None, votes, resolution))
+    given = project.query[query].ability
+    if resolution is not None:
+        merged.abilities[query] = resolution
     elif len(set(votes.values())) == 1:
-        found.abilities[query] = next(iter(votes.values()))
-    elif not votes and query in built.abilities:
-        found.abilities[query] = built.abilities[query]
-    elif not votes and own and own != Ability.ABSTENTION:
-        found.abilities[query] = own
+        merged.abilities[query] = next(iter(votes.values()))
+    elif not votes and query in construction.abilities:
+        merged.abilities[query] = construction.abilities[query]
+    elif not votes and given and given != Ability.ABSTENTION:
+        merged.abilities[query] = given
 
 
-def decided(
-    project: Project, found: Consensus, rule: str, kinds: Collection[str] = KINDS
+def apply_policy(
+    project: Project,
+    merged: Consensus,
+    policy: Policy,
+    kinds: Sequence[Kind] = CONFLICT_KINDS,
 ) -> Consensus:
-    """The consensus with every open conflict of these kinds decided by a rule.
+    """Returns the consensus with every open conflict of these kinds resolved by a policy.
 
-    `lower` takes the lower grade and believes who says that a query cannot be answered, `higher`
-    does neither. Abilities have no order: of those in conflict the one that most annotators chose
-    counts, else that of the query file, else none.
+    `lower` takes the lower grade and believes who says that a query is unanswerable, `higher` does
+    neither. Abilities have no order: the one that most annotators chose counts, else that of the
+    query file, else none.
     """
-    agreed = Consensus(
-        dict(found.grades),
-        dict(found.unanswerable),
-        dict(found.abilities),
-        [one for one in found.conflicts if not one.open or one.kind not in kinds],
-        found.relevant_from,
+    decided = Consensus(
+        dict(merged.grades),
+        dict(merged.unanswerable),
+        dict(merged.abilities),
+        [one for one in merged.conflicts if not one.open or one.kind not in kinds],
+        merged.relevance_level,
     )
-    pick = min if rule == "lower" else max
-    for one in found.open:
+    pick = min if policy == "lower" else max
+    for one in merged.open:
         if one.kind not in kinds:
             continue
         if one.kind == "grade" and one.document is not None:
-            agreed.grades[one.query, one.document] = pick(one.said.values())
+            grades = [grade for grade in one.votes.values() if isinstance(grade, int)]
+            decided.grades[one.query, one.document] = pick(grades)
         elif one.kind == "unanswerable":
-            agreed.unanswerable[one.query] = rule == "lower"
-        elif (ability := _most_chosen(project, one)) is not None:
-            agreed.abilities[one.query] = ability
-    return agreed
+            decided.unanswerable[one.query] = policy == "lower"
+        elif (ability := _majority(project, one)) is not None:
+            decided.abilities[one.query] = ability
+    return decided
 
 
-def _most_chosen(project: Project, conflict: Conflict) -> str | None:
-    (first, n), *rest = Counter(conflict.said.values()).most_common(2)
+def _majority(project: Project, conflict: Conflict) -> Ability | None:
+    (first, n), *rest = Counter(conflict.votes.values()).most_common(2)
     if not rest or rest[0][1] < n:
-        return str(first)
-    own = project.query[conflict.query].get("ability")
-    return None if own == Ability.ABSTENTION else own
+        return Ability(str(first))
+    given = project.query[conflict.query].ability
+    return None if given == Ability.ABSTENTION else given

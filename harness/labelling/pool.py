@@ -1,24 +1,29 @@
-"""What a labelling project is made of: the top k of the pooled systems, and a file of queries."""
+"""Pools the top documents of several systems, and reads the file of queries to label."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import orjson
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import labelled_fields as fields
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.delimited import csv_records, tsv
 from harness.dataset.adapters.formats.text import TextFile
+from harness.dataset.reader import Dataset
 from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.files import fsync_path, write_bytes
-from harness.labelling.folder import Record, as_lines
 from harness.labelling.generate.splits import NAMES
+from harness.labelling.records import LabelDocument, LabelQuery, PooledSystem, encode_lines
 from harness.rankings.fields import QUERIES
+from harness.records.base import convert
 from harness.retrievers.registry import RetrieverSpec
 
 if TYPE_CHECKING:
@@ -38,66 +43,75 @@ _ENDINGS = ".jsonl, .csv, .tsv or .txt"
 
 @dataclass(frozen=True)
 class System:
-    """One system of a pool: its name there (`bm25:k1=0.9`), and how it is built again."""
+    """One system of a pool: its name there (`bm25:k1=0.9`), and how to build it."""
 
     name: str
     spec: RetrieverSpec
 
     @classmethod
-    def of(cls, name: str, params: Mapping[str, Any], plugins: Iterable[str] = ()) -> System:
-        """From a retriever's name and parameters. Raises UsageError for one that there is not."""
-        spec = RetrieverSpec(name, dict(params), tuple(plugins))
+    def create(
+        cls, retriever: str, params: Mapping[str, object], plugins: Iterable[str] = ()
+    ) -> System:
+        """Names a retriever with its parameters. Raises UsageError for an unknown one."""
+        spec = RetrieverSpec(retriever, dict(params), tuple(plugins))
         spec.check()
-        said = ",".join(f"{key}={_said(value)}" for key, value in sorted(params.items()))
-        return cls(f"{name}:{said}" if said else name, spec)
+        listed = ",".join(f"{key}={_format(value)}" for key, value in sorted(params.items()))
+        return cls(f"{retriever}:{listed}" if listed else retriever, spec)
 
 
 @dataclass(frozen=True)
-class Pooled:
-    """What a system found: `ranks[query][document]` is the place from 1.
+class PooledRun:
+    """The results of a system: `ranks[query][document]` is the rank from 1.
 
-    `record` is what label.json says of it; `failed`: how many queries it failed on.
+    `record` is its entry in label.json; `failed`: the number of queries it failed on.
     """
 
     ranks: dict[str, dict[str, int]]
-    record: Record
+    record: PooledSystem
     failed: int
 
 
 def top_k(
     systems: Iterable[System],
-    documents: list[Record],
-    queries: list[Record],
+    documents: Sequence[LabelDocument],
+    queries: Sequence[LabelQuery],
     *,
     k: int,
     seed: int,
-    place: Path,
+    work_folder: Path,
     quiet: bool = True,
-) -> list[Pooled]:
-    """The top k of each system, run as `harness run` runs it: over opaque handles, without a key.
+) -> list[PooledRun]:
+    """Returns the top k of each system, run as `harness run` runs it: over opaque handles, without
+    qrels.
 
-    `place` is a folder for what is needed meanwhile; it is removed. Raises what a run raises, and
-    UsageError for a retriever that is made of the answer key.
+    `work_folder` is used meanwhile and removed. Raises what a run raises, and UsageError for a
+    retriever that reads the qrels.
     """
     from harness.dataset.prepare import open_dataset
 
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(work_folder, ignore_errors=True)
     try:
-        write_bytes(place / "documents.jsonl", as_lines(documents))
-        kept = {*QUERIES.names} - {"relevant"}  # nothing is judged here
-        known = [{name: query[name] for name in query if name in kept} for query in queries]
-        write_bytes(place / "queries.jsonl", as_lines(known))
-        fsync_path(place)
-        dataset = open_dataset(_FAMILY, source=place, quiet=quiet)
+        write_bytes(work_folder / "documents.jsonl", encode_lines(documents))
+        write_bytes(work_folder / "queries.jsonl", encode_lines(map(_without_qrels, queries)))
+        fsync_path(work_folder)
+        dataset = open_dataset(_FAMILY, source=work_folder, quiet=quiet)
         try:
-            return [_run(system, dataset, k, seed, place / "runs", quiet) for system in systems]
+            out = work_folder / "runs"
+            return [_run(system, dataset, k, seed, out, quiet) for system in systems]
         finally:
             shutil.rmtree(dataset.folder, ignore_errors=True)
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(work_folder, ignore_errors=True)
 
 
-def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool) -> Pooled:
+def _without_qrels(query: LabelQuery) -> LabelQuery:
+    """The query with the fields that `labelled` knows, without judgements."""
+    known = {*QUERIES.names} - {"relevant"}
+    extra = {name: value for name, value in query.extra.items() if name in known}
+    return msgspec.structs.replace(query, generated=None, extra=extra)
+
+
+def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: bool) -> PooledRun:
     from harness.rankings.arrow import read_parquet
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.plan import Settings
@@ -109,52 +123,52 @@ def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool
     )
     about = folder.record["retriever"]
     if about["sees_answer_key"]:
-        raise UsageError(f"--retriever {system.name}: is shown the answer key, which there is not")
+        raise UsageError(
+            f"--retriever {system.name}: reads the qrels, which a new project does not have"
+        )
     ranks: dict[str, dict[str, int]] = {}
     table = read_parquet(folder.rankings)
     for query, document, rank in zip(
         *(table[name].to_pylist() for name in ("query", "document", "rank")), strict=True
     ):
-        if not document.startswith(UNRESOLVED):  # a text of its own that stands for no document
+        if not document.startswith(UNRESOLVED):  # a text that no document has
             ranks.setdefault(query, {}).setdefault(document, rank)
-    record = {
-        "system": system.name,
-        "name": system.spec.name,
-        "params": dict(system.spec.params),
-        "plugins": list(system.spec.plugins),
-        "version": about.get("version"),
-    }
-    return Pooled(ranks, record, folder.record["queries"]["failed"])
+    record = PooledSystem(
+        name=system.name,
+        retriever=system.spec.name,
+        params=dict(system.spec.params),
+        plugins=list(system.spec.plugins),
+        version=about.get("version"),
+    )
+    return PooledRun(ranks, record, folder.record["queries"]["failed"])
 
 
-def _said(value: Any) -> str:
-    import orjson
-
+def _format(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
 
 
 @register_adapter(_FAMILY)
 class LabelPool:
-    """Documents and queries as `labelled` reads them, of which nothing was judged yet."""
+    """Documents and queries as `labelled` reads them, without judgements."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """The only one."""
+        """Returns the only one."""
         return [_VARIANT]
 
     def variant(self, name: str) -> Variant | None:
-        """The only one, under no name."""
+        """Returns the only one, under no name."""
         return by_name([_VARIANT], name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """Both files."""
+        """Returns both files."""
         return {name: source / f"{name}.jsonl" for name in ("documents", "queries")}
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """As `labelled` does it."""
+        """Converts them as `labelled` does."""
         from harness.dataset.adapters.labelled import Labelled
 
         Labelled().convert(raw, config, out)
@@ -163,12 +177,12 @@ class LabelPool:
 # -- The queries to label --------------------------------------------------------------------------
 
 
-def read_queries(path: Path) -> list[Record]:
-    """The queries of a file, in its order; those without an id have none yet.
+def read_queries(path: Path) -> list[LabelQuery]:
+    """Reads the queries of a file, in its order; the id is empty where the file has none.
 
     .jsonl and .csv have the fields that `labelled` reads, `text` at least, and may have `split`;
-    .tsv is id and text; .txt is one query a line. Raises UsageError, naming the line, for a field
-    that is not as it must be, an id that stands twice, and a file without a query.
+    .tsv is id and text; .txt is one query a line. Raises UsageError, naming the line, for an
+    invalid field, a duplicate id, and a file without a query.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file; a file of queries ({_ENDINGS}) is needed")
@@ -176,16 +190,15 @@ def read_queries(path: Path) -> list[Record]:
     lines: dict[str, int] = {}
     found = []
     for line, record in _records(file):
-        query = _checked(file, line, record)
-        if "id" in query:
-            before = lines.setdefault(query["id"], line)
-            if before != line:
-                raise file.error(
-                    line, f"the query id {query['id']!r} stands on line {before} already; rename it"
-                )
+        query = _query(file, line, record)
+        before = lines.setdefault(query.id, line) if query.id else line
+        if before != line:
+            raise file.error(
+                line, f"the query id {query.id!r} stands on line {before} already; rename it"
+            )
         found.append(query)
     if not found:
-        raise UsageError(f"{path}: holds no queries")
+        raise UsageError(f"{path}: contains no queries")
     return found
 
 
@@ -206,21 +219,27 @@ def _records(file: TextFile) -> Iterator[tuple[int, dict[str, Any]]]:
         raise UsageError(f"{file}: the queries must be a file that ends in {_ENDINGS}")
 
 
-def _checked(file: TextFile, line: int, record: dict[str, Any]) -> Record:
-    """The record with its id and text as text, and whatever else it holds."""
-    query: Record = {name: value for name, value in record.items() if name not in ("_id", "id")}
+def _query(file: TextFile, line: int, record: dict[str, Any]) -> LabelQuery:
+    """The query of a record; fields that are not known here go to `extra`."""
+    text = jsonl.string(file, line, record, "text").strip()
+    if not text:
+        raise file.error(line, "the query has no text; write it, or delete the line")
     given = {"id": record.get("id", record.get("_id"))}
-    id_ = jsonl.optional_string(file, line, given, "id")
-    query["text"] = jsonl.string(file, line, record, "text").strip()
-    if not query["text"]:
-        raise file.error(line, "the query has no text; write it, or take the line out")
     for name in ("haystack", "category"):
-        jsonl.optional_string(file, line, record, name)
+        given[name] = jsonl.optional_string(file, line, record, name)
     split = jsonl.optional_string(file, line, record, "split")
     if split is not None and split not in NAMES:
         raise file.error(line, f"the split {split!r} is none of {', '.join(NAMES)}; choose one")
-    if record.get("ability"):
-        fields.ability(file, line, record)
-    fields.answers(file, line, record)
     fields.timestamp(file, line, record.get("timestamp"))
-    return query if id_ is None else {"id": id_, **query}
+    known = {*LabelQuery.__struct_fields__, "_id"} - {"generated"}
+    values = {
+        "id": jsonl.optional_string(file, line, given, "id") or "",
+        "text": text,
+        "haystack": given["haystack"],
+        "ability": fields.ability(file, line, record) if record.get("ability") else None,
+        "timestamp": record.get("timestamp"),
+        "answers": fields.answers(file, line, record),
+        "split": split,
+        "extra": {name: value for name, value in record.items() if name not in known},
+    }
+    return convert(values, LabelQuery, f"{file}, {file.at(line)}")

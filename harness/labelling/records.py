@@ -1,178 +1,182 @@
-"""What a labelling project holds: candidates of its pool, and judgements as lines of a journal."""
+"""Records of the files of a labelling project; see `harness.labelling.project` for the folder."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal, TypeVar
 
+import msgspec
+
+from harness.records.base import Record, convert, decode, encode, to_plain
 from harness.schema import Ability
 
-GRADES = (0, 1, 2, 3)
-RELEVANT = 1
-"""The grade from which on a document is relevant, where a project does not say another."""
+VERSION: Literal[1] = 1
 
-MEANINGS = {
-    0: ("not relevant", "has nothing to do with the question"),
-    1: ("related", "is on the subject, but does not answer"),
-    2: ("answers in part", "has some of the answer, or has it unclear or hidden"),
-    3: ("answers", "is about the question and holds the answer"),
-}
-"""Name and meaning of each grade: the four levels of TREC's Deep Learning track."""
+RELEVANCE_LEVEL = 1
+"""The lowest grade that counts as relevant, where a project does not set another."""
+
+Split = Literal["test", "dev", "train"]
 
 
-@dataclass(frozen=True)
-class Scale:
-    """What a project judges (a `document` or an `answer`), and the grades that it can have."""
+class OpenRecord(Record):
+    """A record that keeps further fields of the user's; a file has them beside the known ones."""
 
-    thing: str
-    meanings: Mapping[int, tuple[str, str]]
-
-    def counts(self, grade: int, relevant_from: int) -> str:
-        """Whether a grade makes a document evidence, said where it is chosen; nothing of answers,
-        where the name of the grade says it."""
-        if self.thing != "document":
-            return ""
-        return "counts as evidence" if grade >= relevant_from else "does not count"
-
-    def then(self, folder: object) -> str:
-        """The command that takes up what was judged."""
-        what = "label export" if self.thing == "document" else "judge ANSWERS --people"
-        return f"harness {what} {folder}"
+    extra: dict[str, object] = msgspec.field(default_factory=dict)
 
 
-DOCUMENTS = Scale("document", MEANINGS)
-ANSWERS = Scale(
-    "answer",
-    {
-        0: ("wrong", "says something else, lacks what was asked, or declines though there is one"),
-        1: ("right", "says what the reference says, in any words; or declines where there is none"),
-    },
-)
+R = TypeVar("R", bound=OpenRecord)
 
 
-ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
-"""What an annotator chooses from. A query of ability abstention is one that cannot be answered."""
-
-ABILITY_KEYS = {"l": "lookup", "m": "multi-hop", "t": "temporal", "k": "knowledge-update"}
-"""The letter of each ability, on the page and in the terminal."""
-
-ABILITY_MEANINGS = {
-    "lookup": "one document answers",
-    "multi-hop": "several documents are needed together",
-    "temporal": "it asks when, how long, in which order",
-    "knowledge-update": "the newest of several statements counts",
-}
-
-Pair = tuple[str, str]
-"""Ids of a query and a document."""
-
-Line = dict[str, Any]
+def decode_open(data: bytes, kind: type[R], where: str, remedy: str) -> R:
+    """Decodes JSON whose unknown fields go to `extra`. Raises UsageError as `decode`."""
+    values = decode(data, dict[str, object], where, remedy)
+    names = set(kind.__struct_fields__) - {"extra"}
+    known = {name: value for name, value in values.items() if name in names}
+    extra = {name: value for name, value in values.items() if name not in names}
+    return convert({**known, "extra": extra}, kind, where, remedy)
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A document to be judged for a query.
+def encode_open(record: OpenRecord) -> bytes:
+    """Encodes a record as JSON with its `extra` fields beside the known ones."""
+    values = to_plain(record)
+    extra = values.pop("extra", {})
+    return encode({**values, **extra})
 
-    `ranks`: the place, from 1, that each pooled system gave it; empty where none did. `proposed`:
-    why it stands in the pool for another reason ({"by": "similarity", "similarity": 0.83}).
+
+def encode_lines(records: Iterable[Record]) -> bytes:
+    """Encodes records as JSON Lines."""
+    return b"".join(
+        (encode_open(one) if isinstance(one, OpenRecord) else encode(one)) + b"\n"
+        for one in records
+    )
+
+
+# -- label.json ------------------------------------------------------------------------------------
+
+
+class PooledSystem(Record):
+    """A system of the pool: `name` is its key in `ranks`, the rest is what builds it again."""
+
+    name: str
+    retriever: str
+    params: dict[str, object]
+    plugins: list[str]
+    version: str | None = None
+
+
+class JudgedAnswers(Record):
+    """A folder of answers that are judged, with the sha256 of its answers.parquet."""
+
+    folder: str
+    system: str
+    sha256: str
+
+
+class SourceFile(Record):
+    """A file or folder that documents or queries were read from; `added` counts the new ones."""
+
+    role: Literal["documents", "queries"]
+    file: str
+    sha256: str
+    added: int
+
+
+class GenerationBatch(Record):
+    """One call of `harness label generate`: templates, or a model and its endpoint."""
+
+    queries: int
+    templates: list[str] | None = None
+    endpoint: str | None = None
+    model: str | None = None
+
+
+class GenerationSettings(Record):
+    """How the queries of a project were generated; `splits` are shares of the queries."""
+
+    similarity: float | None
+    embedding: str
+    splits: dict[Split, float]
+    seed: int
+    batches: list[GenerationBatch] = msgspec.field(default_factory=list)
+
+
+class ProjectSettings(Record):
+    """label.json.
+
+    `depth` is that of the pool, `overlap` the share of the queries that every annotator judges.
+    `answers` are set where answers are judged, which are then the documents.
     """
+
+    version: Literal[1]
+    depth: int
+    seed: int
+    overlap: float
+    relevance_level: int = RELEVANCE_LEVEL
+    systems: list[PooledSystem] = msgspec.field(default_factory=list)
+    answers: list[JudgedAnswers] = msgspec.field(default_factory=list)
+    sources: list[SourceFile] = msgspec.field(default_factory=list)
+    generated: GenerationSettings | None = None
+
+
+# -- documents.jsonl, queries.jsonl, pool.jsonl ----------------------------------------------------
+
+
+class LabelDocument(OpenRecord):
+    """A document; `haystack` is a name, several, or names with times. Its id is unique in each."""
+
+    id: str
+    text: str
+    title: str | None = None
+    timestamp: int | str | None = None
+    session: str | None = None
+    speaker: str | None = None
+    haystack: str | list[str] | dict[str, int | str | None] | None = None
+
+    @property
+    def haystacks(self) -> list[str]:
+        """Names of the haystacks that contain the document; none where it names none."""
+        if not self.haystack:
+            return []
+        return [self.haystack] if isinstance(self.haystack, str) else list(self.haystack)
+
+
+class QueryOrigin(Record):
+    """How a query was generated, and from which documents."""
+
+    method: Literal["template", "model"]
+    documents: list[str] = msgspec.field(default_factory=list)
+    template: str | None = None
+    topic: str | None = None
+    model: str | None = None
+
+
+class LabelQuery(OpenRecord):
+    """A query; without a haystack it is answered from all documents."""
+
+    id: str
+    text: str
+    haystack: str | None = None
+    ability: Ability | None = None
+    timestamp: int | str | None = None
+    answers: list[str] = msgspec.field(default_factory=list)
+    split: Split | None = None
+    generated: QueryOrigin | None = None
+
+
+ProposalReason = Literal["construction", "same text", "topic", "field", "similarity"]
+
+
+class Proposal(Record):
+    """Why a candidate that no system returned is in the pool."""
+
+    reason: ProposalReason
+    similarity: float | None = None
+
+
+class Candidate(Record):
+    """A document to be judged for a query; `ranks`: its rank, from 1, in each pooled system."""
 
     query: str
     document: str
-    ranks: Mapping[str, int] = field(default_factory=dict)
-    proposed: Mapping[str, Any] | None = None
-
-    def line(self) -> Line:
-        """As it stands in pool.jsonl."""
-        line: Line = {"query": self.query, "document": self.document, "ranks": dict(self.ranks)}
-        return line if self.proposed is None else {**line, "proposed": dict(self.proposed)}
-
-
-@dataclass
-class Judgements:
-    """What one annotator holds now: the last line about each thing.
-
-    `undoable`: what each line changed, oldest first, as the line that puts it back.
-    """
-
-    grades: dict[Pair, int] = field(default_factory=dict)
-    abilities: dict[str, str] = field(default_factory=dict)
-    unanswerable: dict[str, bool] = field(default_factory=dict)
-    notes: dict[tuple[str, str | None], str] = field(default_factory=dict)
-    undoable: list[Line] = field(default_factory=list)
-    last: tuple[str, str | None] | None = None
-    """Query, and document if any, of the newest line."""
-
-    @classmethod
-    def of(cls, lines: Iterable[Line]) -> Judgements:
-        """From the lines of a journal, in order."""
-        held = cls()
-        for line in lines:
-            held.add(line)
-        return held
-
-    def add(self, line: Line) -> None:
-        """Take one line in. Raises ValueError for one that is none, and says what is wrong."""
-        check(line)
-        kind, values, about = self._thing(line)
-        before: Line = {key: line[key] for key in line if key in ("query", "document")}
-        before[kind] = values.get(about, _NOTHING.get(kind))
-        if line[kind] == _NOTHING.get(kind):
-            values.pop(about, None)
-        else:
-            values[about] = line[kind]
-        self.last = (line["query"], line.get("document"))
-        if line.get("undo") is True:
-            if self.undoable:
-                self.undoable.pop()
-        else:
-            self.undoable.append(before)
-
-    def says(self, line: Line) -> bool:
-        """Whether the line would change nothing."""
-        kind, values, about = self._thing(line)
-        return bool(values.get(about, _NOTHING.get(kind)) == line[kind])
-
-    def _thing(self, line: Line) -> tuple[str, dict[Any, Any], Any]:
-        """What kind of line it is, where its value is held, and under which key."""
-        kind = next(name for name in _KINDS if name in line)
-        by_query = kind in ("ability", "unanswerable")
-        about = line["query"] if by_query else (line["query"], line.get("document"))
-        return kind, getattr(self, _KINDS[kind]), about
-
-    def of_query(self, query: str, documents: Iterable[str]) -> dict[str, int]:
-        """Grades of these documents, without those that have none."""
-        found = ((document, self.grades.get((query, document))) for document in documents)
-        return {document: grade for document, grade in found if grade is not None}
-
-
-_KINDS = {
-    "grade": "grades",
-    "ability": "abilities",
-    "unanswerable": "unanswerable",
-    "note": "notes",
-}
-_NOTHING: dict[str, Any] = {"note": ""}  # what takes a line back; else null
-
-
-def check(line: Any) -> None:
-    """Raises ValueError, saying what is wrong, for what is no line of a journal."""
-    if not isinstance(line, dict):
-        raise ValueError("not an object")
-    if not isinstance(line.get("query"), str):
-        raise ValueError("no query")
-    kinds = [name for name in _KINDS if name in line]
-    if len(kinds) != 1:
-        raise ValueError(f"one of {', '.join(_KINDS)} is needed, and it has {len(kinds)}")
-    kind, value, document = kinds[0], line[kinds[0]], line.get("document")
-    if (kind == "grade" or document is not None) and not isinstance(document, str):
-        raise ValueError("no document")
-    if kind == "grade" and value is not None and (type(value) is not int or value not in GRADES):
-        raise ValueError(f"the grade must be 0, 1, 2, 3 or null, not {value!r}")
-    if kind == "ability" and value is not None and value not in ABILITIES:
-        raise ValueError(f"the ability must be one of {', '.join(ABILITIES)}, not {value!r}")
-    if kind == "unanswerable" and not isinstance(value, bool | None):
-        raise ValueError(f"unanswerable must be true, false or null, not {value!r}")
-    if kind == "note" and not isinstance(value, str):
-        raise ValueError("the note must be a text")
+    ranks: dict[str, int] = msgspec.field(default_factory=dict)
+    proposal: Proposal | None = None

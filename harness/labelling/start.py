@@ -1,7 +1,7 @@
-"""Begins a labelling project, or adds to one: queries, documents, systems, a deeper pool.
+"""Creates a labelling project, or adds to one: queries, documents, systems, a deeper pool.
 
-Nothing is ever taken out: what was judged stays judged, and a candidate that no system finds any
-more stays in the pool.
+Nothing is ever removed: annotations stay, and a candidate that no system returns any more stays in
+the pool.
 """
 
 from __future__ import annotations
@@ -11,34 +11,37 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
+
+import msgspec
 
 from harness.errors import UsageError, near
 from harness.files import digest
-from harness.labelling.folder import Project, Record, haystacks
-from harness.labelling.pool import Pooled, System, read_queries, top_k
-from harness.labelling.records import GRADES, Candidate
+from harness.labelling.annotations import GRADES
+from harness.labelling.pool import PooledRun, System, read_queries, top_k
+from harness.labelling.project import Project
+from harness.labelling.records import Candidate, LabelDocument, LabelQuery, SourceFile
+from harness.labelling.reports import Added
 
 DEPTH = 10
-"""Of the pool, where nobody says otherwise."""
-
+"""Depth of the pool, where none is given."""
 
 _LOCK = ".start.lock"
 
 
 @dataclass
-class Started:
-    """A project, and what `start` has to say: what was added, and what to beware of."""
+class ProjectUpdate:
+    """A project, what was added to it, and warnings."""
 
     project: Project
     new: bool
-    added: dict[str, int] = field(default_factory=dict)
+    added: Added = field(default_factory=Added)
     warnings: list[str] = field(default_factory=list)
 
     @property
     def changed(self) -> bool:
         """Whether anything was added."""
-        return self.new or any(self.added.values())
+        return self.new or self.added != Added()
 
 
 def start(
@@ -47,30 +50,81 @@ def start(
     queries: Path,
     systems: Sequence[System] = (),
     *,
-    k: int | None = None,
+    depth: int | None = None,
     seed: int | None = None,
     overlap: float | None = None,
-    relevant_from: int | None = None,
+    relevance_level: int | None = None,
     quiet: bool = True,
-) -> Started:
-    """Pool the top `k` of the systems for the queries into a project below `folder`.
+) -> ProjectUpdate:
+    """Pools the top `depth` of the systems for the queries into the project `folder`.
 
-    On a folder that holds a project it goes on: its own systems and depth hold where none are
-    given, and whatever is new is added; all systems are asked again, so that their ranks are of the
+    In a folder that has a project it continues: the project's own systems and depth hold where none
+    are given, and what is new is added; all systems are run again, so that their ranks are over the
     same documents. Raises UsageError for what cannot be read, for a document or query that has
     another text than in the project, for a seed or a depth that contradicts it, and what a run
     raises.
     """
-    _check(k, seed, overlap, relevant_from)
-    with alone(folder):
-        return _start(folder, documents, queries, systems, k, seed, overlap, relevant_from, quiet)
+    _check(depth, seed, overlap, relevance_level)
+    with exclusive(folder):
+        new = not (folder / "label.json").is_file()
+        old = Project.new(folder) if new else Project.read(folder)
+        if not new:
+            _check_settings(old, depth, seed)
+        update = ProjectUpdate(old, new)
+        project = Project(folder, old.settings, *_read_inputs(old, documents, queries, update), [])
+        wanted = _systems(old, systems)
+        project.settings = msgspec.structs.replace(
+            old.settings,
+            depth=max(depth or old.depth or DEPTH, old.depth),
+            seed=old.seed if seed is None else seed,
+            overlap=old.settings.overlap if overlap is None else overlap,
+            relevance_level=relevance_level or old.relevance_level,
+        )
+        _warn_of_level(old, project, update)
+        update.added = Added(
+            documents=len(project.documents) - len(old.documents),
+            queries=len(project.queries) - len(old.queries),
+            systems=len(wanted) - len(old.systems),
+            depth=project.depth - old.depth,
+        )
+        project.pool = old.pool
+        if update.changed:
+            pooled = top_k(
+                wanted,
+                project.documents,
+                project.queries,
+                k=project.depth,
+                seed=project.seed,
+                work_folder=folder / ".pooling",
+                quiet=quiet,
+            )
+            project.pool = merged_pool(old.pool, pooled, [query.id for query in project.queries])
+            project.settings = msgspec.structs.replace(
+                project.settings,
+                systems=[one.record for one in pooled],
+                sources=_sources(old, documents, queries, update.added),
+            )
+            update.warnings += [
+                f"{one.record.name} failed on {one.failed} queries, which have none of its "
+                "documents in the pool"
+                for one in pooled
+                if one.failed
+            ]
+        _warn_of_pool(project, wanted, update)
+        update.added = msgspec.structs.replace(
+            update.added, candidates=len(project.pool) - len(old.pool)
+        )
+        update.project = project
+        if update.changed or project.settings != old.settings:
+            project.write()
+    return update
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Nobody else begins or widens the project meanwhile; the folder is there.
+def exclusive(folder: Path) -> Iterator[None]:
+    """Creates the folder and locks it against other calls that create or extend the project.
 
-    Raises UsageError for a folder that is somebody's, and while another is at it.
+    Raises UsageError for a folder with other files, and while another process has the lock.
     """
     _refuse_others(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,7 +134,7 @@ def alone(folder: Path) -> Iterator[None]:
     try:
         lock.acquire(timeout=0)
     except Timeout:
-        raise UsageError(f"{folder}: another `harness label` is at it; wait for it") from None
+        raise UsageError(f"{folder}: another `harness label` uses it; wait for it") from None
     try:
         yield
     finally:
@@ -88,9 +142,9 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def _refuse_others(folder: Path) -> None:
-    """Raises UsageError for a folder that holds files and is no project: they are somebody's.
+    """Raises UsageError for a folder that has files and is not a project.
 
-    The lock tells a project that was stopped before it was whole.
+    The lock marks a project whose creation was interrupted.
     """
     if not folder.is_dir() or any((folder / name).is_file() for name in ("label.json", _LOCK)):
         return
@@ -98,128 +152,104 @@ def _refuse_others(folder: Path) -> None:
     if theirs:
         shown = ", ".join(theirs[:3]) + (", ..." if len(theirs) > 3 else "")
         raise UsageError(
-            f"{folder}: is no labelling project and is not empty ({shown}); name a new folder with "
-            "--out"
+            f"{folder}: is not a labelling project and is not empty ({shown}); name a new folder "
+            "with --out"
         )
 
 
-def _start(
-    folder: Path,
-    documents: Path,
-    queries: Path,
-    systems: Sequence[System],
-    k: int | None,
-    seed: int | None,
-    overlap: float | None,
-    relevant_from: int | None,
-    quiet: bool,
-) -> Started:
+def _check(
+    depth: int | None, seed: int | None, overlap: float | None, relevance_level: int | None
+) -> None:
+    if relevance_level not in (None, *GRADES[1:]):
+        raise UsageError(f"--relevance-level is a grade, 1, 2 or 3, not {relevance_level}")
+    if depth is not None and depth < 1:
+        raise UsageError(f"--k must be 1 or more, not {depth}")
+    if seed is not None and seed < 0:
+        raise UsageError(f"--seed must be 0 or more, not {seed}")
+    if overlap is not None and not 0 <= overlap <= 1:
+        raise UsageError(f"--overlap is a share of the queries, from 0 to 1, not {overlap}")
+
+
+def _check_settings(old: Project, depth: int | None, seed: int | None) -> None:
+    """Raises UsageError for another seed than the project's, and for a smaller depth."""
+    if seed not in (None, old.seed):
+        raise UsageError(
+            f"--seed {seed}: {old.folder} was created with seed {old.seed}, which fixes every "
+            "order there; leave it out, or name another folder with --out"
+        )
+    if depth is not None and depth < old.depth:
+        raise UsageError(
+            f"--k {depth}: the pool of {old.folder} is {old.depth} deep already, and a pool never "
+            "shrinks; leave it out, or name another folder with --out"
+        )
+
+
+def _read_inputs(
+    old: Project, documents: Path, queries: Path, update: ProjectUpdate
+) -> tuple[list[LabelDocument], list[LabelQuery]]:
+    """The project's documents and queries with those of the files added."""
     from harness.labelling.generate.sources import read
 
-    new = not (folder / "label.json").is_file()
-    old = Project(folder, {}, [], [], []) if new else Project.read(folder)
-    if not new and seed not in (None, old.seed):
-        raise UsageError(
-            f"--seed {seed}: {folder} was begun with seed {old.seed}, from which every order there "
-            "comes; leave it out, or name another folder with --out"
-        )
-    if not new and k is not None and k < old.k:
-        raise UsageError(
-            f"--k {k}: the pool of {folder} is {old.k} deep already, and a pool never shrinks; "
-            "leave it out, or name another folder with --out"
-        )
-    started = Started(old, new)
     found = read(documents)
     if found.empty:
-        started.warnings.append(f"empty documents: {len(found.empty)}, first {found.empty[0]!r}")
+        update.warnings.append(f"empty documents: {len(found.empty)}, first {found.empty[0]!r}")
     all_documents = _merged(
         old.documents,
-        [dict(source.record) for source in found.sources],
-        lambda d: (d["id"], *haystacks(d)),
+        [source.record for source in found.sources],
+        lambda one: (one.id, *one.haystacks),
         documents,
         "document",
     )
     given, repeated = _with_ids(read_queries(queries), old.queries)
     if repeated:
-        started.warnings.append(
-            f"queries that stand twice, letter for letter, of which one is kept: {repeated}"
-        )
-    all_queries = _merged(old.queries, given, lambda q: q["id"], queries, "query")
+        update.warnings.append(f"duplicate queries, of which one each is kept: {repeated}")
+    all_queries = _merged(old.queries, given, lambda one: (one.id,), queries, "query")
     _check_haystacks(all_documents, all_queries, queries)
-    known = [
-        System.of(s["name"], s["params"], s.get("plugins", ()))
-        for s in old.settings.get("systems", [])
-    ]
-    wanted = {system.name: system for system in (*known, *systems)}
+    return all_documents, all_queries
+
+
+def _systems(old: Project, given: Sequence[System]) -> list[System]:
+    """The project's systems and the given ones. Raises UsageError if there is none."""
+    known = [System.create(one.retriever, one.params, one.plugins) for one in old.settings.systems]
+    wanted = {system.name: system for system in (*known, *given)}
     if not wanted:
         raise UsageError("--retriever is missing: name two or more systems to pool")
-    depth = max(k or old.k or DEPTH, old.k)
-    started.added = {
-        "documents": len(all_documents) - len(old.documents),
-        "queries": len(all_queries) - len(old.queries),
-        "systems": len(wanted) - len(known),
-        "depth": depth - old.k,
-    }
-    settings: Record = {
-        **old.settings,
-        "k": depth,
-        "seed": old.seed if seed is None else seed,
-        "overlap": old.settings.get("overlap", 1.0) if overlap is None else overlap,
-    }
-    if relevant_from is not None:
-        settings["relevant_from"] = relevant_from
-        if not new and relevant_from != old.relevant_from and old.annotators():
-            started.warnings.append(
-                f"grades count as evidence from {relevant_from} on, and counted from "
-                f"{old.relevant_from} on when {', '.join(old.annotators())} judged: what they "
-                "graded stands, and is read the new way"
-            )
-    pool = old.pool
-    if started.changed:
-        pooled = top_k(
-            list(wanted.values()),
-            all_documents,
-            all_queries,
-            k=depth,
-            seed=settings["seed"],
-            place=folder / ".pooling",
-            quiet=quiet,
+    return list(wanted.values())
+
+
+def _warn_of_level(old: Project, project: Project, update: ProjectUpdate) -> None:
+    """Warns of a new relevance level in a project that has annotations."""
+    if not update.new and project.relevance_level != old.relevance_level and old.annotators():
+        update.warnings.append(
+            f"grades count as evidence from {project.relevance_level} on, and counted from "
+            f"{old.relevance_level} on when {', '.join(old.annotators())} judged: their grades "
+            "stay, and are read with the new level"
         )
-        pool = merged_pool(old.pool, pooled, [query["id"] for query in all_queries])
-        settings["systems"] = [one.record for one in pooled]
-        settings["sources"] = _sources(old, documents, queries, started.added)
-        started.warnings += [
-            f"{one.record['system']} failed on {one.failed} queries, which have none of its "
-            "documents in the pool"
-            for one in pooled
-            if one.failed
-        ]
-    if len(wanted) == 1:
-        started.warnings.append(
-            f"only {next(iter(wanted))} is pooled: what it does not find is never judged, so the "
-            "key would favour it; add a system of another kind with --retriever"
+
+
+def _warn_of_pool(project: Project, systems: Sequence[System], update: ProjectUpdate) -> None:
+    """Warns of a single system, and of queries without a candidate."""
+    if len(systems) == 1:
+        update.warnings.append(
+            f"only {systems[0].name} is pooled: what it does not find is never judged, so the "
+            "qrels would favour it; add a system of another kind with --retriever"
         )
-    started.added["candidates"] = len(pool) - len(old.pool)
-    started.project = Project(folder, settings, all_documents, all_queries, pool)
-    if started.changed or settings != old.settings:
-        started.project.write()
-    bare = sum(not of_query for of_query in started.project.candidates.values())
+    bare = sum(not candidates for candidates in project.candidates.values())
     if bare:
-        started.warnings.append(
-            f"no system found anything for {bare} of the {len(all_queries)} queries: they have no "
-            "candidate, and can only be said to be answerable or not"
+        update.warnings.append(
+            f"no system found anything for {bare} of the {len(project.queries)} queries: they have "
+            "no candidate, and can only be marked as answerable or not"
         )
-    return started
 
 
 def merged_pool(
-    old: Sequence[Candidate], pooled: Sequence[Pooled], queries: Sequence[str]
+    old: Sequence[Candidate], pooled: Sequence[PooledRun], queries: Sequence[str]
 ) -> list[Candidate]:
-    """The union of what systems found, and of what was in the pool, by query.
+    """Returns the union of the old pool and what the systems returned, by query.
 
-    Ranks are the new ones; a candidate that no system has any more has none.
+    Ranks are the new ones; a candidate that no system returns any more has none.
     """
-    proposed = {(one.query, one.document): one.proposed for one in old}
+    proposals = {(one.query, one.document): one.proposal for one in old}
     found = []
     before: dict[str, dict[str, None]] = {}
     for one in old:
@@ -230,38 +260,25 @@ def merged_pool(
             documents.update(dict.fromkeys(system.ranks.get(query, {})))
         for document in documents:
             ranks = {
-                system.record["system"]: rank
+                system.record.name: rank
                 for system in pooled
                 if (rank := system.ranks.get(query, {}).get(document)) is not None
             }
-            found.append(Candidate(query, document, ranks, proposed.get((query, document))))
+            proposal = proposals.get((query, document))
+            found.append(Candidate(query=query, document=document, ranks=ranks, proposal=proposal))
     return found
 
 
-def _check(
-    k: int | None, seed: int | None, overlap: float | None, relevant_from: int | None
-) -> None:
-    if relevant_from not in (None, *GRADES[1:]):
-        raise UsageError(f"--relevant-from is a grade, 1, 2 or 3, not {relevant_from}")
-    if k is not None and k < 1:
-        raise UsageError(f"--k must be 1 or more, not {k}")
-    if seed is not None and seed < 0:
-        raise UsageError(f"--seed must be 0 or more, not {seed}")
-    if overlap is not None and not 0 <= overlap <= 1:
-        raise UsageError(f"--overlap is a share of the queries, from 0 to 1, not {overlap}")
+R = TypeVar("R", LabelDocument, LabelQuery)
 
 
 def _merged(
-    old: list[Record],
-    given: list[Record],
-    key: Callable[[Record], Any],
-    path: Path,
-    what: str,
-) -> list[Record]:
-    """The old records and those of the given ones that are new.
+    old: list[R], given: Sequence[R], key: Callable[[R], tuple[str, ...]], path: Path, what: str
+) -> list[R]:
+    """Adds the given records to the old ones.
 
-    Raises UsageError where one that was there has another text, title or haystack now: judgements
-    of it would be about something else. Other fields are those that were given last.
+    Raises UsageError where an old one has another text, title or haystack now: its annotations
+    would be about something else. Other fields are those that were given last.
     """
     merged = {key(record): record for record in old}
     for record in given:
@@ -269,45 +286,49 @@ def _merged(
         changed = before is not None and [
             name
             for name in ("text", "title", "haystack")
-            if (before.get(name) or "") != (record.get(name) or "")
+            if (getattr(before, name, None) or "") != (getattr(record, name, None) or "")
         ]
         if changed:
             raise UsageError(
-                f"{path}: the {what} {record['id']!r} has another {changed[0]} than in the "
-                f"project, so its judgements would be about something else; give the new one an "
-                "id of its own, or name another folder with --out"
+                f"{path}: the {what} {record.id!r} has another {changed[0]} than in the project, "
+                "so its annotations would be about something else; give the new one an id of its "
+                "own, or name another folder with --out"
             )
         merged[key(record)] = record
     return list(merged.values())
 
 
-def _with_ids(given: list[Record], old: list[Record]) -> tuple[list[Record], int]:
-    """Ids for queries without one, and how many stood twice.
+def _with_ids(
+    given: Sequence[LabelQuery], old: Sequence[LabelQuery]
+) -> tuple[list[LabelQuery], int]:
+    """Gives ids to queries without one; returns them and the number of duplicate texts.
 
     The same text keeps the id that it has in the project; others get the next free `q1`, `q2`.
     """
-    of_text = {query["text"]: query["id"] for query in old}
-    taken = {query["id"] for query in (*old, *given) if "id" in query}
-    found: dict[str, Record] = {}
+    of_text = {query.text: query.id for query in old}
+    taken = {query.id for query in (*old, *given) if query.id}
+    found: dict[str, LabelQuery] = {}
     repeated, number = 0, 0
     for query in given:
-        if "id" not in query:
-            id_ = of_text.get(query["text"])
+        if not query.id:
+            id_ = of_text.get(query.text)
             while id_ is None:
                 number += 1
                 id_ = f"q{number}" if f"q{number}" not in taken else None
             taken.add(id_)
-            of_text[query["text"]] = id_
-            query = {"id": id_, **query}
+            of_text[query.text] = id_
+            query = msgspec.structs.replace(query, id=id_)
             repeated += id_ in found
-        found.setdefault(query["id"], query)
+        found.setdefault(query.id, query)
     return list(found.values()), repeated
 
 
-def _check_haystacks(documents: list[Record], queries: list[Record], path: Path) -> None:
-    known = {name for document in documents for name in haystacks(document)}
-    ids = [document["id"] for document in documents]
-    bare = next((query["id"] for query in queries if not query.get("haystack")), None)
+def _check_haystacks(
+    documents: Sequence[LabelDocument], queries: Sequence[LabelQuery], path: Path
+) -> None:
+    known = {name for document in documents for name in document.haystacks}
+    ids = [document.id for document in documents]
+    bare = next((query.id for query in queries if not query.haystack), None)
     if known and bare is not None and len(set(ids)) < len(ids):
         named = ", ".join(sorted(known)[:3])
         raise UsageError(
@@ -316,28 +337,36 @@ def _check_haystacks(documents: list[Record], queries: list[Record], path: Path)
             "query its haystack"
         )
     for query in queries:
-        name = query.get("haystack")
-        if name and name not in known:
+        if query.haystack and query.haystack not in known:
             raise UsageError(
-                f"{path}: the query {query['id']!r} is of the haystack {name!r}, in which there is "
-                f"no document{near(name, sorted(known))}"
+                f"{path}: the query {query.id!r} is of the haystack {query.haystack!r}, in which "
+                f"there is no document{near(query.haystack, sorted(known))}"
             )
 
 
-def _sources(old: Project, documents: Path, queries: Path, added: dict[str, int]) -> list[Record]:
-    """What label.json says of where everything came from; names of files, no paths."""
-    sources = list(old.settings.get("sources", []))
-    for role, path in (("documents", documents), ("queries", queries)):
-        if added[role]:
-            sha256 = _digest(path)
-            sources.append(
-                {"role": role, "file": path.name, "sha256": sha256, "added": added[role]}
+def _sources(old: Project, documents: Path, queries: Path, added: Added) -> list[SourceFile]:
+    """The sources in label.json, with the new ones; names of files, no paths."""
+    sources = list(old.settings.sources)
+    if added.documents:
+        sources.append(
+            SourceFile(
+                role="documents",
+                file=documents.name,
+                sha256=_digest(documents),
+                added=added.documents,
             )
+        )
+    if added.queries:
+        sources.append(
+            SourceFile(
+                role="queries", file=queries.name, sha256=_digest(queries), added=added.queries
+            )
+        )
     return sources
 
 
 def _digest(path: Path) -> str:
-    """The sha256 of a file; of a folder, that of its files' names and hashes."""
+    """Returns the sha256 of a file; of a folder, that of its files' names and hashes."""
     if path.is_file():
         return digest(path)
     files = sorted(file for file in path.rglob("*") if file.is_file())

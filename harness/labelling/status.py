@@ -1,23 +1,33 @@
-"""How far a project is: who judged what, agreement, conflicts, what its numbers can show yet."""
+"""Status of a project: who judged what, agreement, conflicts, and what its numbers can show."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.labelling.annotating import is_done, query_order, shared_queries, worklist
-from harness.labelling.consensus import Consensus, consensus, decided, held_by_all
-from harness.labelling.folder import CONSTRUCTION, Project
-from harness.labelling.records import Judgements
-from harness.labelling.scores import POWER, Scores, SystemScore, finished, scores
+from harness.labelling.annotations import Annotations, Pair
+from harness.labelling.consensus import (
+    Conflict,
+    annotations_by_name,
+    apply_policy,
+    consensus,
+)
+from harness.labelling.project import CONSTRUCTION, Project
+from harness.labelling.reports import (
+    AgreementMeasure,
+    AnnotatorStatus,
+    ConflictStatus,
+    ProgressCounts,
+    StatusReport,
+)
+from harness.labelling.scores import judging_progress, required_sample, scores
+from harness.labelling.session import is_done, shared_queries, worklist
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
 from harness.statistics.agreement import (
@@ -27,264 +37,181 @@ from harness.statistics.agreement import (
     percent_agreement,
 )
 
-PRECISION = 0.05
-"""The half-width that is wanted, where nobody says otherwise."""
+HALF_WIDTH = 0.05
+"""The wanted half-width of intervals, where none is given."""
 
-_ABILITIES = {str(ability): number for number, ability in enumerate(Ability)}
+_ABILITIES = {ability: number for number, ability in enumerate(Ability)}
 
 
 def status(
-    folder: Path, *, precision: float = PRECISION, metric: str | None = None
-) -> dict[str, Any]:
-    """Everything that `harness label status` says, as one object; what is not known is None.
+    folder: Path, *, half_width: float = HALF_WIDTH, metric: str | None = None
+) -> StatusReport:
+    """Reports what `harness label status` prints; what is not known is None.
 
     `metric` is ndcg@10, or at the depth of the pool where that is less. Raises UsageError for a
-    folder that is no project, an unknown metric, and one that looks deeper than the pool.
+    folder that is not a project, an unknown metric, and one that looks deeper than the pool.
     """
     project = Project.read(folder)
-    held = held_by_all(project)
-    built = project.journal(CONSTRUCTION).held
-    settled = project.resolved().held
-    agreed = consensus(project, held, built, settled)
-    open_grades = sum(one.kind == "grade" for one in agreed.open)
-    now = decided(project, agreed, "lower", ("grade",))
-    done = finished(project, now)
-    found: dict[str, Any] = {
-        "folder": str(folder),
-        "of": project.scale.thing,
-        "then": project.scale.then(folder),
-        "documents": len(project.documents),
-        "queries": len(project.queries),
-        "candidates": len(project.pool),
-        "without_candidates": sum(not c for c in project.candidates.values()),
-        "k": project.k,
-        "seed": project.seed,
-        "systems": project.systems or project.answered_by,
-        "overlap": project.settings.get("overlap", 1.0),
-        "shared_queries": len(shared_queries(project)),
-        "annotators": [_annotator(project, name, held) for name in held],
-        "constructed": len(built.grades),
-        "agreement": [measure.record() for measure in measures(project, held)],
-        "conflicts": {
-            "open": Counter(_kind(one) for one in agreed.conflicts if one.open),
-            "settled": sum(not one.open for one in agreed.conflicts),
-        },
-        "finished": {
-            "scorable": len(done.scorable),
-            "without_relevant": len(done.bare),
-            "unanswerable": len(done.unanswerable),
-            "unanswerable_unconfirmed": sum(
-                not any(one.unanswerable.get(query) for one in (*held.values(), settled))
-                for query in done.unanswerable
-            ),
-            "left": len(done.open),
-        },
-        "scores": None,
-    }
+    annotators = annotations_by_name(project)
+    built = project.annotation_log(CONSTRUCTION).current
+    adjudicated = project.adjudication_log().current
+    merged = consensus(project, annotators, built, adjudicated)
+    decided = apply_policy(project, merged, "lower", ("grade",))
+    progress = judging_progress(project, decided)
+    score_status = None
     if project.systems:
-        wanted = Metric.parse(metric or f"ndcg@{min(10, project.k)}")
-        found["scores"] = _scores(project, now, scores(project, now, wanted, precision))
-        found["scores"]["open_grades_taken_lower"] = open_grades
-    return found
+        wanted = Metric.parse(metric or f"ndcg@{min(10, project.depth)}")
+        score_status = scores(project, decided, wanted, half_width)
+    return StatusReport(
+        folder=str(folder),
+        target=project.scale.target,
+        next_command=project.scale.next_command(folder),
+        documents=len(project.documents),
+        queries=len(project.queries),
+        candidates=len(project.pool),
+        without_candidates=sum(not c for c in project.candidates.values()),
+        depth=project.depth,
+        seed=project.seed,
+        systems=project.systems or project.answer_folders,
+        overlap=project.settings.overlap,
+        shared_queries=len(shared_queries(project)),
+        annotators=[_annotator(project, name, annotators) for name in annotators],
+        by_construction=len(built.grades),
+        agreement=measures(project, annotators),
+        conflicts=ConflictStatus(
+            open=Counter(_conflict_kind(one) for one in merged.open),
+            resolved=sum(not one.open for one in merged.conflicts),
+        ),
+        progress=ProgressCounts(
+            scorable=len(progress.scorable),
+            without_relevant=len(progress.without_relevant),
+            unanswerable=len(progress.unanswerable),
+            unanswerable_unconfirmed=count_unconfirmed(
+                progress.unanswerable, (*annotators.values(), adjudicated)
+            ),
+            unfinished=len(progress.unfinished),
+        ),
+        open_grade_conflicts=sum(one.kind == "grade" for one in merged.open),
+        scores=score_status,
+        required=required_sample(project, decided, score_status) if score_status else None,
+    )
 
 
-def _annotator(project: Project, name: str, held: dict[str, Judgements]) -> dict[str, Any]:
-    own = held[name]
-    places = worklist(project, name, own, [held[other] for other in held if other != name])
-    left = [place for place in places if not is_done(place, own)]
-    return {
-        "name": name,
-        "grades": len(own.grades),
-        "left": len(left),
-        "queries": len({query for query, _ in places}),
-        "queries_left": len({query for query, _ in left}),
-        "unanswerable": sum(own.unanswerable.values()),
-        "abilities": len(own.abilities),
-        "notes": len(own.notes),
-    }
+def count_unconfirmed(queries: Iterable[str], annotations: Sequence[Annotations]) -> int:
+    """Counts the unanswerable queries that nobody marked as such."""
+    return sum(not any(one.unanswerable.get(query) for one in annotations) for query in queries)
 
 
-def _kind(conflict: Any) -> str:
-    """A kind of conflict as people call it."""
+def _annotator(
+    project: Project, name: str, annotators: Mapping[str, Annotations]
+) -> AnnotatorStatus:
+    own = annotators[name]
+    others = [annotators[other] for other in annotators if other != name]
+    items = worklist(project, name, own, others)
+    left = [item for item in items if not is_done(item, own)]
+    return AnnotatorStatus(
+        name=name,
+        grades=len(own.grades),
+        remaining=len(left),
+        queries=len({item.query for item in items}),
+        queries_remaining=len({item.query for item in left}),
+        unanswerable=sum(own.unanswerable.values()),
+        abilities=len(own.abilities),
+        notes=len(own.notes),
+    )
+
+
+def _conflict_kind(conflict: Conflict) -> str:
+    """Returns the kind of a conflict in words."""
     if conflict.kind == "grade":
-        return "relevant or not" if conflict.crossing else "how relevant"
-    return "cannot be answered" if conflict.kind == "unanswerable" else str(conflict.kind)
+        return "relevant or not" if conflict.crosses_relevance else "how relevant"
+    return "cannot be answered" if conflict.kind == "unanswerable" else conflict.kind
 
 
-def _scores(project: Project, agreed: Consensus, found: Scores) -> dict[str, Any]:
-    judged = found.scored + found.without_relevant + found.unanswerable
-    share = found.scored / judged if judged else None
-    return {
-        "metric": str(found.metric),
-        "precision": found.precision,
-        "n": found.scored,
-        "scorable_share": share,
-        "systems": [_system(one) for one in found.systems],
-        "needed": _needed(project, agreed, found, share),
-        "differences": [
-            {
-                "a": a,
-                "b": b,
-                "n": power.n,
-                "detectable": _number(power.detectable),
-                "power": POWER,
-            }
-            for a, b, power in found.pairs
-        ],
-    }
+# -- Agreement on what two or more annotators judged -----------------------------------------------
 
 
-def _system(one: SystemScore) -> dict[str, Any]:
-    interval = one.interval
-    told = not math.isnan(interval.low)
-    return {
-        "system": one.system,
-        "value": _number(interval.value),
-        "low": _number(interval.low),
-        "high": _number(interval.high),
-        "half_width": (interval.high - interval.low) / 2 if told else None,
-        "n": interval.n,
-        "method": interval.method,
-        "how": interval.how,
-        "note": interval.note,
-        "judged": one.judged,
-        "needed": one.needed,
-        "needed_of": "haystacks" if interval.clustered else "queries",
-    }
+def _measure(
+    variable: str, name: str, annotators: Sequence[str], found: Agreement
+) -> AgreementMeasure:
+    value, low, high = (
+        None if np.isnan(number) else round(float(number), 4)
+        for number in (found.value, found.low, found.high)
+    )
+    return AgreementMeasure(
+        variable=variable,
+        measure=name,
+        annotators=list(annotators),
+        value=value,
+        low=low,
+        high=high,
+        level=found.level,
+        n=found.units,
+        ratings=found.ratings,
+        queries=found.clusters,
+        method=found.method,
+        note=found.note,
+    )
 
 
-def _needed(
-    project: Project, agreed: Consensus, found: Scores, share: float | None
-) -> dict[str, Any] | None:
-    """What the wanted half-width takes for the system that needs most; None: cannot be told yet.
+def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[AgreementMeasure]:
+    """Measures agreement on grades, on relevance, on unanswerable queries, and on abilities.
 
-    Of the queries that are judged only a share has something relevant, so more are judged than are
-    scored. Judgements are counted once each, for one annotator.
+    Alpha of all annotators; of each two quadratic-weighted kappa on grades, and plain kappa on
+    relevance. Intervals resample whole queries. Who graded all documents of a query without
+    marking it counts as saying that it is answerable. Empty where fewer than two have judged.
     """
-    wanted = [one.needed for one in found.systems if one.needed is not None]
-    if len(wanted) < len(found.systems) or not share:
-        return None
-    interval = found.systems[0].interval
-    each = interval.n / interval.units  # queries of a haystack, or 1
-    queries = math.ceil(max(wanted) * each)
-    more = max(queries - found.scored, 0)
-    to_judge = math.ceil(more / share)
-    not_done = set(finished(project, agreed).open)
-    left = [
-        sum((query, one.document) not in agreed.grades for one in project.candidates[query])
-        for query in query_order(project)
-        if query in not_done
-    ]
-    beyond = max(to_judge - len(left), 0)
-    mean = len(project.pool) / max(len(project.queries), 1)
-    return {
-        "units": max(wanted),
-        "units_now": interval.units,
-        "queries": queries,
-        "more_scored": more,
-        "more_judged": to_judge,
-        "new_queries": beyond,
-        "judgements": sum(left[:to_judge]) + math.ceil(beyond * mean),
-        "candidates_a_query": mean,
-        "clustered": interval.clustered,
-    }
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
-
-
-# -- How far annotators agree on what two of them or more judged -----------------------------------
-
-
-@dataclass(frozen=True)
-class Measure:
-    """One measure: what of (`grades`, `relevant or not`, ...), its name, between whom."""
-
-    of: str
-    name: str
-    between: tuple[str, ...]
-    agreement: Agreement
-
-    def record(self) -> dict[str, Any]:
-        """As JSON; what is not measurable is null."""
-        found = self.agreement
-        number = {
-            name: None if np.isnan(value) else round(float(value), 4)
-            for name, value in (("value", found.value), ("low", found.low), ("high", found.high))
-        }
-        return {
-            "of": self.of,
-            "measure": self.name,
-            "between": list(self.between),
-            **number,
-            "level": found.level,
-            "n": found.units,
-            "ratings": found.ratings,
-            "queries": found.clusters,
-            "method": found.method,
-            "note": found.note,
-        }
-
-
-def measures(project: Project, held: Mapping[str, Judgements]) -> list[Measure]:
-    """Agreement on grades, on relevance, on what cannot be answered, and on abilities.
-
-    Alpha of everybody; of each two annotators quadratic-weighted kappa on grades, and plain kappa
-    on relevance. Intervals resample whole queries. Who graded all documents of a query without
-    marking it says that it can be answered. Empty where fewer than two have judged.
-    """
-    names = sorted(held)
+    names = sorted(annotators)
     if len(names) < 2:
         return []
-    pairs = _keys(held[name].grades for name in names)
-    grades = _matrix([held[name].grades for name in names], pairs)
-    relevant = np.where(np.isnan(grades), np.nan, grades >= project.relevant_from)
+    own = [annotators[name] for name in names]
+    pairs = _keys([one.grades for one in own])
+    grades = _matrix([one.grades for one in own], pairs)
+    relevant = np.where(np.isnan(grades), np.nan, grades >= project.relevance_level)
     queries = [query for query, _ in pairs]
-    found = [
-        Measure("grades", "alpha, ordinal", tuple(names), krippendorff_alpha(grades, queries)),
-    ]
+    found = [_measure("grades", "alpha, ordinal", names, krippendorff_alpha(grades, queries))]
     for (i, a), (j, b) in combinations(enumerate(names), 2):
         kappa = cohens_kappa(grades[i], grades[j], queries, weights="quadratic")
-        found.append(Measure("grades", "kappa, quadratic", (a, b), kappa))
-    found.append(Measure("grades", "per cent", tuple(names), percent_agreement(grades, queries)))
+        found.append(_measure("grades", "kappa, quadratic", (a, b), kappa))
+    found.append(_measure("grades", "per cent", names, percent_agreement(grades, queries)))
     for (i, a), (j, b) in combinations(enumerate(names), 2):
         kappa = cohens_kappa(relevant[i], relevant[j], queries)
-        found.append(Measure("relevant or not", "kappa", (a, b), kappa))
-    found.append(
-        Measure("relevant or not", "per cent", tuple(names), percent_agreement(relevant, queries))
-    )
-    for what, of_each in (
-        ("cannot be answered", [_marks(project, held[name]) for name in names]),
-        ("ability", [_numbered(held[name].abilities) for name in names]),
+        found.append(_measure("relevant or not", "kappa", (a, b), kappa))
+    per_cent = percent_agreement(relevant, queries)
+    found.append(_measure("relevant or not", "per cent", names, per_cent))
+    for variable, values in (
+        ("cannot be answered", [_marks(project, one) for one in own]),
+        ("ability", [_numbered(one.abilities) for one in own]),
     ):
-        keys = _keys(of_each)
-        matrix = _matrix(of_each, keys)
+        matrix = _matrix(values, _keys(values))
         if (np.isfinite(matrix).sum(axis=0) >= 2).any():
             alpha = krippendorff_alpha(matrix, distance="nominal")
-            found.append(Measure(what, "alpha, nominal", tuple(names), alpha))
-            found.append(Measure(what, "per cent", tuple(names), percent_agreement(matrix)))
+            found.append(_measure(variable, "alpha, nominal", names, alpha))
+            found.append(_measure(variable, "per cent", names, percent_agreement(matrix)))
     return found
 
 
-def _keys(values: Iterable[Mapping[Any, Any]]) -> list[Any]:
+K = TypeVar("K", str, Pair)
+
+
+def _keys(values: Iterable[Mapping[K, int]]) -> list[K]:
     return sorted({key for one in values for key in one})
 
 
-def _matrix(values: list[Any], keys: list[Any]) -> npt.NDArray[np.float64]:
-    """(annotators, keys), NaN where one said nothing."""
+def _matrix(values: Sequence[Mapping[K, int]], keys: list[K]) -> npt.NDArray[np.float64]:
+    """(annotators, keys), NaN where an annotator has no value."""
     rows = [[float(one.get(key, np.nan)) for key in keys] for one in values]
     return np.array(rows, np.float64).reshape(len(values), len(keys))
 
 
-def _marks(project: Project, held: Judgements) -> dict[str, bool]:
-    """Whether each query cannot be answered, of those that an annotator has finished."""
-    graded = Counter(query for query, _ in held.grades)
-    built = project.journal(CONSTRUCTION).held.grades
+def _marks(project: Project, own: Annotations) -> dict[str, int]:
+    """Whether each query is unanswerable (1), of those that an annotator has finished."""
+    graded = Counter(query for query, _ in own.grades)
+    built = project.annotation_log(CONSTRUCTION).current.grades
     asked = Counter(one.query for one in project.pool if (one.query, one.document) not in built)
-    done = {query: False for query, n in asked.items() if graded[query] >= n}
-    return {**done, **held.unanswerable}
+    done = {query: 0 for query, n in asked.items() if graded[query] >= n}
+    return {**done, **own.unanswerable}
 
 
-def _numbered(abilities: Mapping[str, str]) -> dict[str, int]:
+def _numbered(abilities: Mapping[str, Ability]) -> dict[str, int]:
     return {query: _ABILITIES[name] for query, name in abilities.items()}

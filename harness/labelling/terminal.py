@@ -1,4 +1,4 @@
-"""Judging in a terminal, over ssh too: one place after the other, a key a judgement."""
+"""Judging in a terminal, over ssh too: one item after the other, one key per judgement."""
 
 from __future__ import annotations
 
@@ -6,247 +6,252 @@ import os
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any, TextIO
 
-from harness.labelling.annotating import Annotating
-from harness.labelling.records import ABILITY_KEYS, ABILITY_MEANINGS, Line, Scale
-from harness.labelling.resolving import Resolving
+from harness.labelling.annotations import (
+    ABILITY_KEYS,
+    ABILITY_MEANINGS,
+    Annotation,
+    Scale,
+    Value,
+)
+from harness.labelling.views import DocumentView, Item, ItemView, Session
 
 _WIDEST = 100
-_AROUND = 19  # lines of a screen that are not the document
-_MOVES = {"right": "next", ">": "next", "left": "previous", "<": "previous", "s": "then"}
+_OTHER_LINES = 19  # lines of a screen that are not the document
 _ESCAPES = {"[C": "right", "[D": "left", "OC": "right", "OD": "left"}
 _BACK = {"\x7f": "left", "\b": "left"}
 
 
-def work(session: Annotating | Resolving, keys: Keys) -> bool:
-    """Show and take keys until everything is judged or the person leaves; True when all is done.
+def work(session: Session, keys: Keys) -> bool:
+    """Shows items and reads keys until everything is judged or the person stops; True when all is
+    done.
 
-    Raises UsageError and OSError where a judgement cannot be kept; all before it are on the disk.
+    Raises UsageError and OSError where an annotation cannot be written; all before it are on the
+    disk.
     """
-    face: Any = session  # both sessions have the methods that are called here
-    ids: Mapping[str, Any] = {}
+    item: Item | None = None
     whole = told = False
     while True:
-        face.refresh()
-        place = face.known(ids) or face.here()
-        view = None if place is None else face.view(place)
-        done = view is None or view["done"] == view["total"]
+        session.refresh()
+        if item is None or not session.has(item):
+            item = session.current_item()
+        view = None if item is None else session.view(item)
+        done = view is None or view.done == view.total
         if done and not told:
             print(_finished(session, view))
         if view is None or (done and not keys.single):
             return True
         told = done
         print(_screen(session, view, whole=whole), flush=True)
-        key, found = "?", None
-        while found is None:
+        key, item = "?", None
+        while item is None:
             print("> ", end="", flush=True)
             key = keys.key()
             if keys.single:
                 print(key if key.isprintable() else "", flush=True)
             if key in ("", "q"):
-                print(f"stopped; {view['done']} of {view['total']} are on the disk")
+                print(f"stopped; {view.done} of {view.total} are on the disk")
                 return done
-            found = _act(face, view, key, keys)
-        ids, whole = found, key == " "
+            item = _act(session, view, key, keys)
+        whole = key == " "
 
 
-def _act(face: Any, view: Mapping[str, Any], key: str, keys: Keys) -> Mapping[str, Any] | None:
-    """Do what a key says; returns where to go, None: nowhere, ask again."""
-    if key == " ":
-        return view
+def _act(session: Session, view: ItemView, key: str, keys: Keys) -> Item | None:
+    """Does what a key says; returns the item to show, None to ask again."""
+    moves = {"right": view.next, ">": view.next, "left": view.previous, "<": view.previous}
+    moves |= {"s": view.next_open, " ": view.item}
+    if key in moves:
+        return moves[key]
     if key == "?":
-        print(_help(face))
+        print(_help(session))
         return None
-    if key in _MOVES:
-        found: Mapping[str, Any] = view[_MOVES[key]]
-        return found
     if key == "u":
-        place = face.undo(face.known(view))
-        print("taken back" if place else "there is nothing to take back")
-        return None if place is None else dict(face.view(place))
-    line, words, on = _line(view, key, keys, face.scale, own=face.mode == "label")
+        item = session.undo(view.item)
+        print("taken back" if item else "there is nothing to take back")
+        return item
+    line, words, advance = _annotation(view, key, keys, session)
     if line is None:
         print(words)
         return None
-    face.judge(line)
-    face.refresh()
+    session.annotate(line)
+    session.refresh()
     print(f"saved: {words}")
-    place = face.known(view)
-    if place is None or not on:
-        return view
-    now: Mapping[str, Any] = face.view(place)
-    # A mark that contradicts earlier grades is answered with a warning, at the same place.
-    return now if "unanswerable" in line and now.get("warning") else now["then"]
+    if not advance or not session.has(view.item):
+        return view.item
+    now = session.view(view.item)
+    # A mark that contradicts earlier grades is answered with a warning, at the same item.
+    return view.item if line.kind == "unanswerable" and now.warning else now.next_open
 
 
-def _line(
-    view: Mapping[str, Any], key: str, keys: Keys, scale: Scale, *, own: bool
-) -> tuple[Line | None, str, bool]:
-    """What a key comes to: the line (None: nothing), words for it, and whether to go on."""
-    query, document, choices = view["query"], view["document"], view["choices"]
-    if key.isdecimal() and int(key) in scale.meanings and "grade" in choices:
-        line = {"query": query, "document": document, "grade": int(key)}
-        return line, _said(int(key), scale), True
+def _annotation(
+    view: ItemView, key: str, keys: Keys, session: Session
+) -> tuple[Annotation | None, str, bool]:
+    """Returns the annotation of a key (None: none), words for it, and whether to advance."""
+    query, document, choices = view.item.query, view.item.document, view.choices
+    own = session.mode == "annotate"
+    if key.isdecimal() and int(key) in session.scale.meanings and "grade" in choices:
+        line = Annotation(query=query, document=document, grade=int(key))
+        return line, _words(int(key), session.scale), True
     if key in ABILITY_KEYS and "ability" in choices:
         name = ABILITY_KEYS[key]
-        back = own and view["ability"] == name
-        words = f"no longer {name}" if back else name
-        return {"query": query, "ability": None if back else name}, words, not own
+        back = own and view.ability == name
+        words = f"no longer {name}" if back else str(name)
+        return Annotation(query=query, ability=None if back else name), words, not own
     if key in "ny" and "unanswerable" in choices:
         value = key == "n"
-        back = own and view["unanswerable"] is value
+        back = own and view.unanswerable is value
         words = "can be answered" if not value else "cannot be answered"
-        line = {"query": query, "unanswerable": None if back else value}
+        line = Annotation(query=query, unanswerable=None if back else value)
         return line, "mark taken back" if back else words, not back
     if key == "e" and "note" in choices:
-        note: Line = {"query": query, "note": keys.line("note: ")}
-        return note if document is None else {**note, "document": document}, "the note", False
+        line = Annotation(query=query, document=document, note=keys.line("note: "))
+        return line, "the note", False
     if key in "0123" and "grade" not in choices:
         return None, "there is no document to grade here: n cannot be answered, y can be", False
     return None, f"{key!r} does nothing here; ? shows the keys", False
 
 
-def _screen(session: Annotating | Resolving, view: Mapping[str, Any], *, whole: bool) -> str:
+def _screen(session: Session, view: ItemView, *, whole: bool) -> str:
     width, height = shutil.get_terminal_size()
     width = min(width, _WIDEST)
-    left = view["total"] - view["done"]
-    count = f"{view['done']} of {view['total']}, {left} left"
+    count = f"{view.done} of {view.total}, {view.total - view.done} left"
     head = f"{session.folder.name}, {session.annotator}: {count}"
     about = (
-        f"Conflict {view['number']} of {view['total']}"
-        if session.mode == "resolve"
-        else f"Query {view['number']} of {view['queries']}"
+        f"Conflict {view.number} of {view.total}"
+        if session.mode == "adjudicate"
+        else f"Query {view.number} of {view.queries}"
     )
-    lines = ["", f"── {head} ".ljust(width, "─"), about + (_after(", asked ", view["asked"]))]
-    lines += _wrapped(view["text"], width)
-    if view["reference"] is not None:
-        lines += ["", *_wrapped(f"reference: {view['reference']}", width)]
-    if session.mode == "resolve":
-        lines += [
-            "",
-            *(f"  {one['who']}: {_said(one['value'], session.scale)}" for one in view["said"]),
-        ]
-        lines += [f"  {one['who']} notes: {one['note']}" for one in view["notes"]]
-        for one in view["evidence"]:
-            grades = ", ".join(f"{by['who']} {by['value']}" for by in one["said"])
-            lines += ["", f"[{grades}]", *_document(one["shown"], width)]
+    asked = f", asked {view.asked_at}" if view.asked_at else ""
+    lines = ["", f"── {head} ".ljust(width, "─"), about + asked, *_wrapped(view.text, width)]
+    if view.reference is not None:
+        lines += ["", *_wrapped(f"reference: {view.reference}", width)]
+    if session.mode == "adjudicate":
+        lines += ["", *_votes(view, session.scale, width)]
     else:
         lines += _marks(view, session.scale)
-    if view["shown"]:
-        if session.mode == "label":
-            lines += ["", f"{session.scale.thing.title()} {view['at'] + 1} of {len(view['mates'])}"]
-        body = _document(view["shown"], width)
-        most = max(height - _AROUND, 6)
-        around = {
-            where: [line for one in turns for line in _turn(one, width, whole=whole)]
-            for where, turns in view["around"].items()
-        }
-        lines += ["", *around["before"]]
+    if view.document is not None:
+        if session.mode == "annotate":
+            n = len(view.candidates)
+            lines += ["", f"{session.scale.target.title()} {view.position + 1} of {n}"]
+        body = _document(view.document, width)
+        most = max(height - _OTHER_LINES, 6)
+        lines += ["", *_turns(view.context.before, width, whole=whole)]
         lines += body if whole or len(body) <= most else body[:most]
         if not whole and len(body) > most:
             lines.append(f"... {len(body) - most} more lines: space shows all")
-        lines += around["after"]
-    elif session.mode == "label":
+        lines += _turns(view.context.after, width, whole=whole)
+    elif session.mode == "annotate":
         lines += ["", "No system found a document for this query. Can it be answered?"]
     return "\n".join([*lines, "", _keys(view, session)])
 
 
-def _marks(view: Mapping[str, Any], scale: Scale) -> list[str]:
-    """What was judged here already, and what contradicts itself."""
+def _votes(view: ItemView, scale: Scale, width: int) -> list[str]:
+    """The annotators' sides of a conflict, with their notes and the evidence."""
+    lines = [f"  {one.annotator}: {_words(one.value, scale)}" for one in view.votes]
+    lines += [f"  {one.annotator} notes: {one.note}" for one in view.notes]
+    for one in view.evidence:
+        grades = ", ".join(f"{vote.annotator} {vote.value}" for vote in one.votes)
+        lines += ["", f"[{grades}]", *_document(one.document, width)]
+    return lines
+
+
+def _marks(view: ItemView, scale: Scale) -> list[str]:
+    """The annotations of this item so far, and the warning about them."""
     marks = [
-        None if view["grade"] is None else f"grade {view['grade']}",
+        None if view.grade is None else f"grade {view.grade}",
         _ability(view),
-        None if view["unanswerable"] is None else _said(view["unanswerable"], scale),
-        view["note"] and f"note: {view['note']}",
+        None if view.unanswerable is None else _words(view.unanswerable, scale),
+        view.note and f"note: {view.note}",
     ]
-    said = ", ".join(mark for mark in marks if mark)
+    shown = ", ".join(mark for mark in marks if mark)
     return [
-        *([f"[{said}]"] if said else []),
-        *([f"! {view['warning']}"] if view["warning"] else []),
+        *([f"[{shown}]"] if shown else []),
+        *([f"! {view.warning}"] if view.warning else []),
     ]
 
 
-def _ability(view: Mapping[str, Any]) -> str:
-    """The ability that was chosen here, and that which the query was given."""
-    given = f"ability given: {view['own_ability']}" if view["own_ability"] else ""
-    return ", changed here to ".join(part for part in (given, view["ability"]) if part)
+def _ability(view: ItemView) -> str:
+    """The ability that the query was given, and that which was chosen here."""
+    given = f"ability given: {view.given_ability}" if view.given_ability else ""
+    return ", changed here to ".join(part for part in (given, view.ability) if part)
 
 
-def _turn(shown: Mapping[str, Any], width: int, *, whole: bool) -> list[str]:
-    """What was said before or after: a line of it, greyed on a terminal, or all of it."""
-    about = " · ".join(str(shown[name]) for name in ("timestamp", "speaker") if name in shown)
-    lines = _wrapped(f"{about}  {shown['text']}" if about else shown["text"], width - 2)
-    cut = lines if whole or len(lines) == 1 else [f"{lines[0][: width - 6]} ..."]
+def _turns(turns: Sequence[DocumentView], width: int, *, whole: bool) -> list[str]:
+    """Turns before or after the document: a line of each, greyed on a terminal, or all of it."""
     grey, plain = ("\x1b[2m", "\x1b[0m") if sys.stdout.isatty() else ("", "")
-    return [f"{grey}┊ {line}{plain}" for line in cut]
+    found = []
+    for turn in turns:
+        about = " · ".join(filter(None, (turn.timestamp, turn.speaker)))
+        lines = _wrapped(f"{about}  {turn.text}" if about else turn.text, width - 2)
+        cut = lines if whole or len(lines) == 1 else [f"{lines[0][: width - 6]} ..."]
+        found += [f"{grey}┊ {line}{plain}" for line in cut]
+    return found
 
 
-def _document(shown: Mapping[str, Any], width: int) -> list[str]:
-    about = [shown[name] for name in ("timestamp", "speaker", "session") if name in shown]
-    lines = [shown["title"]] if "title" in shown else []
-    lines += [" · ".join(map(str, about))] if about else []
-    return [*lines, *_wrapped(shown["text"], width)]
+def _document(shown: DocumentView, width: int) -> list[str]:
+    about = " · ".join(filter(None, (shown.timestamp, shown.speaker, shown.session)))
+    return [*filter(None, (shown.title, about)), *_wrapped(shown.text, width)]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width`; control characters, which could move the cursor, are left out."""
+    """Wraps a text, without control characters, which could move the cursor."""
     clean = "".join(c for c in text.expandtabs(4) if c.isprintable() or c == "\n")
     return [part for line in clean.split("\n") for part in textwrap.wrap(line, width) or [""]]
 
 
-def _keys(view: Mapping[str, Any], session: Annotating | Resolving) -> str:
+def _keys(view: ItemView, session: Session) -> str:
     lines, parts = [], []
-    if "grade" in view["choices"]:
-        of_documents = session.scale.thing == "document"
+    if "grade" in view.choices:
+        of_documents = session.scale.target == "document"
         grades = [
-            f"{grade} {name}{'*' if of_documents and grade >= session.relevant_from else ''}"
+            f"{grade} {name}{'*' if of_documents and grade >= session.relevance_level else ''}"
             for grade, (name, _) in session.scale.meanings.items()
         ]
         lines.append("  ".join([*grades, *(["(* counts as evidence)"] if of_documents else [])]))
-    if "unanswerable" in view["choices"]:
-        both = view["document"] is None
+    if "unanswerable" in view.choices:
+        both = view.item.document is None
         parts.append("n cannot be answered" + ("  y can be" if both else ""))
-    if view["choices"] == ["ability"]:
+    if view.choices == ["ability"]:
         parts.append("  ".join(f"{key} {name}" for key, name in ABILITY_KEYS.items()))
     return "\n".join([*lines, "  ".join([*parts, "s skip  u undo  ? keys  q stop"])])
 
 
-def _help(session: Annotating | Resolving) -> str:
+def _help(session: Session) -> str:
     scale = session.scale
     lines = [
-        "; ".join(filter(None, (f"{grade}  {name}: {about}", scale.counts(grade, least))))
-        for least in [session.relevant_from]
+        "; ".join(
+            filter(
+                None, (f"{grade}  {name}: {about}", scale.effect(grade, session.relevance_level))
+            )
+        )
         for grade, (name, about) in scale.meanings.items()
     ]
-    if scale.thing == "document":
+    if scale.target == "document":
         lines += [f"{key}  {name}: {ABILITY_MEANINGS[name]}" for key, name in ABILITY_KEYS.items()]
         lines.append("n  the query cannot be answered from the documents; y  it can be")
     lines += [
-        "→ ← or > <  on and back; s  skip to the next that is left; u  undo; e  a note",
-        f"space  the whole {scale.thing}; q  stop: everything is on the disk",
+        "→ ← or > <  next and back; s  skip to the next open one; u  undo; e  a note",
+        f"space  the whole {scale.target}; q  stop: everything is on the disk",
     ]
-    if not isinstance(session, Annotating):
-        lines.append("what you settle counts instead of what the annotators said")
+    if session.mode == "adjudicate":
+        lines.append("your resolution counts instead of the annotators' judgements")
     return "\n".join(lines)
 
 
-def _finished(session: Annotating | Resolving, view: Mapping[str, Any] | None) -> str:
-    if session.mode == "resolve":
-        return f"every conflict is settled; next: {session.scale.then(session.folder)}"
-    n = 0 if view is None else view["total"]
+def _finished(session: Session, view: ItemView | None) -> str:
+    if session.mode == "adjudicate":
+        next_command = session.scale.next_command(session.folder)
+        return f"every conflict is resolved; next: {next_command}"
+    n = 0 if view is None else view.total
     return f"everything is judged ({n}); next: harness label status {session.folder}"
 
 
-def _said(value: Any, scale: Scale) -> str:
+def _words(value: Value, scale: Scale) -> str:
     if isinstance(value, bool):
         return "cannot be answered" if value else "can be answered"
     return f"{value} {scale.meanings[value][0]}" if isinstance(value, int) else str(value)
-
-
-def _after(words: str, value: Any) -> str:
-    return f"{words}{value}" if value else ""
 
 
 # -- Keys from a person ----------------------------------------------------------------------------

@@ -17,7 +17,9 @@ from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 import harness.cli as harness_cli
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.labelling.folder import Project
+from harness.labelling.annotations import Annotation
+from harness.labelling.project import Project
+from harness.records.base import to_plain
 from harness.schema import Ability
 
 Harness = Callable[..., Any]
@@ -308,11 +310,11 @@ def test_kept_replies_are_listed_and_cleared_by_name_alone(
 
 def _judge_as(project: Project, name: str, rule: Rule, rows_of: dict[str, int], but: str) -> None:
     """Everything of a project by the rule's own truth, the other way round for one question."""
-    journal = project.journal(name)
+    log = project.annotation_log(name)
     for one in project.pool:
-        text = project.document(one.query, one.document)["text"]
+        text = project.document(one.query, one.document).text
         right = rule.truth(rows_of[one.query], text) != (one.query == but)
-        journal.append({"query": one.query, "document": one.document, "grade": int(right)})
+        log.append(Annotation(query=one.query, document=one.document, grade=int(right)))
 
 
 def test_judges_stand_beside_people_who_judged_a_sample(
@@ -330,17 +332,18 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     assert harness(*drawn, 120, "--quiet").status == 0
     project = Project.read(Path("labels-of-answers"))
     assert first < project.query.keys()
-    assert not {"ability", "system", "haystack"} & {key for one in project.queries for key in one}
+    shown = {key for one in project.queries for key in to_plain(one)}
+    assert not {"ability", "system", "haystack"} & shown
 
     rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
     _judge_as(project, "ada", rule, rows_of, but="")
-    _judge_as(project, "ben", rule, rows_of, but=project.queries[0]["id"])
+    _judge_as(project, "ben", rule, rows_of, but=project.queries[0].id)
     told = harness("label", "status", "labels-of-answers")
     assert "harness judge ANSWERS --people labels-of-answers" in told.out
     assert "conflicts: 1 open" in told.out
     asked = len(endpoint.calls)
     told = harness("judge", folder, "--people", "labels-of-answers")
-    assert (told.status, "1 answers are in conflict and left out" in told.err) == (0, True)
+    assert (told.status, "1 answers are in conflict and excluded" in told.err) == (0, True)
     assert len(endpoint.calls) == asked
     told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
     assert "plain(gpt-4o-mini) agrees with people on bm25: kappa " in told.out
@@ -358,10 +361,10 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     assert people["slices"]["all"]["metrics"]["accuracy"]["n"] == 119
 
     for words, said in (
-        (("label", "export", "labels-of-answers"), "are no dataset"),
+        (("label", "export", "labels-of-answers"), "are not a dataset"),
         ((*drawn, 0), "--sample must be 1 or more"),
-        ((*drawn, 9, "--seed", 4), "was begun with seed 0"),
-        (("label", "answers", folder, folder, "--pool-only"), "was not begun with these answers"),
+        ((*drawn, 9, "--seed", 4), "was created with seed 0"),
+        (("label", "answers", folder, folder, "--pool-only"), "was not created with these answers"),
         (("judge", folder, "--people", "labels-of-answers", "--model", "m"), "--model is of no"),
     ):
         told = harness(*words)
@@ -427,9 +430,9 @@ def test_people_judge_once_what_two_systems_answer_alike(
     assert orjson.loads(told.out)["candidates"] == 3
     project = Project.read(Path("labels-of-answers"))
     for one in project.pool:
-        right = project.document(one.query, one.document)["text"] == "alike"
-        line = {"query": one.query, "document": one.document, "grade": int(right)}
-        project.journal("ada").append(line)
+        right = project.document(one.query, one.document).text == "alike"
+        line = Annotation(query=one.query, document=one.document, grade=int(right))
+        project.annotation_log("ada").append(line)
     told = harness("judge", *folders, "--people", "labels-of-answers", "--source", longmemeval[-1])
     assert told.status == 0, told.err
     compared = harness("compare", *folders, "--protocol", "people")

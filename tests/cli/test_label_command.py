@@ -53,7 +53,7 @@ def test_from_documents_to_a_table(harness: Harness, sources: Any, tmp_path: Pat
     assert "no system found anything for 1 of the 3 queries" in said.err
     out = type_in(tmp_path, "3\n" * 30 + "n\n", *pool[1:], "--annotator", "ann")
     assert "No system found a document for this query" in out
-    assert "labels goes on" in out
+    assert "labels continues" in out
     assert "added nothing" in out
     out = type_in(tmp_path, "n\nn\nn\n", "open", "--annotator", "bob")
     assert "everything is judged" in out
@@ -61,13 +61,13 @@ def test_from_documents_to_a_table(harness: Harness, sources: Any, tmp_path: Pat
     said = harness("label", "status", "--metric", "ndcg@2")
     assert said.status == 0
     assert re.search(r"^ann +\d+ +\d+ +", said.out, re.M)
-    assert "settle them with `harness label resolve labels`" in said.out
+    assert "resolve them with `harness label adjudicate labels`" in said.out
     status = orjson.loads(harness("label", "status", "--json").out)
     assert status["conflicts"]["open"]["cannot be answered"] >= 1
 
     said = harness("label", "export")
     assert said.status == 2
-    assert "harness label resolve labels" in said.err
+    assert "harness label adjudicate labels" in said.err
     said = harness("label", "export", "--conflicts", "higher", "--out", "mine")
     assert said.status == 0
     said = harness("run", "--dataset", "labelled", "--source", "mine", "--retriever", "bm25")
@@ -155,22 +155,22 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
             "bm25 is given twice",
         ),
         (
-            ("start", "docs", "queries.txt", "--retriever", "bm25", "--relevant-from", "4"),
+            ("start", "docs", "queries.txt", "--retriever", "bm25", "--relevance-level", "4"),
             "is a grade, 1, 2 or 3",
         ),
         (("open", "--terminal", "--no-open"), "leave --no-open out"),
-        (("resolve", "--terminal", "--port", "1"), "leave --port out"),
+        (("adjudicate", "--terminal", "--port", "1"), "leave --port out"),
         (
             ("generate", "docs", "--out", "o", "--concurrency", "2"),
             "--concurrency is of no use without --model",
         ),
         (("check", "docs", "--similarity", "off", "--embedding", "m"), "which is off"),
-        (("open", "nowhere"), "no labelling project"),
-        (("open", "docs"), "no labelling project"),
+        (("open", "nowhere"), "not a labelling project"),
+        (("open", "docs"), "not a labelling project"),
         (("open", "--port", "70000"), "--port must be"),
-        (("resolve", "nowhere"), "no labelling project"),
-        (("status", "nowhere"), "no labelling project"),
-        (("export", "nowhere"), "no labelling project"),
+        (("adjudicate", "nowhere"), "not a labelling project"),
+        (("status", "nowhere"), "not a labelling project"),
+        (("export", "nowhere"), "not a labelling project"),
         (("export", "--conflicts", "magic"), "invalid choice"),
         ((), "required"),
     ],
@@ -186,11 +186,11 @@ def test_wrong_use_is_one_line(
 
 def test_a_damaged_project_is_one_line(harness: Harness, sources: Any, tmp_path: Path) -> None:
     harness("label", "start", *sources, "--retriever", "bm25", "--pool-only")
-    (tmp_path / "labels" / "judgements").mkdir()
-    (tmp_path / "labels" / "judgements" / "ann.jsonl").write_text('{"query": 1}\n{}\n')
+    (tmp_path / "labels" / "annotations").mkdir()
+    (tmp_path / "labels" / "annotations" / "ann.jsonl").write_text('{"query": 1}\n{}\n')
     said = harness("label", "status")
     assert said.status == 2
-    assert "ann.jsonl, line 1: is no judgement" in said.err
+    assert "ann.jsonl, line 1: query: expected str, got int" in said.err
     (tmp_path / "labels" / "pool.jsonl").write_text('{"query": "q1"}\n')
     assert "pool.jsonl" in harness("label", "status").err
     (tmp_path / "labels" / "label.json").write_text("{")

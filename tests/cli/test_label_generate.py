@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.labelling.folder import Project
+from harness.labelling.annotations import Annotation
+from harness.labelling.project import Project
 
 
 def sample(harness: Any) -> None:
@@ -29,7 +30,7 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     proposals = [
         one
         for one in Project.read(tmp_path / "set").pool
-        if one.proposed is not None and one.proposed["by"] != "construction"
+        if one.proposal is not None and one.proposal.reason != "construction"
     ]
     n = len(proposals)
     assert n
@@ -39,14 +40,14 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     assert f"{documents} + 0 documents, 0 + 0 queries" in said.out
 
     accepted, refused = proposals[0], proposals[1]
-    Project.read(tmp_path / "set").journal("ana").append(
-        {"query": accepted.query, "document": accepted.document, "grade": 2},
-        {"query": refused.query, "document": refused.document, "grade": 0},
+    Project.read(tmp_path / "set").annotation_log("ana").append(
+        Annotation(query=accepted.query, document=accepted.document, grade=2),
+        Annotation(query=refused.query, document=refused.document, grade=0),
     )
     said = harness("label", "export", "set", "--out", "dataset", "--unfinished")
     assert said.status == 0, said.err
     manifest = json.loads((tmp_path / "dataset" / "labelling.json").read_text())
-    assert manifest["counts"]["proposals_not_judged"] == n - 2
+    assert manifest["counts"]["unjudged_proposals"] == n - 2
     assert str(n - 2) in said.out
     grades = [
         line.split("\t")

@@ -175,7 +175,7 @@ def test_labelling_projects_have_the_keys_of_the_page(
     (tmp_path / "queries.txt").write_text("where did Ada move?\n")
     judge = ("label", "start", "documents.jsonl", "queries.txt", "--retriever", "bm25")
     monkeypatch.setattr("sys.stdin", io.StringIO("2"))
-    command(*judge, "--terminal", "--relevant-from", "1")
+    command(*judge, "--terminal", "--relevance-level", "2")
     command("label", "export", "labels")
     folder = tmp_path / "labels"
     (tmp_path / "mine.jsonl").write_text('{"question_id": "mira-01", "hypothesis": "a bicycle"}\n')
@@ -189,8 +189,8 @@ def test_labelling_projects_have_the_keys_of_the_page(
     ]
     assert differences(settings, of_both) == set()
     pool = {key for line in _lines(folder / "pool.jsonl") for key in line}
-    assert pool == set(documented(page, "pool.jsonl")) - {"proposed"}
+    assert pool == set(documented(page, "pool.jsonl")) - {"proposal"}
     exported = set(load(folder / "dataset" / "labelling.json"))
     assert exported == set(documented(page, "The exported dataset"))
-    (judged,) = _lines(folder / "judgements" / "first.jsonl")
+    (judged,) = _lines(folder / "annotations" / "first.jsonl")
     assert set(judged) == {"query", "document", "grade", "time"}

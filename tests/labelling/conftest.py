@@ -7,8 +7,14 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.labelling.folder import Project
-from harness.labelling.records import Candidate
+from harness.labelling.project import Project
+from harness.labelling.records import (
+    Candidate,
+    LabelDocument,
+    LabelQuery,
+    PooledSystem,
+    ProjectSettings,
+)
 
 TEXTS = {
     "d1": "The ferry to Bastø leaves at seven.",
@@ -27,21 +33,31 @@ POOL = [
 ]
 
 
+def settings(*, depth: int, systems: str) -> ProjectSettings:
+    """Settings of a project with these pooled systems, a letter each."""
+    return ProjectSettings(
+        version=1,
+        depth=depth,
+        seed=0,
+        overlap=1.0,
+        systems=[PooledSystem(name=s, retriever=s, params={}, plugins=[]) for s in systems],
+    )
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """The set on the disk, with the top 2 of `a` and `b` in its pool and nothing judged."""
     made = Project(
         tmp_path / "labels",
-        {
-            "k": 2,
-            "seed": 0,
-            "overlap": 1.0,
-            "systems": [{"system": s, "name": s, "params": {}} for s in "ab"],
-        },
-        [{"id": id_, "text": text} for id_, text in TEXTS.items()],
-        [{"id": id_, "text": text} for id_, text in QUERIES.items()],
+        settings(depth=2, systems="ab"),
+        [LabelDocument(id=id_, text=text) for id_, text in TEXTS.items()],
+        [LabelQuery(id=id_, text=text) for id_, text in QUERIES.items()],
         [
-            Candidate(query, document, {s: r for s, r in (("a", a), ("b", b)) if r is not None})
+            Candidate(
+                query=query,
+                document=document,
+                ranks={s: r for s, r in (("a", a), ("b", b)) if r is not None},
+            )
             for query, document, a, b in POOL
         ],
     )

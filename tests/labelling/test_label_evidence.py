@@ -5,31 +5,40 @@ from __future__ import annotations
 import io
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.labelling.annotating import Annotating
+from harness.labelling.annotations import Annotation
 from harness.labelling.export import export
-from harness.labelling.folder import Project
-from harness.labelling.page import _about
-from harness.labelling.records import Candidate
-from harness.labelling.resolving import Resolving
+from harness.labelling.page import session_info
+from harness.labelling.project import Project
+from harness.labelling.records import (
+    Candidate,
+    LabelDocument,
+    LabelQuery,
+    PooledSystem,
+    ProjectSettings,
+)
+from harness.labelling.session import AnnotationSession
 from harness.labelling.start import start
 from harness.labelling.status import status
 from harness.labelling.terminal import Keys, work
+from harness.labelling.views import Context, Item, Session
+from harness.records.base import to_plain
+from harness.schema import Ability
 
 
 def judged(project: Project, name: str = "ann", **grades: int) -> None:
     """Judge the first query's documents so, and nothing of the others."""
     for document, grade in grades.items():
-        line = {"query": "q1", "document": document, "grade": grade}
-        project.journal(name).append(line)
+        line = Annotation(query="q1", document=document, grade=grade)
+        project.annotation_log(name).append(line)
 
 
-def said_in_terminal(session: Annotating | Resolving, keys: str) -> str:
+def said_in_terminal(session: Session, keys: str) -> str:
     out = io.StringIO()
     with redirect_stdout(out), Keys(io.StringIO(keys)) as given:
         work(session, given)
@@ -38,7 +47,7 @@ def said_in_terminal(session: Annotating | Resolving, keys: str) -> str:
 
 def with_threshold(project: Project, grade: int) -> Project:
     made = Project.read(project.folder)
-    made.settings["relevant_from"] = grade
+    made.settings = replace(made.settings, relevance_level=grade)
     made.write()
     return made
 
@@ -47,9 +56,9 @@ def test_each_grade_says_whether_it_counts(project: Project) -> None:
     for least, counting in ((None, [1, 2, 3]), (2, [2, 3])):
         if least is not None:
             with_threshold(project, least)
-        session = Annotating(project.folder, "ann")
-        grades = _about(session)["grades"]
-        yes = [one["grade"] for one in grades if one["counts"] == "counts as evidence"]
+        session = AnnotationSession(project.folder, "ann")
+        grades = session_info(session).grades
+        yes = [one.grade for one in grades if one.effect == "counts as evidence"]
         assert yes == counting
         text = said_in_terminal(session, "?\nq\n")
         assert ("1 related*" in text) == (least is None)
@@ -68,21 +77,21 @@ def test_a_grade_below_the_threshold_is_no_evidence_anywhere(project: Project) -
     after = export(project.folder, project.folder / "after")
     lines = (after.folder / "qrels.jsonl").read_bytes()
     assert [orjson.loads(line)["grade"] for line in lines.splitlines()] == [0, 2]
-    assert after.manifest["relevant_from"] == 2
+    assert after.manifest.relevance_level == 2
     assert "Grades from 2 on count as evidence" in (after.folder / "README.md").read_text()
 
     with_threshold(project, 3)
     done = status(project.folder, metric="recall@2")
-    assert (done["finished"]["scorable"], done["finished"]["without_relevant"]) == (0, 1)
+    assert (done.progress.scorable, done.progress.without_relevant) == (0, 1)
 
 
 def test_marking_a_query_as_unanswerable_contradicts_only_what_counts(project: Project) -> None:
     judged(project, d1=1)
-    project.journal("ann").append({"query": "q1", "unanswerable": True})
-    place = ("q1", "d1")
-    assert "a grade of 1 or more" in Annotating(project.folder, "ann").view(place)["warning"]
+    project.annotation_log("ann").append(Annotation(query="q1", unanswerable=True))
+    item = Item(query="q1", document="d1")
+    assert "a grade of 1 or more" in AnnotationSession(project.folder, "ann").view(item).warning
     with_threshold(project, 2)
-    assert Annotating(project.folder, "ann").view(place)["warning"] == ""
+    assert AnnotationSession(project.folder, "ann").view(item).warning == ""
 
 
 def test_the_threshold_is_chosen_at_the_start_and_a_change_is_said(
@@ -90,78 +99,80 @@ def test_the_threshold_is_chosen_at_the_start_and_a_change_is_said(
 ) -> None:
     from harness.labelling.pool import System
 
-    folder, systems = tmp_path / "labels", [System.of("bm25", {})]
-    assert start(folder, *sources, systems).project.relevant_from == 1
-    assert "relevant_from" not in orjson.loads((folder / "label.json").read_bytes())
+    folder, systems = tmp_path / "labels", [System.create("bm25", {})]
+    assert start(folder, *sources, systems).project.relevance_level == 1
+    assert "relevance_level" not in orjson.loads((folder / "label.json").read_bytes())
     judged(Project.read(folder), d1=1)
-    started = start(folder, *sources, relevant_from=2)
-    assert Project.read(folder).relevant_from == 2
+    started = start(folder, *sources, relevance_level=2)
+    assert Project.read(folder).relevance_level == 2
     assert any("counted from 1 on when ann judged" in one for one in started.warnings)
-    assert start(folder, *sources).project.relevant_from == 2
-    with pytest.raises(UsageError, match="--relevant-from is a grade, 1, 2 or 3, not 0"):
-        start(folder, *sources, relevant_from=0)
+    assert start(folder, *sources).project.relevance_level == 2
+    with pytest.raises(UsageError, match="--relevance-level is a grade, 1, 2 or 3, not 0"):
+        start(folder, *sources, relevance_level=0)
 
 
 @pytest.fixture
 def talk(tmp_path: Path) -> Project:
     """Two sessions of five turns; the third turn of the first is judged."""
     turns = [
-        {"id": f"{s}{i}", "text": f"turn {i} of {s}", "session": s, "speaker": "Ann"}
+        LabelDocument(id=f"{s}{i}", text=f"turn {i} of {s}", session=s, speaker="Ann")
         for i in range(1, 6)
         for s in ("s", "t")
     ]
     made = Project(
         tmp_path / "talk",
-        {
-            "k": 1,
-            "seed": 0,
-            "overlap": 1.0,
-            "systems": [{"system": "a", "name": "a", "params": {}}],
-        },
+        ProjectSettings(
+            version=1,
+            depth=1,
+            seed=0,
+            overlap=1.0,
+            systems=[PooledSystem(name="a", retriever="a", params={}, plugins=[])],
+        ),
         turns,
-        [{"id": "q", "text": "which?", "ability": "temporal"}],
-        [Candidate("q", one, {"a": 1}) for one in ("s3", "s1")],
+        [LabelQuery(id="q", text="which?", ability=Ability.TEMPORAL)],
+        [Candidate(query="q", document=one, ranks={"a": 1}) for one in ("s3", "s1")],
     )
     made.write()
     return made
 
 
-def texts(around: dict[str, Any]) -> tuple[list[str], list[str]]:
-    before, after = ([one["text"] for one in around[where]] for where in ("before", "after"))
-    return before, after
+def texts(context: Context) -> tuple[list[str], list[str]]:
+    return [one.text for one in context.before], [one.text for one in context.after]
 
 
 def test_a_turn_is_shown_with_those_before_and_after_it_in_its_session(talk: Project) -> None:
-    session = Annotating(talk.folder, "ann")
-    around = session.view(("q", "s3"))["around"]
-    assert texts(around) == (["turn 1 of s", "turn 2 of s"], ["turn 4 of s", "turn 5 of s"])
-    assert texts(session.view(("q", "s1"))["around"])[0] == []
+    session = AnnotationSession(talk.folder, "ann")
+    context = session.view(Item(query="q", document="s3")).context
+    assert texts(context) == (["turn 1 of s", "turn 2 of s"], ["turn 4 of s", "turn 5 of s"])
+    assert texts(session.view(Item(query="q", document="s1")).context)[0] == []
     # s1 is in the pool too, and judged; nothing tells it from the others.
-    session.judge({"query": "q", "document": "s1", "grade": 3})
-    assert session.view(("q", "s3"))["around"] == around
-    assert [set(one) for one in around["before"]] == [{"speaker", "session", "text"}] * 2
-    session.judge({"query": "q", "document": "s1", "grade": None})
-    text = said_in_terminal(Annotating(talk.folder, "ann"), ">\n<\nq\n")
+    session.annotate(Annotation(query="q", document="s1", grade=3))
+    assert session.view(Item(query="q", document="s3")).context == context
+    shown = [set(to_plain(one)) for one in context.before]
+    assert shown == [{"speaker", "session", "text"}] * 2
+    session.annotate(Annotation(query="q", document="s1", grade=None))
+    text = said_in_terminal(AnnotationSession(talk.folder, "ann"), ">\n<\nq\n")
     assert "┊ Ann  turn 2 of s" in text
     assert "┊ Ann  turn 4 of s" in text
 
 
 def test_neighbours_go_by_time_where_all_have_one(talk: Project) -> None:
-    for at, turn in enumerate(talk.documents):
-        turn["timestamp"] = 1_700_000_000 - 60 * at
+    talk.documents = [
+        replace(turn, timestamp=1_700_000_000 - 60 * at) for at, turn in enumerate(talk.documents)
+    ]
     talk.write()
-    around = Annotating(talk.folder, "ann").view(("q", "s3"))["around"]
-    assert texts(around) == (["turn 5 of s", "turn 4 of s"], ["turn 2 of s", "turn 1 of s"])
+    context = AnnotationSession(talk.folder, "ann").view(Item(query="q", document="s3")).context
+    assert texts(context) == (["turn 5 of s", "turn 4 of s"], ["turn 2 of s", "turn 1 of s"])
 
 
 def test_documents_without_a_session_have_no_neighbours(project: Project) -> None:
-    view = Annotating(project.folder, "ann").view(("q1", "d1"))
-    assert view["around"] == {"before": [], "after": []}
+    view = AnnotationSession(project.folder, "ann").view(Item(query="q1", document="d1"))
+    assert view.context == Context(before=[], after=[])
 
 
 def test_the_ability_that_was_given_is_shown_and_can_be_changed(talk: Project) -> None:
-    session = Annotating(talk.folder, "ann")
+    session = AnnotationSession(talk.folder, "ann")
     assert "[ability given: temporal]" in said_in_terminal(session, "q\n")
-    session.judge({"query": "q", "ability": "lookup"})
-    text = said_in_terminal(Annotating(talk.folder, "ann"), "q\n")
+    session.annotate(Annotation(query="q", ability=Ability.LOOKUP))
+    text = said_in_terminal(AnnotationSession(talk.folder, "ann"), "q\n")
     assert "[ability given: temporal, changed here to lookup]" in text

@@ -7,21 +7,26 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from harness import Ability, Settings, open_dataset, run, score_run
 from harness.errors import UsageError
+from harness.labelling.annotations import Annotation
 from harness.labelling.export import export
-from harness.labelling.folder import CONSTRUCTION, Project
-from harness.labelling.records import Candidate
+from harness.labelling.project import CONSTRUCTION, Project
+from harness.labelling.records import Candidate, Proposal, Split
+from harness.labelling.reports import ConflictSummary, Excluded
 
 pytestmark = pytest.mark.usefixtures("home")
 
 KEY = {("q1", "d1"): 3, ("q1", "d3"): 0, ("q2", "d2"): 2, ("q2", "d4"): 1}
 
 
-def judge(project: Project, name: str, grades: dict[tuple[str, str], int], *more: Any) -> None:
-    lines = [{"query": q, "document": d, "grade": g} for (q, d), g in grades.items()]
-    project.journal(name).append(*lines, *more)
+def judge(
+    project: Project, name: str, grades: dict[tuple[str, str], int], *more: Annotation
+) -> None:
+    lines = [Annotation(query=q, document=d, grade=g) for (q, d), g in grades.items()]
+    project.annotation_log(name).append(*lines, *more)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -34,8 +39,8 @@ def judged(project: Project) -> Project:
         project,
         "ann",
         KEY,
-        {"query": "q3", "unanswerable": True},
-        {"query": "q2", "ability": "knowledge-update"},
+        Annotation(query="q3", unanswerable=True),
+        Annotation(query="q2", ability=Ability.KNOWLEDGE_UPDATE),
     )
     return project
 
@@ -54,7 +59,7 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
     memory = next(one for one in scores.summary["protocols"] if one["protocol"] == "memory")
     assert memory["slices"]["all"]["n"] == 2
     assert memory["left_out"] == {"no evidence in the answer key": 1}
-    assert made.manifest["counts"]["grades"] == {"0": 1, "1": 1, "2": 1, "3": 1}
+    assert made.manifest.counts.grades == {"0": 1, "1": 1, "2": 1, "3": 1}
     readme = (made.folder / "README.md").read_text("utf-8")
     assert "fewer than two annotators judged" in readme
     assert "cannot be answered: of ability abstention, without a relevant document: 1." in readme
@@ -63,8 +68,8 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
 def test_what_queries_carry_besides_is_passed_over_and_no_judgement_of_theirs_counts(
     judged: Project,
 ) -> None:
-    for query in judged.queries:
-        query |= {"source": "mail", "relevant": ["d4"]}
+    extra: dict[str, object] = {"source": "mail", "relevant": ["d4"]}
+    judged.queries = [replace(query, extra=extra) for query in judged.queries]
     judged.write()
     dataset = open_dataset("labelled", source=export(judged.folder).folder)
     names, key = dataset.query_ids, dataset.qrels()
@@ -74,7 +79,7 @@ def test_what_queries_carry_besides_is_passed_over_and_no_judgement_of_theirs_co
 
 def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) -> None:
     judge(judged, "bob", {**KEY, ("q2", "d2"): 0, ("q3", "d1"): 2, ("q3", "d3"): 0})
-    with pytest.raises(UsageError, match=r"2 conflicts are open .*label resolve"):
+    with pytest.raises(UsageError, match=r"2 conflicts are open .*label adjudicate"):
         export(judged.folder)
     low = export(judged.folder, tmp_path / "low", conflicts="lower")
     high = export(judged.folder, tmp_path / "high", conflicts="higher")
@@ -86,16 +91,16 @@ def test_open_conflicts_are_refused_or_bounded(judged: Project, tmp_path: Path) 
     assert grades(high.folder) == {**KEY, ("q3", "d1"): 2, ("q3", "d3"): 0}
     assert lines(low.folder / "queries.jsonl")[2]["ability"] == "abstention"
     assert "ability" not in lines(high.folder / "queries.jsonl")[2]
-    assert low.manifest["counts"]["lowered_to_0"] == 1
-    assert low.manifest["conflicts"] == {"found": 2, "settled": 0, "open": 2, "rule": "lower"}
+    assert low.manifest.counts.lowered_to_0 == 1
+    assert low.manifest.conflicts == ConflictSummary(total=2, resolved=0, open=2, policy="lower")
     assert "the lower grade was taken" in (low.folder / "README.md").read_text("utf-8")
-    judged.resolved().append(
-        {"query": "q2", "document": "d2", "grade": 1}, {"query": "q3", "unanswerable": False}
+    judged.adjudication_log().append(
+        Annotation(query="q2", document="d2", grade=1), Annotation(query="q3", unanswerable=False)
     )
-    settled = export(judged.folder)
-    assert grades(settled.folder)[("q2", "d2")] == 1
-    assert settled.manifest["conflicts"]["settled"] == 2
-    assert [one["measure"] for one in settled.manifest["agreement"]][:2] == [
+    resolved = export(judged.folder)
+    assert grades(resolved.folder)[("q2", "d2")] == 1
+    assert resolved.manifest.conflicts.resolved == 2
+    assert [one.measure for one in resolved.manifest.agreement][:2] == [
         "alpha, ordinal",
         "kappa, quadratic",
     ]
@@ -109,30 +114,32 @@ def test_who_contradicts_himself_has_a_conflict(judged: Project) -> None:
 
 def test_unfinished_queries_are_left_out_and_counted(judged: Project) -> None:
     judge(judged, "ann", {})
-    judged.journal("ann").append({"query": "q2", "document": "d4", "grade": None})
+    judged.annotation_log("ann").append(Annotation(query="q2", document="d4", grade=None))
     made = export(judged.folder)
     assert [query["id"] for query in lines(made.folder / "queries.jsonl")] == ["q1", "q3"]
-    assert made.manifest["left_out"] == {"queries_not_judged_to_the_end": 1}
+    assert made.manifest.excluded == Excluded(unfinished_queries=1)
     whole = export(judged.folder, unfinished=True)
-    assert whole.manifest["counts"]["unfinished"] == 1
-    assert whole.manifest["counts"]["queries"] == 3
+    assert whole.manifest.counts.unfinished == 1
+    assert whole.manifest.counts.queries == 3
 
 
 def test_queries_without_anything_relevant_are_counted(project: Project) -> None:
     judge(project, "ann", {**KEY, ("q3", "d1"): 0, ("q3", "d3"): 0})
     made = export(project.folder)
-    assert made.manifest["counts"]["without_relevant"] == 1
+    assert made.manifest.counts.without_relevant == 1
     assert "Queries without a relevant document in the pool" in (
         made.folder / "README.md"
     ).read_text("utf-8")
 
 
 def test_splits_hold_their_queries_those_without_an_answer_too(judged: Project) -> None:
-    for query, split in zip(judged.queries, ("test", "dev", "dev"), strict=True):
-        query["split"] = split
+    splits: tuple[Split, ...] = ("test", "dev", "dev")
+    judged.queries = [
+        replace(query, split=split) for query, split in zip(judged.queries, splits, strict=True)
+    ]
     judged.write()
     made = export(judged.folder)
-    assert made.manifest["splits"] == {"dev": 2, "test": 1}
+    assert made.manifest.splits == {"dev": 2, "test": 1}
     dataset = open_dataset("labelled", source=made.folder)
     assert dataset.query_ids == ["q1"]
     dev = open_dataset("labelled", source=made.folder, split="dev")
@@ -142,9 +149,11 @@ def test_splits_hold_their_queries_those_without_an_answer_too(judged: Project) 
 def test_construction_counts_where_nobody_judged(project: Project) -> None:
     judge(project, CONSTRUCTION, {("q1", "d1"): 3, ("q2", "d2"): 3})
     project.pool = [
-        Candidate("q1", "d1", {}, {"by": "construction"}),
-        Candidate("q1", "d3", {}, {"by": "similarity", "similarity": 0.8}),
-        Candidate("q2", "d2", {}, {"by": "construction"}),
+        Candidate(query="q1", document="d1", proposal=Proposal(reason="construction")),
+        Candidate(
+            query="q1", document="d3", proposal=Proposal(reason="similarity", similarity=0.8)
+        ),
+        Candidate(query="q2", document="d2", proposal=Proposal(reason="construction")),
     ]
     project.write()
     judge(project, "ann", {("q2", "d2"): 1})
@@ -155,15 +164,15 @@ def test_construction_counts_where_nobody_judged(project: Project) -> None:
         ("q1", "d1"): 3,
         ("q2", "d2"): 1,
     }
-    counts = made.manifest["counts"]
-    assert (counts["by_construction"], counts["proposals_not_judged"]) == (1, 1)
+    counts = made.manifest.counts
+    assert (counts.by_construction, counts.unjudged_proposals) == (1, 1)
 
 
 def test_nothing_of_somebody_elses_is_replaced(judged: Project, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     for out in (tmp_path / "mine", tmp_path / "mine" / "thesis.txt"):
-        with pytest.raises(UsageError, match="holds something else"):
+        with pytest.raises(UsageError, match="contains something else"):
             export(judged.folder, out)
     export(judged.folder, tmp_path / "out")
     export(judged.folder, tmp_path / "out")

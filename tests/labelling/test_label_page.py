@@ -16,18 +16,19 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from polling import HANGS
 
-from harness.labelling.annotating import Annotating
-from harness.labelling.folder import Project
 from harness.labelling.page import server
-from harness.labelling.resolving import Resolving
+from harness.labelling.project import Project
+from harness.labelling.session import AnnotationSession
+from harness.labelling.views import Session
 
 Page = Any
 
 
 @contextmanager
-def served(session: Annotating | Resolving) -> Iterator[int]:
+def served(session: Session) -> Iterator[int]:
     """A server of the session in this process; its port."""
     with server(session, 0) as serving:
         thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)
@@ -48,54 +49,59 @@ def ask(port: int, path: str, body: Any = None) -> tuple[int, bytes]:
     return answer.status, answer.read()
 
 
-def whose(port: int) -> dict[str, str]:
-    """What the page sends to say whose it is."""
+def session_of(port: int) -> dict[str, str]:
+    """What the page sends to identify its session."""
     import base64
     import gzip
 
     found = re.search(rb'id="data">([^<]+)<', ask(port, "/")[1])
     assert found
-    about: dict[str, Any] = orjson.loads(gzip.decompress(base64.b64decode(found[1])))
-    return dict(about["whose"])
+    info: dict[str, Any] = orjson.loads(gzip.decompress(base64.b64decode(found[1])))
+    return dict(info["session"])
 
 
 def test_a_judgement_is_on_the_disk_before_it_is_answered(project: Project) -> None:
-    with served(Annotating(project.folder, "ann")) as port:
+    with served(AnnotationSession(project.folder, "ann")) as port:
         here = orjson.loads(ask(port, "/view")[1])
-        place = {"query": here["query"], "document": here["document"]}
-        body = {"whose": whose(port), "place": place, "line": {**place, "grade": 2}, "go": "on"}
+        item = here["item"]
+        body = {
+            "session": session_of(port),
+            "item": item,
+            "annotation": {**item, "grade": 2},
+            "advance": True,
+        }
         status, then = ask(port, "/judge", body)
-        journal = (project.folder / "judgements" / "ann.jsonl").read_bytes()
-        assert (status, orjson.loads(journal)["grade"]) == (200, 2)
+        log = (project.folder / "annotations" / "ann.jsonl").read_bytes()
+        assert (status, orjson.loads(log)["grade"]) == (200, 2)
         assert orjson.loads(then)["done"] == 1
-        assert orjson.loads(then)["document"] != here["document"]
+        assert orjson.loads(then)["item"]["document"] != item["document"]
 
 
 def test_a_page_of_somebody_else_cannot_write(project: Project) -> None:
-    with served(Annotating(project.folder, "bob")) as port:
-        bobs = whose(port)
-    with served(Annotating(project.folder, "ann")) as port:
+    with served(AnnotationSession(project.folder, "bob")) as port:
+        bobs = session_of(port)
+    with served(AnnotationSession(project.folder, "ann")) as port:
         line = {"query": "q1", "document": "d1", "grade": 3}
         for body in (
-            {"whose": bobs, "line": line},
-            {"line": line},
+            {"session": bobs, "annotation": line},
+            {"annotation": line},
             [],
             "x",
-            {"whose": {**whose(port), "mode": "resolve"}, "line": line},
+            {"session": {**session_of(port), "mode": "adjudicate"}, "annotation": line},
         ):
             status, words = ask(port, "/judge", body)
-            assert (status, b"another one's" in words) == (409, True)
+            assert (status, b"another session" in words) == (409, True)
         for wrong in (None, {}, {**line, "grade": 9}, {**line, "document": "d9"}):
-            assert ask(port, "/judge", {"whose": whose(port), "line": wrong})[0] == 409
-    assert not (project.folder / "judgements").exists()
+            assert ask(port, "/judge", {"session": session_of(port), "annotation": wrong})[0] == 409
+    assert not (project.folder / "annotations").exists()
 
 
 def test_places_that_are_not_there_lead_to_where_the_work_goes_on(project: Project) -> None:
-    with served(Annotating(project.folder, "ann")) as port:
+    with served(AnnotationSession(project.folder, "ann")) as port:
         here = ask(port, "/view")[1]
         for path in ("/view?query=q9&document=d1", "/view?query=q1", "/view?kind=grade"):
             assert ask(port, path)[1] == here
-        assert ask(port, "/judgements/ann.jsonl")[0] == 404
+        assert ask(port, "/annotations/ann.jsonl")[0] == 404
 
 
 class Serving:
@@ -164,7 +170,7 @@ def counted(page: Page, words: str) -> None:
 
 
 def grades(project: Project, name: str) -> dict[tuple[str, str], int]:
-    return project.journal(name).held.grades
+    return project.annotation_log(name).current.grades
 
 
 TEXT = {"The ferry to Bastø leaves at seven.": "3", "The ferry was late, and so was I.": "1"}
@@ -192,7 +198,7 @@ def test_two_people_label_by_keyboard_and_nothing_is_lost(
         page.get_by_text("The server does not answer").wait_for()
         assert shown(page) == waiting  # it does not move on
         assert grades(project, "ann") == acknowledged
-        with open(folder / "judgements" / "ann.jsonl", "ab") as file:
+        with open(folder / "annotations" / "ann.jsonl", "ab") as file:
             file.write(b'{"query":"q1","docu')  # as a crash in the middle of a line leaves it
         ann = serving("open", folder, "--annotator", "ann", "--port", ann.port)
         counted(page, "4 of 6")
@@ -231,13 +237,13 @@ def test_two_people_label_by_keyboard_and_nothing_is_lost(
                 press(page, "t" if page.locator('[aria-pressed="true"]').count() == 0 else "3")
         assert grades(project, "bob").keys() < grades(project, "ann").keys()
 
-        resolve = serving("resolve", folder, "--annotator", "cid")
-        page = opened(context, resolve.address)
+        adjudicate = serving("adjudicate", folder, "--annotator", "cid")
+        page = opened(context, adjudicate.address)
         while "0 left" not in page.locator("#count").inner_text():
-            asked = page.locator("#said h2").first.inner_text()
-            assert page.locator("#said li").count() == 2
+            asked = page.locator("#votes h2").first.inner_text()
+            assert page.locator("#votes li").count() == 2
             press(page, "n" if asked == "Can it be answered?" else "2")
-        page.get_by_text("Every conflict is settled").wait_for()
+        page.get_by_text("Every conflict is resolved").wait_for()
 
     for command in (
         ("label", "export", folder),
@@ -256,7 +262,7 @@ def test_two_people_label_by_keyboard_and_nothing_is_lost(
 
 @pytest.mark.browser
 def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
-    with served(Annotating(project.folder, "ann")) as port, browser() as context:
+    with served(AnnotationSession(project.folder, "ann")) as port, browser() as context:
         page = opened(context, f"http://127.0.0.1:{port}/")
         first = shown(page)
         page.get_by_role("button", name="answers in part").click()
@@ -279,7 +285,9 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
         page.keyboard.type("3 is too much, 0 too little")
         press(page, "Enter")
         page.get_by_text("Note: 3 is too much, 0 too little").wait_for()
-        assert list(project.journal("ann").held.notes.values()) == ["3 is too much, 0 too little"]
+        assert list(project.annotation_log("ann").current.notes.values()) == [
+            "3 is too much, 0 too little"
+        ]
 
         press(page, "n")
         page.get_by_text("which counts as evidence").wait_for()
@@ -299,11 +307,14 @@ def test_a_phone_has_everything_in_reach(project: Project, scheme: str) -> None:
     from browsers import opened as watched
     from layout import amiss
 
-    project.documents[0]["text"] = "\n\n".join(["The ferry leaves at seven. " * 40] * 20)
-    project.documents[0]["title"] = "A<b>long</b>document" * 20
+    project.documents[0] = replace(
+        project.documents[0],
+        text="\n\n".join(["The ferry leaves at seven. " * 40] * 20),
+        title="A<b>long</b>document" * 20,
+    )
     project.write()
     with (
-        served(Annotating(project.folder, "ann")) as port,
+        served(AnnotationSession(project.folder, "ann")) as port,
         watched(f"http://127.0.0.1:{port}/", width=390, color_scheme=scheme) as page,
     ):
         for _ in range(5):

@@ -8,41 +8,43 @@ import orjson
 import pytest
 
 from harness.errors import UsageError
-from harness.labelling.folder import Project
+from harness.labelling.annotations import Annotation
 from harness.labelling.pool import System
+from harness.labelling.project import Project
+from harness.labelling.reports import Added
 from harness.labelling.start import start
 
 pytestmark = pytest.mark.usefixtures("home")
 
 Sources = tuple[Path, Path]
-BM25, TFIDF = System.of("bm25", {}), System.of("tfidf", {})
+BM25, TFIDF = System.create("bm25", {}), System.create("tfidf", {})
 
 
 def test_the_pool_is_the_union_of_every_systems_top_k(tmp_path: Path, sources: Sources) -> None:
     (tmp_path / "mine.py").write_text(
         "def last(text, k, corpus):\n    return [corpus[-1].id]\n", "utf-8"
     )
-    mine = System.of(f"{tmp_path / 'mine.py'}:last", {})
-    made = start(tmp_path / "labels", *sources, [BM25, mine], k=2)
+    mine = System.create(f"{tmp_path / 'mine.py'}:last", {})
+    made = start(tmp_path / "labels", *sources, [BM25, mine], depth=2)
     assert (made.new, made.warnings) == (True, [])
     project = Project.read(tmp_path / "labels")
-    assert [query["id"] for query in project.queries] == ["q1", "q2", "q3"]
+    assert [query.id for query in project.queries] == ["q1", "q2", "q3"]
     ranks = {one.document: dict(one.ranks) for one in project.candidates["q1"]}
     assert set(ranks) >= {"d1", "d3"}
     assert ranks["d1"]["bm25"] == 1
     assert sum(mine.name in one.ranks for one in project.pool) == 3
     assert all(rank <= 2 for one in project.pool for rank in one.ranks.values())
-    assert project.settings["sources"][0]["file"] == "documents.jsonl"
+    assert project.settings.sources[0].file == "documents.jsonl"
     assert not (tmp_path / "labels" / ".pooling").exists()
 
 
 def test_it_goes_on_and_grows_without_losing_a_judgement(tmp_path: Path, sources: Sources) -> None:
     folder = tmp_path / "labels"
-    first = start(folder, *sources, [BM25], k=1)
+    first = start(folder, *sources, [BM25], depth=1)
     assert "only bm25 is pooled" in first.warnings[0]
     kept = first.project.pool[0]
-    first.project.journal("ann").append(
-        {"query": kept.query, "document": kept.document, "grade": 2}
+    first.project.annotation_log("ann").append(
+        Annotation(query=kept.query, document=kept.document, grade=2)
     )
     before = (folder / "pool.jsonl").read_bytes()
     again = start(folder, *sources)
@@ -53,27 +55,27 @@ def test_it_goes_on_and_grows_without_losing_a_judgement(tmp_path: Path, sources
     queries.write_text("Who was late?\n" + queries.read_text("utf-8"), "utf-8")
     with open(documents, "ab") as file:
         file.write(b'\n{"id": "d5", "text": "The captain of the ferry is Liv."}\n')
-    grown = start(folder, documents, queries, [TFIDF], k=3)
-    assert grown.added == {
-        "documents": 1,
-        "queries": 1,
-        "systems": 1,
-        "depth": 2,
-        "candidates": len(grown.project.pool) - len(first.project.pool),
-    }
-    assert grown.project.query["q4"]["text"] == "Who was late?"  # the others keep their ids
+    grown = start(folder, documents, queries, [TFIDF], depth=3)
+    assert grown.added == Added(
+        documents=1,
+        queries=1,
+        systems=1,
+        depth=2,
+        candidates=len(grown.project.pool) - len(first.project.pool),
+    )
+    assert grown.project.query["q4"].text == "Who was late?"  # the others keep their ids
     assert {(c.query, c.document) for c in first.project.pool} <= {
         (c.query, c.document) for c in grown.project.pool
     }
-    assert grown.project.journal("ann").held.grades == {(kept.query, kept.document): 2}
+    assert grown.project.annotation_log("ann").current.grades == {(kept.query, kept.document): 2}
 
 
 def test_what_would_change_a_judgement_is_refused(tmp_path: Path, sources: Sources) -> None:
     folder, (documents, queries) = tmp_path / "labels", sources
-    start(folder, documents, queries, [BM25, TFIDF], k=2)
+    start(folder, documents, queries, [BM25, TFIDF], depth=2)
     with pytest.raises(UsageError, match="never shrinks"):
-        start(folder, documents, queries, k=1)
-    with pytest.raises(UsageError, match="begun with seed 0"):
+        start(folder, documents, queries, depth=1)
+    with pytest.raises(UsageError, match="created with seed 0"):
         start(folder, documents, queries, seed=1)
     documents.write_text('{"id": "d1", "text": "Another text."}\n', "utf-8")
     with pytest.raises(UsageError, match="the document 'd1' has another text"):
@@ -82,7 +84,7 @@ def test_what_would_change_a_judgement_is_refused(tmp_path: Path, sources: Sourc
 
 def test_queries_that_no_system_answers_are_said(tmp_path: Path, sources: Sources) -> None:
     (tmp_path / "mine.py").write_text("def none(text, k, corpus):\n    return []\n", "utf-8")
-    none = System.of(f"{tmp_path / 'mine.py'}:none", {})
+    none = System.create(f"{tmp_path / 'mine.py'}:none", {})
     made = start(tmp_path / "labels", *sources, [none])
     assert any("for 3 of the 3 queries" in warning for warning in made.warnings)
 
@@ -101,7 +103,7 @@ def test_documents_of_other_haystacks_are_never_candidates(tmp_path: Path) -> No
     )
     made = start(tmp_path / "labels", documents, queries, [BM25, TFIDF])
     assert len(made.project.pool) == 1
-    assert made.project.document("q1", "d1")["text"] == "the ferry of bob"
+    assert made.project.document("q1", "d1").text == "the ferry of bob"
     queries.write_text('{"id": "q2", "text": "x", "haystack": "cid"}\n', "utf-8")
     with pytest.raises(UsageError, match="haystack 'cid', in which there is no document"):
         start(tmp_path / "labels", documents, queries)
@@ -110,7 +112,7 @@ def test_documents_of_other_haystacks_are_never_candidates(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("queries.txt", "\n \n", "holds no queries"),
+        ("queries.txt", "\n \n", "contains no queries"),
         ("queries.jsonl", '{"id": "q1"}', "no field 'text'"),
         ("queries.jsonl", '{"id": "q1", "text": " "}', "has no text"),
         ("queries.jsonl", '{"id": "q1", "text": "a"}\n{"id": "q1", "text": "b"}', "line 1 already"),
@@ -132,17 +134,17 @@ def test_wrong_queries_are_one_line(
     assert not (tmp_path / "labels" / "label.json").exists()
 
 
-def test_the_answer_key_cannot_be_pooled(tmp_path: Path, sources: Sources) -> None:
-    with pytest.raises(UsageError, match="answer key"):
-        start(tmp_path / "labels", *sources, [System.of("oracle", {})])
+def test_the_qrels_cannot_be_pooled(tmp_path: Path, sources: Sources) -> None:
+    with pytest.raises(UsageError, match="reads the qrels"):
+        start(tmp_path / "labels", *sources, [System.create("oracle", {})])
 
 
 def test_the_files_are_plain(tmp_path: Path, sources: Sources) -> None:
-    start(tmp_path / "labels", *sources, [BM25, TFIDF], k=1, seed=3, overlap=0.5)
+    start(tmp_path / "labels", *sources, [BM25, TFIDF], depth=1, seed=3, overlap=0.5)
     settings = orjson.loads((tmp_path / "labels" / "label.json").read_bytes())
-    assert {name: settings[name] for name in ("version", "k", "seed", "overlap")} == {
+    assert {name: settings[name] for name in ("version", "depth", "seed", "overlap")} == {
         "version": 1,
-        "k": 1,
+        "depth": 1,
         "seed": 3,
         "overlap": 0.5,
     }

@@ -12,11 +12,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from polling import HANGS
 
-from harness.labelling.annotating import Annotating
-from harness.labelling.folder import Project
-from harness.labelling.resolving import Resolving
+from harness.labelling.adjudication import Adjudication
+from harness.labelling.annotations import Annotation
+from harness.labelling.project import Project
+from harness.labelling.session import AnnotationSession
 from harness.labelling.terminal import Keys, work
 
 
@@ -74,7 +76,7 @@ def test_keys_count_at_once_at_a_terminal(project: Project) -> None:
     terminal.press("q")
     terminal.until("stopped; 1 of 6 are on the disk")
     assert terminal.end() == 0
-    held = project.journal("ann").held
+    held = project.annotation_log("ann").current
     assert (list(held.grades.values()), held.notes) == ([3], {})
 
 
@@ -93,13 +95,13 @@ def test_a_killed_terminal_loses_nothing_and_goes_on(project: Project) -> None:
 
 
 def test_lines_of_a_pipe_are_keys_too(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    session = Annotating(project.folder, "ann")
+    session = AnnotationSession(project.folder, "ann")
     with Keys(io.StringIO("2\n\nx\nl\n?\n0\n1\n1\n0\n0\n")) as keys:
         assert work(session, keys)
     out = capsys.readouterr().out
     assert "everything is judged (6)" in out
     assert "'x' does nothing here" in out
-    held = project.journal("ann").held
+    held = project.annotation_log("ann").current
     assert sorted(held.grades.values()) == [0, 0, 0, 1, 1, 2]
     assert list(held.abilities.values()) == ["lookup"]
 
@@ -107,37 +109,37 @@ def test_lines_of_a_pipe_are_keys_too(project: Project, capsys: pytest.CaptureFi
 def test_a_contradiction_is_said_at_once(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = Annotating(project.folder, "ann")
-    query = session.places[0][0]
+    session = AnnotationSession(project.folder, "ann")
+    query = session.items[0].query
     with Keys(io.StringIO("2\nn\nn\nn\n")) as keys:
         assert not work(session, keys)
     out = capsys.readouterr().out
     assert out.count("! You marked this query as not to be answered") == 2
-    assert project.journal("ann").held.unanswerable == {query: True}
+    assert project.annotation_log("ann").current.unanswerable == {query: True}
 
 
-def test_conflicts_are_settled_in_a_terminal(
+def test_conflicts_are_resolved_in_a_terminal(
     project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, grade in (("ann", 0), ("bob", 2)):
-        session = Annotating(project.folder, name)
-        session.judge({"query": "q1", "document": "d1", "grade": grade})
+        session = AnnotationSession(project.folder, name)
+        session.annotate(Annotation(query="q1", document="d1", grade=grade))
     with Keys(io.StringIO("n\n1\n")) as keys:
-        assert work(Resolving(project.folder, "cid"), keys)
+        assert work(Adjudication(project.folder, "cid"), keys)
     out = capsys.readouterr().out
     assert "ann: 0 not relevant" in out
     assert "bob: 2 answers in part" in out
     assert "'n' does nothing here" in out
-    assert "every conflict is settled" in out
-    assert project.resolved().held.grades == {("q1", "d1"): 1}
+    assert "every conflict is resolved" in out
+    assert project.adjudication_log().current.grades == {("q1", "d1"): 1}
 
 
 def test_texts_cannot_move_the_cursor(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    for document in project.documents:
-        document["text"] = "before\x1b[2Jafter\x07\r\n" + "word " * 5000
+    text = "before\x1b[2Jafter\x07\r\n" + "word " * 5000
+    project.documents = [replace(document, text=text) for document in project.documents]
     project.write()
     with Keys(io.StringIO(" \nq\n")) as keys:
-        work(Annotating(project.folder, "ann"), keys)
+        work(AnnotationSession(project.folder, "ann"), keys)
     out = capsys.readouterr().out
     assert not {"\x1b", "\x07", "\r"} & set(out)
     assert "more lines: space shows all" in out
@@ -146,5 +148,5 @@ def test_texts_cannot_move_the_cursor(project: Project, capsys: pytest.CaptureFi
 
 def test_the_end_of_input_is_no_judgement(project: Project, tmp_path: Path) -> None:
     with Keys(io.StringIO("")) as keys:
-        assert not work(Annotating(project.folder, "ann"), keys)
-    assert not (project.folder / "judgements" / "ann.jsonl").exists()
+        assert not work(AnnotationSession(project.folder, "ann"), keys)
+    assert not (project.folder / "annotations" / "ann.jsonl").exists()

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.labelling.generate.repeated import content_words
+from harness.labelling.generate.near_duplicates import content_words
+from harness.labelling.generate.records import SkippedDataset
 from harness.labelling.generate.topics import window_hashes
 from harness.retrievers.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary, plain
@@ -27,10 +28,10 @@ CHEAP = 100_000_000
 """Bytes of documents up to which a prepared dataset is looked at unasked: a few seconds."""
 _PORTION = 5000
 
-RUN = 8
-"""Words of a run that is looked for."""
+RUN_LENGTH = 8
+"""Words in a row that are looked for."""
 
-SHARE = 0.7
+MIN_SHARE = 0.7
 """The share of a text's runs from which on it is nearly the same."""
 
 Int64 = npt.NDArray[np.int64]
@@ -91,8 +92,8 @@ def named(names: Sequence[str], *, quiet: bool) -> list[Benchmark]:
     return found
 
 
-def prepared() -> tuple[list[Benchmark], list[dict[str, str]]]:
-    """Public datasets in the cache, and those there that were not opened, with the reason.
+def prepared() -> tuple[list[Benchmark], list[SkippedDataset]]:
+    """Opens the public datasets in the cache; returns also those that were skipped.
 
     Of views with the same documents (another split or form of text) all are looked at, since their
     queries and texts differ; of the same content one.
@@ -100,43 +101,44 @@ def prepared() -> tuple[list[Benchmark], list[dict[str, str]]]:
     from harness.dataset.prepare import home, open_folder, prepared_folders
     from harness.dataset.registry import find
 
-    found, skipped, seen = list[Benchmark](), list[dict[str, str]](), set[str]()
+    found, skipped, seen = list[Benchmark](), dict[SkippedDataset, None](), set[str]()
     root = home() / "datasets"
-    for place in sorted(root.iterdir()) if root.is_dir() else ():
-        name = place.name.replace("__", "/")
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        name = path.name.replace("__", "/")
         try:
             if find(name)[1].needs_source:  # a set of the user's own
                 continue
         except UsageError:  # of a family that a plug-in brings, which is not here now
-            skipped.append({"dataset": name, "why": "its adapter is not known here"})
+            skipped[SkippedDataset(dataset=name, reason="its adapter is not known here")] = None
             continue
         for folder in prepared_folders(name):
             dataset = open_folder(name, folder)
             if dataset is None:
-                skipped.append({"dataset": name, "why": "was prepared by another version"})
+                reason = "was prepared by another version"
+                skipped[SkippedDataset(dataset=name, reason=reason)] = None
             elif dataset.fingerprint in seen:
                 continue
             elif (size := dataset.manifest.files["documents.arrow"]) > CHEAP:
-                why = f"{size / 1e6:,.0f} MB of documents; --against {name} looks at it"
-                skipped.append({"dataset": name, "why": why})
+                reason = f"{size / 1e6:,.0f} MB of documents; --against {name} compares it"
+                skipped[SkippedDataset(dataset=name, reason=reason)] = None
             else:
                 seen.add(dataset.fingerprint)
                 found.append(Benchmark(dataset))
-    return found, [dict(one) for one in dict.fromkeys(tuple(s.items()) for s in skipped)]
+    return found, list(skipped)
 
 
 # -- Which of our texts a benchmark has ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Same:
+class Matches:
     """Rows of ours that the benchmark has: `exact` with its row, and `near` with the share."""
 
     exact: dict[int, int]
     near: dict[int, float]
 
 
-class Texts:
+class TextIndex:
     """Our texts, as hashes of their runs of words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
@@ -147,11 +149,11 @@ class Texts:
         for row, words in enumerate(cut):
             if len(words):
                 self._whole.setdefault(words.tobytes(), []).append(row)
-        runs = [window_hashes(words, RUN) for words in cut]
+        runs = [window_hashes(words, RUN_LENGTH) for words in cut]
         self._run = np.concatenate([np.zeros(0, np.uint64), *runs])
         self._row = np.repeat(np.arange(len(texts)), [len(run) for run in runs])
 
-    def within(self, others: Iterator[list[str]], *, any_order: bool = False) -> Same:
+    def within(self, others: Iterator[list[str]], *, any_order: bool = False) -> Matches:
         """Which of ours a stream of texts has, given in portions.
 
         `any_order`: the same content words count as nearly the same (share 1).
@@ -169,10 +171,10 @@ class Texts:
                     for row in self._whole.get(np.array(words, np.int64).tobytes(), ()):
                         exact.setdefault(row, start + at)
             joined = np.array([w for words in cut for w in (*words, -1)], np.int64)
-            hashes = window_hashes(joined, RUN)
+            hashes = window_hashes(joined, RUN_LENGTH)
             if len(wanted) and len(hashes):
-                place = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
-                seen[place[wanted[place] == hashes]] = True
+                places = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
+                seen[places[wanted[places] == hashes]] = True
             if any_order:
                 shuffled.update(map(self._content, portion))
             start += len(portion)
@@ -185,10 +187,10 @@ class Texts:
             of_run = seen[np.searchsorted(wanted, self._run)]
             total = np.bincount(self._row, minlength=len(self._texts))
             share = np.bincount(self._row, of_run, len(self._texts)) / np.maximum(total, 1)
-            for row in np.flatnonzero(share >= SHARE).tolist():
+            for row in np.flatnonzero(share >= MIN_SHARE).tolist():
                 if row not in exact:
                     near[row] = float(share[row])
-        return Same(exact, near)
+        return Matches(exact, near)
 
     def _content(self, text: str) -> tuple[int, ...]:
         return content_words(text, self._terms)

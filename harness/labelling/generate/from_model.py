@@ -1,8 +1,8 @@
-"""Queries that a language model writes about a document, held to what was asked of it.
+"""Generates queries with a language model, and checks its replies.
 
-It is asked for questions alone that the document answers. Unanswerable ones are not asked for:
-whether nothing in a whole collection answers a question cannot be known from the document it was
-made from, so it would be no judgement by construction.
+It is asked only for questions that the document answers. Unanswerable ones are not asked for: one
+document cannot show that nothing in a whole collection answers a question, so they would not be
+judged by construction.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
-
-import orjson
 
 from harness.dataset.progress import progress
-from harness.errors import RunError
-from harness.labelling.generate.sources import Source
-from harness.labelling.generate.written import Made
+from harness.errors import RunError, UsageError
+from harness.labelling.generate.records import EndpointUsage
+from harness.labelling.generate.sources import SourceDocument
+from harness.labelling.generate.write_project import GeneratedQuery
+from harness.labelling.records import QueryOrigin
+from harness.records.base import Record, convert, decode
 from harness.runs.answering.asking import Asker
 from harness.runs.answering.replies import Call
 from harness.schema import Ability
@@ -53,9 +53,9 @@ _POINTING = re.compile(
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
 
 
-def prompt(model: str, source: Source, each: int) -> Call:
-    """What a model is asked about one document. It holds the messages alone, as servers differ in
-    which parameters they refuse."""
+def prompt(model: str, source: SourceDocument, each: int) -> Call:
+    """Returns the request about one document: the messages alone, as servers refuse different
+    parameters."""
     number = "one question" if each == 1 else f"{each} different questions"
     task = _TASK.format(number=number, document=source.content)
     return Call(
@@ -63,98 +63,113 @@ def prompt(model: str, source: Source, each: int) -> Call:
     )
 
 
-class FromModel:
-    """Asks a model about documents; `left_out` counts, by reason, what gave no query."""
+class ModelGenerator:
+    """Asks a model about documents; `excluded` counts, by reason, what gave no query."""
 
-    def __init__(self, asker: Asker, sources: Sequence[Source], *, quiet: bool) -> None:
+    def __init__(self, asker: Asker, sources: Sequence[SourceDocument], *, quiet: bool) -> None:
         self._asker, self._sources, self._quiet = asker, sources, quiet
-        self.left_out: Counter[str] = Counter()
-        self.refusals: list[str] = []
-        self.from_before = 0
+        self.excluded: Counter[str] = Counter()
+        self._refusals: list[str] = []
+        self._cached_answers = 0
 
-    def deal(self, rows: Sequence[int], each: int) -> list[Made]:
-        """Up to `each` queries of each of these documents, in their order.
+    def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
+        """Returns up to `each` queries of each of these documents, in their order.
 
-        What was answered before is not asked again. Raises RunError where the endpoint fails or the
-        limit of spending is reached; what was answered until then is kept.
+        Cached replies are used again. Raises RunError where the endpoint fails or the spending
+        limit is reached; the replies until then are cached.
         """
         calls = [prompt(self._asker.model, self._sources[row], each) for row in rows]
-        came = 0
+        answered = 0
         with progress(len(rows), "documents", f"ask {self._asker.model}", quiet=self._quiet) as bar:
 
-            def done(n: int) -> None:
-                nonlocal came
-                came += n
+            def count(n: int) -> None:
+                nonlocal answered
+                answered += n
                 bar.update(n)
 
             try:
-                found = self._asker.all(calls, done)
+                replies = self._asker.all(calls, count)
             except RunError as error:
                 raise RunError(
-                    f"{error}; {came} of {len(rows)} documents are answered and kept, and the same "
-                    "command goes on from there"
+                    f"{error}; {answered} of {len(rows)} documents are answered and cached; run "
+                    "the same command to continue"
                 ) from None
-        made = []
-        for row, asked in zip(rows, found, strict=True):
-            self.from_before += not asked.new
+        queries = []
+        for row, asked in zip(rows, replies, strict=True):
+            self._cached_answers += not asked.new
             if asked.reply.refused:
-                self.left_out["documents that the endpoint refused"] += 1
-                self.refusals.append(f"{self._sources[row].id}: {asked.reply.refused}")
+                self.excluded["documents that the endpoint refused"] += 1
+                self._refusals.append(f"{self._sources[row].id}: {asked.reply.refused}")
             else:
-                made += self._made(asked.reply.text, row, self._sources[row], each)
-        return made
+                queries += self._queries(asked.reply.text, row, self._sources[row], each)
+        return queries
 
-    def cost(self) -> dict[str, Any]:
-        """Endpoint, model, calls and tokens of this time, and answers that were there already."""
-        about = {"endpoint": self._asker.address, "model": self._asker.model}
-        said = {**about, **self._asker.used(), "answers_from_before": self.from_before}
-        return {**said, "refused": self.refusals} if self.refusals else said
+    def usage(self) -> EndpointUsage:
+        """Returns the calls and tokens of this generator, and the number of cached answers."""
+        values = {
+            "endpoint": self._asker.address,
+            "model": self._asker.model,
+            "cached_answers": self._cached_answers,
+            "refused": self._refusals,
+            **self._asker.used(),
+        }
+        return convert(values, EndpointUsage, "usage")
 
-    def _made(self, answer: str, row: int, source: Source, each: int) -> list[Made]:
-        questions = _questions(answer)
-        if questions is None:
-            self.left_out[
-                "documents answered with something else than the JSON that was asked for"
-            ] += 1
+    def _queries(
+        self, reply: str, row: int, source: SourceDocument, each: int
+    ) -> list[GeneratedQuery]:
+        fenced = _FENCED.fullmatch(reply)
+        try:
+            questions = decode(fenced[1] if fenced else reply, ModelReply, "reply").questions
+        except UsageError:
+            self.excluded["documents whose answer is not the JSON that was asked for"] += 1
             return []
-        made = []
-        for one in questions[:each]:
-            found = _one(one)
-            if isinstance(found, str):
-                self.left_out[found] += 1
-                continue
-            text, answers, ability = found
-            haystack = source.haystacks[0] if source.haystacks else None
-            origin = {"by": "model", "model": self._asker.model}
-            made.append(Made(text, haystack, (row,), origin, ability=ability, answers=(answers,)))
         if not questions:
-            self.left_out["documents answered with no question"] += 1
-        return made
+            self.excluded["documents answered with no question"] += 1
+        queries = []
+        for question in questions[:each]:
+            try:
+                checked = convert(question, Question, "question")
+            except UsageError:
+                self.excluded["questions without a query and an answer"] += 1
+                continue
+            if reason := _fault(checked):
+                self.excluded[reason] += 1
+                continue
+            haystack = source.haystacks[0] if source.haystacks else None
+            queries.append(
+                GeneratedQuery(
+                    " ".join(checked.query.split()),
+                    haystack,
+                    (row,),
+                    QueryOrigin(method="model", model=self._asker.model),
+                    ability=Ability(str(checked.ability)),
+                    answers=(str(checked.answer).strip(),),
+                )
+            )
+        return queries
 
 
-def _questions(answer: str) -> list[Any] | None:
-    """The questions of an answer, of which a code fence is taken off; None for another form."""
-    fenced = _FENCED.fullmatch(answer)
-    try:
-        found = orjson.loads(fenced[1] if fenced else answer)
-    except orjson.JSONDecodeError:
-        return None
-    questions = found.get("questions") if isinstance(found, dict) else None
-    return questions if isinstance(questions, list) else None
+class ModelReply(Record, forbid_unknown_fields=False):
+    """A model's reply; its questions are checked one by one."""
+
+    questions: list[object]
 
 
-def _one(question: Any) -> tuple[str, str, str] | str:
-    """Text, answer and ability of a question, or why it is left out."""
-    if not isinstance(question, dict):
+class Question(Record, forbid_unknown_fields=False):
+    """A question that a model wrote."""
+
+    query: str
+    answer: str | int | float
+    ability: object = Ability.LOOKUP
+
+
+def _fault(question: Question) -> str:
+    """Returns why a question is excluded; empty for a good one."""
+    if not question.query.strip() or not str(question.answer).strip():
         return "questions without a query and an answer"
-    text, answer = question.get("query"), question.get("answer")
-    ability = question.get("ability", Ability.LOOKUP)
-    if not isinstance(text, str) or not text.strip() or not isinstance(answer, str | int | float):
-        return "questions without a query and an answer"
-    if not str(answer).strip():
-        return "questions without a query and an answer"
-    if ability not in _ABILITIES:
+    if question.ability not in _ABILITIES:
         return "questions with an unknown ability"
-    if _POINTING.search(text):
+    if _POINTING.search(question.query):
         return 'questions that speak of "this document"'
-    return " ".join(text.split()), str(answer).strip(), str(ability)
+    return ""

@@ -1,4 +1,4 @@
-"""A labelled set as the leakage checks see it, and how it is read from a folder."""
+"""A labelled set as the leakage checks use it, and how it is read from a folder."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from pathlib import Path
 
 from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
-from harness.labelling.folder import CONSTRUCTION, Project, haystacks
-from harness.labelling.generate.sources import Source, read
-from harness.labelling.records import RELEVANT
+from harness.labelling.generate.sources import SourceDocument, read
+from harness.labelling.project import CONSTRUCTION, Project
+from harness.labelling.records import RELEVANCE_LEVEL
 
 
 @dataclass(frozen=True)
-class Asked:
+class LabelledQuery:
     """A query, the rows of its relevant documents and of those proposed and not judged.
 
     `split` is None in a set without splits.
@@ -32,17 +32,17 @@ class Asked:
 class LabelledSet:
     """Documents and queries."""
 
-    documents: Sequence[Source]
-    queries: Sequence[Asked]
+    documents: Sequence[SourceDocument]
+    queries: Sequence[LabelledQuery]
 
 
 def read_set(folder: Path) -> LabelledSet:
-    """A labelling project, or a folder that the dataset `labelled` reads, with all its splits.
+    """Reads a labelling project, or all splits of a folder that the dataset `labelled` reads.
 
     Raises UsageError for any other folder.
     """
     if (folder / "label.json").is_file():
-        return of_project(Project.read(folder))
+        return from_project(Project.read(folder))
     files = labelled_files.find(folder, "all")
     sources = read(files["documents"]).sources
     rows = row_of(sources)
@@ -50,7 +50,7 @@ def read_set(folder: Path) -> LabelledSet:
     relevant: dict[str, dict[str, None]] = {}
     for one in labelled_fields.qrels(files):
         split.setdefault(one.query, one.split)
-        if one.grade >= RELEVANT:
+        if one.grade >= RELEVANCE_LEVEL:
             relevant.setdefault(one.query, {})[one.document] = None
     queries = []
     file = labelled_files.opened(files["queries"])
@@ -60,56 +60,51 @@ def read_set(folder: Path) -> LabelledSet:
         haystack = optional_string(file, line, record, "haystack")
         found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
         kept = tuple(row for row in found if row is not None)
-        queries.append(Asked(id_, text, haystack, split.get(id_) or None, kept))
+        queries.append(LabelledQuery(id_, text, haystack, split.get(id_) or None, kept))
     return LabelledSet(sources, queries)
 
 
-def of_project(project: Project) -> LabelledSet:
-    """A labelling project as it is judged now: relevant is what anybody graded 1 or more."""
+def from_project(project: Project) -> LabelledSet:
+    """Returns a project as it is judged now: relevant is what anybody graded 1 or more."""
     sources = project_sources(project)
     rows = row_of(sources)
-    journals = [project.journal(name).held for name in (CONSTRUCTION, *project.annotators())]
     grades: dict[tuple[str, str], int] = {}
-    for held in journals:
-        for pair, grade in held.grades.items():
+    for name in (CONSTRUCTION, *project.annotators()):
+        for pair, grade in project.annotation_log(name).current.grades.items():
             grades[pair] = max(grade, grades.get(pair, grade))
     relevant: dict[str, list[int]] = {}
-    haystack = {query["id"]: query.get("haystack") or None for query in project.queries}
-    for (query, document), grade in grades.items():
-        row = rows.get((haystack.get(query), document))
-        if grade >= RELEVANT and row is not None:
-            relevant.setdefault(query, []).append(row)
+    haystack = {query.id: query.haystack or None for query in project.queries}
+    for (query_id, document), grade in grades.items():
+        row = rows.get((haystack.get(query_id), document))
+        if grade >= RELEVANCE_LEVEL and row is not None:
+            relevant.setdefault(query_id, []).append(row)
     queries = []
-    for asked in project.queries:
-        id_ = asked["id"]
+    for query in project.queries:
         proposed = [
-            rows[haystack[id_], one.document]
-            for one in project.candidates[id_]
-            if one.proposed is not None and (id_, one.document) not in grades
+            rows[haystack[query.id], one.document]
+            for one in project.candidates[query.id]
+            if one.proposal is not None and (query.id, one.document) not in grades
         ]
         queries.append(
-            Asked(
-                id_,
-                asked["text"],
-                haystack[id_],
-                asked.get("split"),
-                tuple(sorted(relevant.get(id_, ()))),
+            LabelledQuery(
+                query.id,
+                query.text,
+                haystack[query.id],
+                query.split,
+                tuple(sorted(relevant.get(query.id, ()))),
                 tuple(sorted(proposed)),
             )
         )
     return LabelledSet(sources, queries)
 
 
-def project_sources(project: Project) -> list[Source]:
-    """The documents of a project."""
-    return [
-        Source(d["id"], d.get("title") or "", d["text"], tuple(haystacks(d)), d)
-        for d in project.documents
-    ]
+def project_sources(project: Project) -> list[SourceDocument]:
+    """Returns the documents of a project."""
+    return [SourceDocument(document) for document in project.documents]
 
 
-def row_of(sources: Sequence[Source]) -> Mapping[tuple[str | None, str], int]:
-    """The row of each document by haystack (None: whatever it stands in) and id."""
+def row_of(sources: Sequence[SourceDocument]) -> Mapping[tuple[str | None, str], int]:
+    """Returns the row of each document by haystack (None: any) and id."""
     rows: dict[tuple[str | None, str], int] = {}
     for row, source in enumerate(sources):
         rows.setdefault((None, source.id), row)

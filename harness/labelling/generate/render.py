@@ -1,165 +1,157 @@
-"""What a person reads after generating, and after the leakage checks."""
+"""The output of `harness label generate` and `check` as text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
-from harness.labelling.generate.leakage import leaks
-from harness.labelling.generate.repeated import QUOTED
+from harness.labelling.generate.near_duplicates import MIN_QUOTE
+from harness.labelling.generate.records import (
+    BenchmarkCheck,
+    EndpointUsage,
+    GenerateReport,
+    LeakageReport,
+    QuoteCheck,
+    SplitCheck,
+)
 from harness.scoring.grid import grid
 
 MANY = 10
-"""Proposals a query from which on a word is said about how many they are."""
+"""Proposals per query from which on a note says how many they are."""
 
-Found = Mapping[str, Any]
-Row = list[Any]
+Row = list[str | int]
 
 
-def made(found: Found) -> str:
-    """What was made, what is proposed, what was left out, and what it cost."""
-    parts = found["leakage"]["splits"]["queries"]
-    before = found["queries"] - found["new_queries"]
-    new = f", {found['new_queries']} of them new" if before else ""
+def render_generated(found: GenerateReport) -> str:
+    """Returns what was generated, proposed and excluded, and what it cost."""
+    before = found.queries - found.new_queries
+    new = f", {found.new_queries} of them new" if before else ""
+    several = found.multi_document_queries
+    parts = ", ".join(f"{name} {n}" for name, n in found.leakage.splits.queries.items())
     lines = [
-        f"{found['queries']} queries from {found['documents']} documents in {found['folder']}{new}",
-        f"splits: {', '.join(f'{name} {n}' for name, n in parts.items())}, by {found['groups']} "
-        f"groups that share no document (the largest has {found['largest_group']} queries)",
+        f"{found.queries} queries from {found.documents} documents in {found.folder}{new}",
+        f"splits: {parts}, by {found.groups} groups that share no document (the largest has "
+        f"{found.largest_group} queries)",
         "judged by construction: the document of each query, grade 3"
-        + (
-            f"; {found['several_documents']} queries were made from several"
-            if found["several_documents"]
-            else ""
-        ),
-        *_proposed(found),
+        + (f"; {several} queries were made from several" if several else ""),
+        *_proposals(found),
     ]
-    if found["queries"] < found["asked_for"]:
-        lines.append(f"fewer than the {found['asked_for']} queries that were asked for (--queries)")
-    if 2 * found["largest_group"] > found["queries"] > 1:
+    if found.queries < found.requested:
+        lines.append(f"fewer than the {found.requested} requested queries (--queries)")
+    if 2 * found.largest_group > found.queries > 1:
         lines.append(
-            "note: more than half of the queries hang together and are in one split; a higher "
-            "--similarity parts them"
+            "note: more than half of the queries are connected and in one split; a higher "
+            "--similarity separates them"
         )
-    if found["left_out"] or found["empty"]:
-        lines += ["", "left out"]
-        lines += [f"  {why}: {n}" for why, n in found["left_out"].items()]
-    if found["endpoint"]:
-        lines += ["", *_cost(found["endpoint"])]
+    if found.excluded or found.empty:
+        lines += ["", "excluded"]
+        lines += [f"  {reason}: {n}" for reason, n in found.excluded.items()]
+    if found.endpoint:
+        lines += ["", *_usage(found.endpoint)]
     return "\n".join(lines)
 
 
-def _proposed(found: Found) -> list[str]:
-    if not found["proposed"]:
+def _proposals(found: GenerateReport) -> list[str]:
+    if not found.proposals:
         return ["proposed: nothing; no other document is near, has the same text or the same topic"]
-    by = ", ".join(f"{n} by {why}" for why, n in sorted(found["proposed_by"].items()))
+    by = ", ".join(f"{n} by {why}" for why, n in sorted(found.proposals_by_reason.items()))
     lines = [
-        f"proposed: {found['proposed']} documents for {found['queries_with_proposals']} queries "
-        f"({by}); none is relevant before a person says so: harness label open {found['folder']}"
+        f"proposed: {found.proposals} documents for {found.queries_with_proposals} queries "
+        f"({by}); none is relevant before a person says so: harness label open {found.folder}"
     ]
-    if found["proposed"] > MANY * found["queries_with_proposals"]:
+    if found.proposals > MANY * found.queries_with_proposals:
         lines.append(
-            f"note: that is {found['proposed'] / found['queries_with_proposals']:.0f} a query to "
+            f"note: that is {found.proposals / found.queries_with_proposals:.0f} a query to "
             "judge; a higher --similarity proposes fewer"
         )
     return lines
 
 
-def _cost(cost: Found) -> Iterator[str]:
-    from_before = cost["answers_from_before"]
+def _usage(usage: EndpointUsage) -> Iterator[str]:
+    cached = f"; {usage.cached_answers} answers were cached" if usage.cached_answers else ""
     yield (
-        f"{cost['model']} at {cost['endpoint']}: {cost['calls']} calls, {cost['prompt_tokens']} "
-        f"prompt and {cost['completion_tokens']} completion tokens"
-        + (f"; {from_before} answers were there from before" if from_before else "")
+        f"{usage.model} at {usage.endpoint}: {usage.calls} calls, {usage.prompt_tokens} "
+        f"prompt and {usage.completion_tokens} completion tokens{cached}"
     )
-    if cost.get("calls_without_usage"):
-        yield f"  {cost['calls_without_usage']} answers did not say how many tokens they took"
-    for refusal in cost.get("refused", [])[:3]:
+    if usage.calls_without_usage:
+        yield f"  {usage.calls_without_usage} answers did not report their tokens"
+    for refusal in usage.refused[:3]:
         yield f"  refused: {refusal}"
 
 
-def checks(leakage: Found) -> str:
-    """The three checks as a table, examples of what was found, and what was not looked at."""
-    rows = [*_quotes(leakage["quotes"]), *_splits(leakage["splits"]), *_public(leakage["public"])]
-    lines = [grid(rows, ["leakage", "what", "found", "of"])]
-    lines += _notes(leakage)
-    n = leaks(leakage)
-    if not n:
-        lines.append("no leak was found in what was looked at")
-    else:
-        lines.append(
-            f"{n} leak{'' if n == 1 else 's'} found: quotes, splits and public texts above"
-        )
-    return "\n".join(lines)
+def render_checks(leakage: LeakageReport) -> str:
+    """Returns the three checks as a table, with examples, and what was not compared."""
+    rows = [
+        *_quotes(leakage.quotes),
+        *_splits(leakage.splits),
+        *_benchmarks(leakage.benchmarks),
+    ]
+    n = leakage.leaks
+    result = (
+        f"{n} leak{'' if n == 1 else 's'} found: quotes, splits and public texts above"
+        if n
+        else "no leak was found in what was compared"
+    )
+    return "\n".join([grid(rows, ["leakage", "what", "found", "of"]), *_notes(leakage), result])
 
 
-def _quotes(found: Found) -> Iterator[Row]:
+def _quotes(found: QuoteCheck) -> Iterator[Row]:
     yield [
         "quotes",
-        f"queries with {QUOTED} words and more in a row of their document",
-        found["quoting"],
-        f"{found['n']} queries",
+        f"queries with {MIN_QUOTE} words and more in a row of their document",
+        found.quoting,
+        f"{found.n} queries",
     ]
-    shared = found["words_shared"]
+    mean = found.shared_words.mean
     yield [
         "",
         "share of a query's words that its document has, by rarity, mean",
-        _plain(shared["mean"]),
-        f"{shared['n']} queries",
+        "-" if mean is None else f"{mean:.2f}",
+        f"{found.shared_words.n} queries",
     ]
 
 
-def _splits(found: Found) -> Iterator[Row]:
-    n = sum(found["queries"].values())
-    of = f"{n} queries in {len(found['queries'])} splits"
-    near = found["near_documents"]
-    yield ["splits", "documents of queries in two splits", len(found["documents"]), of]
-    yield ["", "different documents with the same text", len(found["same_texts"]), of]
+def _splits(found: SplitCheck) -> Iterator[Row]:
+    of = f"{sum(found.queries.values())} queries in {len(found.queries)} splits"
+    similar = found.similar_documents
+    yield ["splits", "documents of queries in two splits", len(found.documents), of]
+    yield ["", "different documents with the same text", len(found.same_texts), of]
     yield [
         "",
-        f"documents with a similarity of {found['similarity']} and more"
-        if near is not None
+        f"documents with a similarity of {found.similarity} and more"
+        if similar is not None
         else "documents that are near by their vectors",
-        "not measured" if near is None else len(near),
+        "not measured" if similar is None else len(similar),
         of,
     ]
-    yield ["", "queries with the same content words", len(found["same_queries"]), of]
+    yield ["", "queries with the same content words", len(found.same_queries), of]
 
 
-def _public(found: Found) -> Iterator[Row]:
-    for at, row in enumerate(found["looked_at"]):
-        counts = [
-            f"{row[f'same_{what}']} + {row[f'near_{what}']} {what}"
-            for what in ("documents", "queries")
-        ]
-        of = row["of"]
+def _benchmarks(found: BenchmarkCheck) -> Iterator[Row]:
+    for at, one in enumerate(found.compared):
         yield [
             "" if at else "public",
-            f"the same + nearly the same in {row['dataset']}",
-            ", ".join(counts),
-            f"{of['documents']} documents, {of['queries']} queries",
+            f"the same + nearly the same in {one.dataset}",
+            f"{one.same_documents} + {one.similar_documents} documents, "
+            f"{one.same_queries} + {one.similar_queries} queries",
+            f"{one.dataset_documents} documents, {one.dataset_queries} queries",
         ]
 
 
-def _notes(leakage: Found) -> Iterator[str]:
-    quotes, splits, public = leakage["quotes"], leakage["splits"], leakage["public"]
-    mean = quotes["words_shared"]["mean"]
+def _notes(leakage: LeakageReport) -> Iterator[str]:
+    quotes, splits, benchmarks = leakage.quotes, leakage.splits, leakage.benchmarks
+    mean = quotes.shared_words.mean
     if mean is not None and mean >= 0.5:
         yield (
             f"note: documents have {mean:.0%} of their queries' words, which favours retrievers "
             "that match words, BM25 among them"
         )
-    for one in quotes["examples"][:3]:
-        yield f"note: {one['query']} quotes: {one['quoted']!r}"
-    if splits["proposed_documents"]:
-        n = len(splits["proposed_documents"])
-        yield f"note: {n} proposed documents would stand in two splits if they were accepted"
-    for one in splits["same_queries"][:3]:
-        yield f"note: {' and '.join(one['queries'])} stand in two splits: {one['texts'][0]!r}"
-    if not public["looked_at"]:
+    for one in quotes.examples[:3]:
+        yield f"note: {one.query} quotes: {one.quoted!r}"
+    if n := len(splits.proposed_documents):
+        yield f"note: {n} proposed documents would be in two splits if they were accepted"
+    for same in splits.same_queries[:3]:
+        yield f"note: {' and '.join(same.queries)} are in two splits: {same.texts[0]!r}"
+    if not benchmarks.compared:
         yield "note: no public dataset is prepared here to compare with; --against NAME names one"
-    for one in public["not_looked_at"]:
-        yield f"note: not compared with {one['dataset']}: {one['why']}"
-
-
-def _plain(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+    for skipped in benchmarks.skipped:
+        yield f"note: not compared with {skipped.dataset}: {skipped.reason}"

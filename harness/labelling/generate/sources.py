@@ -1,41 +1,58 @@
-"""The documents that queries are made from: a folder of .txt and .md files, or records.
+"""Reads the documents that queries are generated from: a folder of .txt and .md files, or records.
 
-A document is a file, or a record: nothing is cut into passages here, since what a retriever
-returns is the reader's choice; cut before, and give the pieces as documents.jsonl.
+A document is a file, or a record: nothing is split into passages here, since the user chooses what
+a retriever returns; split before, and give the passages as documents.jsonl.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
+from harness.labelling.records import LabelDocument
+from harness.records.base import convert
 from harness.scoring.matching.words import WORD, plain
 
 _SUFFIXES = (".md", ".markdown", ".txt")
 _HEADING = re.compile(r"^ {0,3}# +(.+?)(?: +#+)? *$")
 _FENCE = re.compile(r"^ {0,3}(```|~~~)")
 _PAIR = re.compile(r"^([A-Za-z][\w-]*) *: +(.+?) *$")
-_OWN = ("id", "_id", "text", "haystack", "position", "metadata")
+_NO_FIELDS = ("haystack", "position", "metadata")  # of a document, which no template may name
 
 
 @dataclass(frozen=True)
-class Source:
-    """A document. `record` is its line of documents.jsonl; `haystacks` none: in the whole set."""
+class SourceDocument:
+    """A document, with what generation and the leakage checks need of it."""
 
-    id: str
-    title: str
-    text: str
-    haystacks: tuple[str, ...]
-    record: Mapping[str, Any]
+    record: LabelDocument
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        return self.record.id
+
+    @property
+    def title(self) -> str:
+        """Its title; empty where it has none."""
+        return self.record.title or ""
+
+    @property
+    def text(self) -> str:
+        """Its text."""
+        return self.record.text
+
+    @cached_property
+    def haystacks(self) -> tuple[str, ...]:
+        """Its haystacks; none: it is in the whole set."""
+        return tuple(self.record.haystacks)
 
     @property
     def content(self) -> str:
@@ -44,7 +61,7 @@ class Source:
 
     @property
     def key(self) -> str:
-        """What tells it from all others: ids are unique in a haystack alone."""
+        """What identifies it among all: ids are unique in a haystack alone."""
         return f"{self.haystacks[0]}/{self.id}" if self.haystacks else self.id
 
     @cached_property
@@ -54,14 +71,22 @@ class Source:
 
     @property
     def fields(self) -> dict[str, str]:
-        """What a template may name: title, speaker, session, timestamp and metadata."""
-        own = {k: v for k, v in self.record.items() if k not in _OWN}
-        extra = self.record.get("metadata")
-        every = {**(extra if isinstance(extra, Mapping) else {}), **own}
+        """The values that a template may name: title, speaker, session, timestamp, metadata."""
+        record = self.record
+        metadata = record.extra.get("metadata")
+        every: dict[str, object] = {
+            **(metadata if isinstance(metadata, dict) else {}),
+            **record.extra,
+            **{
+                name: getattr(record, name) for name in ("title", "timestamp", "session", "speaker")
+            },
+        }
         return {
             name: " ".join(str(value).split())
             for name, value in every.items()
-            if isinstance(value, str | int | float) and str(value).strip()
+            if name not in _NO_FIELDS
+            and isinstance(value, str | int | float)
+            and str(value).strip()
         }
 
 
@@ -71,73 +96,90 @@ def normalised(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class Read:
+class SourceDocuments:
     """Documents in order of their paths or lines; `empty`: ids of those without a word."""
 
-    sources: list[Source]
+    sources: list[SourceDocument]
     empty: list[str]
 
 
-def read(place: Path) -> Read:
-    """The documents of a folder or of one file of records.
+def read(path: Path) -> SourceDocuments:
+    """Reads the documents of a folder or of one file of records.
 
-    A folder that holds documents.jsonl, .csv or another file of documents is read as the dataset
+    A folder with documents.jsonl, .csv or another file of documents is read as the dataset
     `labelled` reads it, any other for its .md and .txt files, in all its folders; hidden ones are
-    left out. Raises UsageError for a place that holds no document, for a file that is not UTF-8,
-    and for ids that stand twice in a haystack.
+    skipped. Raises UsageError for a path without documents, for a file that is not UTF-8,
+    and for duplicate ids in a haystack.
     """
-    if place.is_dir():
-        name = labelled_files.documents_name(place)
-        found = _records(place / name) if name else _texts(place)
-    elif place.is_file():
-        if labelled_files.documents_name(place.parent, place.name) is None:
+    if path.is_dir():
+        name = labelled_files.documents_name(path)
+        found = _records(path / name) if name else _texts(path)
+    elif path.is_file():
+        if labelled_files.documents_name(path.parent, path.name) is None:
             raise UsageError(
-                f"{place}: a file of documents is called documents, docs or corpus, and .jsonl, "
+                f"{path}: a file of documents is called documents, docs or corpus, and .jsonl, "
                 ".json, .csv, .tsv or .parquet; rename it, or give a folder of .md and .txt files"
             )
-        found = _records(place)
+        found = _records(path)
     else:
-        raise UsageError(f"{place}: no such file or folder; give a folder of documents")
+        raise UsageError(f"{path}: no such file or folder; give a folder of documents")
     if len(found.sources) == len(found.empty):
         raise UsageError(
-            f"{place}: holds no document with text ({', '.join(_SUFFIXES)} files, or "
+            f"{path}: contains no document with text ({', '.join(_SUFFIXES)} files, or "
             f"documents.jsonl); those there are empty: {len(found.empty)}"
         )
     return found
 
 
-def _records(path: Path) -> Read:
+def _records(path: Path) -> SourceDocuments:
     file, seen = labelled_files.opened(path), dict[tuple[str, str], int]()
-    sources = list[Source]()
+    sources = list[SourceDocument]()
     for line, record in labelled_files.records("documents", path):
-        id_ = string(file, line, record, "id")
-        text = string(file, line, record, "text")
-        haystacks = tuple(labelled_fields.haystacks(file, line, record) or ())
+        labelled_fields.haystacks(file, line, record)
         labelled_fields.timestamp(file, line, record.get("timestamp"))
-        for name in haystacks or ("",):
-            before = seen.setdefault((name, id_), line)
+        values = {
+            "id": string(file, line, record, "id"),
+            "text": string(file, line, record, "text"),
+            "timestamp": record.get("timestamp"),
+            "haystack": record.get("haystack"),
+            "extra": {name: value for name, value in record.items() if name not in _KNOWN_NAMES},
+        }
+        for name in ("title", "session", "speaker"):
+            values[name] = optional_string(file, line, record, name)
+        source = SourceDocument(convert(values, LabelDocument, f"{file}, {file.at(line)}"))
+        for name in source.haystacks or ("",):
+            before = seen.setdefault((name, source.id), line)
             if before != line:
                 raise file.error(
-                    line, f"the document id {id_!r} stands on {file.at(before)} already; rename one"
+                    line,
+                    f"the document id {source.id!r} stands on {file.at(before)} already; "
+                    "rename one",
                 )
-        title = optional_string(file, line, record, "title") or ""
-        kept = {"id": id_, **{k: v for k, v in record.items() if k not in ("id", "_id")}}
-        source = Source(id_, title, text, haystacks, kept)
         sources.append(source)
     return _read(sources)
 
 
-def _texts(folder: Path) -> Read:
-    sources = []
-    for path in _files(folder):
-        id_ = path.relative_to(folder).as_posix()
-        record = _parse(TextFile(path), id_, markdown=path.suffix.lower() != ".txt")
-        sources.append(Source(id_, record.get("title", ""), record["text"], (), record))
-    return _read(sources)
+_KNOWN_NAMES = {*LabelDocument.__struct_fields__, "_id"}
 
 
-def _read(sources: list[Source]) -> Read:
-    return Read(sources, [source.id for source in sources if not WORD.search(source.content)])
+def _texts(folder: Path) -> SourceDocuments:
+    return _read(
+        [
+            SourceDocument(
+                _parse(
+                    TextFile(path),
+                    path.relative_to(folder).as_posix(),
+                    markdown=path.suffix.lower() != ".txt",
+                )
+            )
+            for path in _files(folder)
+        ]
+    )
+
+
+def _read(sources: list[SourceDocument]) -> SourceDocuments:
+    empty = [source.id for source in sources if not WORD.search(source.content)]
+    return SourceDocuments(sources, empty)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -152,8 +194,8 @@ def _files(folder: Path) -> Iterator[Path]:
                 raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _parse(file: TextFile, id_: str, *, markdown: bool) -> dict[str, Any]:
-    """The record of a text file: front matter and the first heading are taken out of the text."""
+def _parse(file: TextFile, id_: str, *, markdown: bool) -> LabelDocument:
+    """The document of a text file; front matter and the first heading are removed from the text."""
     try:
         lines = [
             file.decode(number, line)
@@ -168,15 +210,23 @@ def _parse(file: TextFile, id_: str, *, markdown: bool) -> dict[str, Any]:
         heading = None if "title" in pairs else _heading(lines)
         if heading is not None:
             pairs["title"] = _HEADING.sub(r"\1", lines.pop(heading)).strip()
-    record: dict[str, Any] = {"id": id_, "text": "\n".join(lines).strip()}
+    known: dict[str, str] = {}
     metadata = dict(pairs)
     for name, checked in _KNOWN.items():
         value = metadata.pop(name, None)
         if value is not None and checked(value):
-            record["timestamp" if name == "date" else name] = value
+            known["timestamp" if name == "date" else name] = value
         elif value is not None:
             metadata[name] = value
-    return {**record, "metadata": metadata} if metadata else record
+    return LabelDocument(
+        id=id_,
+        text="\n".join(lines).strip(),
+        title=known.get("title"),
+        timestamp=known.get("timestamp"),
+        session=known.get("session"),
+        speaker=known.get("speaker"),
+        extra={"metadata": metadata} if metadata else {},
+    )
 
 
 def _is_time(value: str) -> bool:

@@ -1,9 +1,9 @@
-"""A fixed split: by the hash of a group, never by order, and no group stands in two splits.
+"""Assigns fixed splits: by the hash of a group, never by order, and no group is in two splits.
 
-A group is what hangs together: documents that are judged or proposed for one query, and so also
+A group is connected: documents that are judged or proposed for one query, and so also
 near-duplicates of a query's document and documents that share a query. Its split is that of its
-queries from before, if it has any; else the hash of one of its documents says. So documents and
-queries that are added later move none that is there.
+earlier queries, if it has any; else the hash of one of its documents decides. So documents and
+queries that are added later move no earlier one.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
 
 from harness.errors import UsageError
+from harness.labelling.records import Split
 
-NAMES = ("test", "dev", "train")
+NAMES: tuple[Split, ...] = get_args(Split)
 """The splits that the dataset `labelled` knows."""
 DEFAULT = "test=0.5,dev=0.2,train=0.3"
 
-Shares = Mapping[str, float]
+Shares = Mapping[Split, float]
 
 
-def parse(text: str) -> dict[str, float]:
-    """`test=0.5,dev=0.2,train=0.3` as shares by name. Raises UsageError for anything else."""
-    shares: dict[str, float] = {}
+def parse(text: str) -> dict[Split, float]:
+    """Parses `test=0.5,dev=0.2,train=0.3`. Raises UsageError for anything else."""
+    shares: dict[Split, float] = {}
     for part in text.split(","):
-        name, _, value = part.strip().partition("=")
+        given, _, value = part.strip().partition("=")
+        name = next((split for split in NAMES if split == given), None)
         try:
             share = float(value)
         except ValueError:
             share = math.nan
-        if name not in NAMES or name in shares or not 0 < share <= 1:
+        if name is None or name in shares or not 0 < share <= 1:
             raise UsageError(
                 f"--split {text}: {part.strip()!r} is no share; write {DEFAULT}, each of "
                 f"{', '.join(NAMES)} at most once, above 0"
@@ -72,21 +75,21 @@ def assign(
     keys: Sequence[str],
     shares: Shares,
     seed: int,
-    before: Iterable[tuple[int, str]] = (),
-) -> list[str | None]:
+    before: Iterable[tuple[int, Split]] = (),
+) -> list[Split | None]:
     """The split of each query; None for one that would tie queries of two splits together.
 
     `group_of` and `keys` have, for each query, its group and the key of its document; `before`
     are groups of queries that have a split already, with it.
     """
-    fixed: dict[int, set[str]] = {}
+    fixed: dict[int, set[Split]] = {}
     for group, split in before:
         fixed.setdefault(group, set()).add(split)
     first: dict[int, tuple[float, str]] = {}
     for group, key in zip(group_of, keys, strict=True):
         one = (fraction(seed, f"first\0{key}"), key)
         first[group] = min(one, first.get(group, one))
-    found: list[str | None] = []
+    found: list[Split | None] = []
     for group in group_of:
         # Another hash than the one that chose the key: the least of many lies near 0.
         splits = fixed.get(group) or {_at(shares, fraction(seed, f"split\0{first[group][1]}"))}
@@ -94,11 +97,11 @@ def assign(
     return found
 
 
-def _at(shares: Shares, place: float) -> str:
-    """The split that holds a place in [0, 1)."""
+def _at(shares: Shares, position: float) -> Split:
+    """The split at a position in [0, 1)."""
     passed = 0.0
     for name in shares:
         passed += shares[name]
-        if place < passed:
+        if position < passed:
             return name
     return list(shares)[-1]  # the shares' sum was rounded

@@ -1,6 +1,6 @@
-"""Queries from templates (`What does this document say about {topic}?`), made without a model.
+"""Generates queries from templates (`What does this document say about {topic}?`).
 
-A template is filled from every document's own topics and fields, dealt out by the seed.
+Templates are filled with each document's own topics and fields, assigned by the seed.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError, near
-from harness.labelling.generate.sources import Source
+from harness.labelling.generate.sources import SourceDocument
 from harness.labelling.generate.splits import fraction
 from harness.labelling.generate.topics import Topic, Topics
-from harness.labelling.generate.written import Made
+from harness.labelling.generate.write_project import GeneratedQuery
+from harness.labelling.records import Proposal, QueryOrigin
 
 DEFAULT = "What does this document say about {topic}?"
 TOPIC = "topic"
-_TELLS = ("id", "_id", "text", "haystack")  # fields that would give the answer away
+_REVEALING = ("id", "_id", "text", "haystack")  # fields that would give the answer away
 
 SHARED = 10
 """How many other documents may fit a query: with more, it tells no document apart."""
@@ -53,7 +54,7 @@ class Template:
                     f"the template {text!r}: {{{name}}} is no field; a field is a name alone, as "
                     "{topic} or {title}"
                 )
-            if name in _TELLS:
+            if name in _REVEALING:
                 raise UsageError(f"the template {text!r}: {{{name}}} would give the answer away")
         if not names:
             raise UsageError(
@@ -102,21 +103,22 @@ def check_fields(every: list[Template], known: set[str]) -> None:
                 )
 
 
-class Dealer:
-    """Deals templates and topics to documents; `left_out` counts, by reason, who got no query."""
+class TemplateAssigner:
+    """Assigns templates and topics to documents; `excluded` counts documents without a query, by
+    reason."""
 
     def __init__(
-        self, sources: Sequence[Source], same: Int64, templates: list[Template], seed: int
+        self, sources: Sequence[SourceDocument], same: Int64, templates: list[Template], seed: int
     ) -> None:
         self._sources, self._same = sources, same
         self._templates, self._seed = templates, seed
         self._topics = Topics([s.title for s in sources], [s.content for s in sources], same)
         self._having = _having(sources, {name for t in templates for name in t.fields})
         self._haystacks = [frozenset(source.haystacks) for source in sources]
-        self.left_out: Counter[str] = Counter()
+        self.excluded: Counter[str] = Counter()
 
-    def deal(self, rows: Sequence[int], each: int) -> list[Made]:
-        """Up to `each` queries of each of these documents, in their order."""
+    def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
+        """Returns up to `each` queries of each of these documents, in their order."""
         # Twice as many, since some stand in too many documents.
         topics = self._topics.of(np.array(rows, np.int64), 2 * each)
         return [
@@ -125,15 +127,15 @@ class Dealer:
             for made in self._of(row, of_row, each)
         ]
 
-    def _of(self, row: int, topics: list[Topic], each: int) -> list[Made]:
+    def _of(self, row: int, topics: list[Topic], each: int) -> list[GeneratedQuery]:
         source, n = self._sources[row], len(self._templates)
         start = int(fraction(self._seed, f"template\0{source.key}") * n)
         order = [self._templates[(start + i) % n] for i in range(n)]
         fitting = [t for t in order if all(f == TOPIC or f in source.fields for f in t.fields)]
         if not fitting:
-            self.left_out["documents that lack a field of every template"] += 1
+            self.excluded["documents that lack a field of every template"] += 1
             return []
-        made, tried = list[Made](), 0
+        made, tried = list[GeneratedQuery](), 0
         for template, topic in _turns(fitting, topics):
             one = self._made(row, template, topic)
             tried += 1
@@ -143,17 +145,16 @@ class Dealer:
                 break
         if not made:
             crowded = f"documents that share what is asked with more than {SHARED} others"
-            self.left_out[crowded if tried else "documents without a topic"] += 1
+            self.excluded[crowded if tried else "documents without a topic"] += 1
         return made
 
-    def _made(self, row: int, template: Template, topic: Topic | None) -> Made | None:
+    def _made(self, row: int, template: Template, topic: Topic | None) -> GeneratedQuery | None:
         """A query; None where too many other documents fit it."""
         source = self._sources[row]
         values = {name: source.fields[name] for name in template.fields if name != TOPIC}
-        origin: dict[str, str] = {"by": "template", "template": template.text}
         holders = [self._having[pair] for pair in values.items()]
         if topic is not None:
-            values[TOPIC] = origin["topic"] = topic.text
+            values[TOPIC] = topic.text
             holders.append(set(topic.holders.tolist()))
         haystack = source.haystacks[0] if source.haystacks else None
         others = sorted(
@@ -163,8 +164,13 @@ class Dealer:
         )
         if len({int(self._same[other]) for other in others}) > SHARED:
             return None
-        why = {"by": "topic"} if topic is not None else {"by": "field"}
-        return Made(template.fill(values), haystack, (row,), origin, dict.fromkeys(others, why))
+        origin = QueryOrigin(
+            method="template", template=template.text, topic=topic.text if topic else None
+        )
+        proposal = Proposal(reason="topic" if topic is not None else "field")
+        return GeneratedQuery(
+            template.fill(values), haystack, (row,), origin, dict.fromkeys(others, proposal)
+        )
 
 
 def _turns(
@@ -182,7 +188,9 @@ def _turns(
             yield template, topic
 
 
-def _having(sources: Sequence[Source], fields: Iterable[str]) -> Mapping[tuple[str, str], set[int]]:
+def _having(
+    sources: Sequence[SourceDocument], fields: Iterable[str]
+) -> Mapping[tuple[str, str], set[int]]:
     """The rows that have each value of each field."""
     found: dict[tuple[str, str], set[int]] = {}
     for row, source in enumerate(sources):

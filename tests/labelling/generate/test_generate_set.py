@@ -9,11 +9,13 @@ import pytest
 from generated_notes import NOTES, lines, write, write_lines
 
 from harness.errors import UsageError
-from harness.labelling.generate.generate import Choices, generate
+from harness.labelling.generate.generate import GenerateOptions, generate
 from harness.labelling.generate.splits import DEFAULT, parse
 from harness.labelling.generate.templates import Template
 
-PLAIN = Choices([Template.parse("What is said about {topic}?")], parse(DEFAULT), similarity=None)
+PLAIN = GenerateOptions(
+    [Template.parse("What is said about {topic}?")], parse(DEFAULT), similarity=None
+)
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -48,24 +50,24 @@ def test_judgements_are_by_construction_and_ids_say_nothing(tmp_path: Path) -> N
     queries = lines(out / "queries.jsonl")
     grades = {
         (j["query"], j["document"]): j["grade"]
-        for j in lines(out / "judgements" / "construction.jsonl")
+        for j in lines(out / "annotations" / "construction.jsonl")
     }
-    assert len(queries) == len(NOTES) - 2 == found["queries"]  # not the short one, nor the copy
+    assert len(queries) == len(NOTES) - 2 == found.queries  # not the short one, nor the copy
     for query in queries:
         origin = query["generated"]
         assert {grades[query["id"], document] for document in origin["documents"]} == {3}
         assert origin["topic"] in query["text"]
-        assert origin["by"] == "template"
+        assert origin["method"] == "template"
         assert not any(document in query["id"] for document in NOTES)
     order = [query["generated"]["documents"][0] for query in queries]
     assert order != sorted(order)
     assert queries == sorted(queries, key=lambda q: q["id"])
-    assert found["left_out"] == {
+    assert found.excluded == {
         "documents with fewer than 8 words": 1,
         "documents with the text of another": 1,
     }
-    assert found["leakage"]["quotes"]["quoting"] == 0
-    assert found["leakage"]["splits"]["near_documents"] is None  # nothing was embedded
+    assert found.leakage.quotes.quoting == 0
+    assert found.leakage.splits.similar_documents is None  # nothing was embedded
 
 
 def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: Path) -> None:
@@ -78,9 +80,11 @@ def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: 
     docs = write(tmp_path / "docs", texts)
     found = generate(docs, tmp_path / "out", replace(PLAIN, templates=[template]))
     pool = lines(tmp_path / "out" / "pool.jsonl")
-    proposed = {c["document"]: c["proposed"] for c in pool if c["proposed"]["by"] != "construction"}
-    assert proposed == {"one.md": {"by": "same text", "similarity": 1.0}}
-    assert (found["proposed"], found["proposed_by"]) == (1, {"same text": 1})
+    proposed = {
+        c["document"]: c["proposal"] for c in pool if c["proposal"]["reason"] != "construction"
+    }
+    assert proposed == {"one.md": {"reason": "same text", "similarity": 1.0}}
+    assert (found.proposals, found.proposals_by_reason) == (1, {"same text": 1})
     # By topic: every phrase of a text that stands in another one too.
     share = {
         "a.txt": "The copper kettle. The copper kettle. The copper kettle.",
@@ -88,9 +92,9 @@ def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: 
     }
     generate(write(tmp_path / "share", share), tmp_path / "topic", PLAIN)
     pool = lines(tmp_path / "topic" / "pool.jsonl")
-    by_topic = [c["document"] for c in pool if c["proposed"]["by"] == "topic"]
+    by_topic = [c["document"] for c in pool if c["proposal"]["reason"] == "topic"]
     assert by_topic == ["b.txt"]
-    judged = lines(tmp_path / "topic" / "judgements" / "construction.jsonl")
+    judged = lines(tmp_path / "topic" / "annotations" / "construction.jsonl")
     assert {j["document"] for j in judged} == {"a.txt", "b.txt"}
     assert len(judged) == 2
 
@@ -107,28 +111,28 @@ def test_a_field_that_many_share_makes_no_query(tmp_path: Path) -> None:
     # Equal queries are one, made from both documents; twelve that fit tell no document apart.
     assert query["text"] == "What did Bob say?"
     assert sorted(query["generated"]["documents"]) == ["12", "13"]
-    assert found["several_documents"] == 1
-    assert found["left_out"] == {"documents that share what is asked with more than 10 others": 12}
+    assert found.multi_document_queries == 1
+    assert found.excluded == {"documents that share what is asked with more than 10 others": 12}
 
 
-def test_queries_that_quote_are_left_out_unless_kept(tmp_path: Path) -> None:
+def test_queries_that_quote_are_excluded_unless_kept(tmp_path: Path) -> None:
     title = "How we mended the old harbour bell"
     docs = write(tmp_path / "docs", {**NOTES, "bell.md": f"# {title}\n\nWith rope and much tin."})
     by_title = replace(PLAIN, templates=[Template.parse("Who wrote {title}?")])
     found = generate(docs, tmp_path / "out", by_title)
-    assert found["left_out"]["queries that quote 5 words and more of their document"] == 1
+    assert found.excluded["queries that quote 5 words and more of their document"] == 1
     assert title not in (tmp_path / "out" / "queries.jsonl").read_text()
     kept = generate(docs, tmp_path / "kept", replace(by_title, keep_quotes=True))
-    (example,) = kept["leakage"]["quotes"]["examples"]
-    assert (example["words_in_a_row"], example["quoted"]) == (7, title)
-    assert kept["leakage"]["leaks"] == 1
+    (example,) = kept.leakage.quotes.examples
+    assert (example.run_length, example.quoted) == (7, title)
+    assert kept.leakage.leaks == 1
 
 
 def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> None:
     docs, out = write(tmp_path / "docs", NOTES), tmp_path / "out"
     generate(docs, out, PLAIN)
     before = (out / "queries.jsonl").read_bytes()
-    judged = out / "judgements" / "ana.jsonl"
+    judged = out / "annotations" / "ana.jsonl"
     judged.write_text('{"query": "q", "document": "d", "grade": 1}\n')
     new = "About the mesh repeater: varroa mites do not like Skarholm, Locus iste and 1,260 euros."
     write(
@@ -137,8 +141,8 @@ def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> N
     found = generate(docs, out, PLAIN)
     assert (out / "queries.jsonl").read_bytes().startswith(before)
     assert judged.read_text().startswith('{"query": "q"')
-    assert found["new_queries"] in (1, 2)
-    assert found["queries"] == len(NOTES) - 2 + found["new_queries"]
+    assert found.new_queries in (1, 2)
+    assert found.queries == len(NOTES) - 2 + found.new_queries
     topics = {q["generated"]["topic"].lower(): q["id"] for q in lines(out / "queries.jsonl")}
     pool = {(c["query"], c["document"]) for c in lines(out / "pool.jsonl")}
     holding = [id_ for topic, id_ in topics.items() if topic in new.lower()]
@@ -147,7 +151,7 @@ def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> N
     (docs / "vet.md").write_text("# Vet visit\n\nsomething else")
     with pytest.raises(UsageError, match=r"vet\.md: has changed since"):
         generate(docs, out, PLAIN)
-    with pytest.raises(UsageError, match="was made with seed 0, not 1"):
+    with pytest.raises(UsageError, match="was generated with seed 0, not 1"):
         generate(docs, out, replace(PLAIN, seed=1))
 
 
@@ -162,12 +166,12 @@ def test_a_document_that_ties_two_splits_together_gets_no_query(tmp_path: Path) 
     bridge = ". ".join(split)  # holds the topic of every query
     write(docs, {"bridge.txt": f"{bridge}. And a lighthouse with nine blue windows."})
     found = generate(docs, out, made)
-    assert found["left_out"]["queries that would tie two splits together"] == 1
+    assert found.excluded["queries that would tie two splits together"] == 1
     assert {q["split"] for q in lines(out / "queries.jsonl")} == {"test", "dev"}
     # It is proposed to all of them, and the check says that it would stand in both.
-    across = found["leakage"]["splits"]["proposed_documents"]
-    assert [one["document"] for one in across] == ["bridge.txt"]
-    assert found["leakage"]["leaks"] == 0
+    across = found.leakage.splits.proposed_documents
+    assert [one.document for one in across] == ["bridge.txt"]
+    assert found.leakage.leaks == 0
 
 
 def test_haystacks_bound_what_is_proposed(tmp_path: Path) -> None:
@@ -194,20 +198,20 @@ def test_near_duplicates_are_proposed_with_their_similarity_and_share_a_split(
     found = generate(docs, out, replace(PLAIN, similarity=0.7))
     made_from = {q["id"]: q["generated"]["documents"][0] for q in lines(out / "queries.jsonl")}
     pool = {
-        (made_from[c["query"]], c["document"]): c["proposed"]
+        (made_from[c["query"]], c["document"]): c["proposal"]
         for c in lines(out / "pool.jsonl")
-        if c["proposed"]["by"] != "construction"
+        if c["proposal"]["reason"] != "construction"
     }
     near = pool["recipes/rye.md", "recipes/copy.txt"]
-    assert near["by"] == "similarity"
+    assert near["reason"] == "similarity"
     assert 0.7 <= near["similarity"] < 1
-    assert pool["recipes/copy.txt", "recipes/sourdough.md"]["by"] == "same text"
+    assert pool["recipes/copy.txt", "recipes/sourdough.md"]["reason"] == "same text"
     assert {document.split("/")[0] for pair in pool for document in pair} == {"recipes"}
     split = {made_from[q["id"]]: q["split"] for q in lines(out / "queries.jsonl")}
     assert split["recipes/rye.md"] == split["recipes/copy.txt"]
-    assert found["leakage"]["splits"]["near_documents"] == []
+    assert found.leakage.splits.similar_documents == []
     strict = generate(docs, tmp_path / "strict", replace(PLAIN, similarity=0.99))
-    assert strict["proposed_by"] == {"same text": 1}
+    assert strict.proposals_by_reason == {"same text": 1}
 
 
 def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None:
@@ -219,7 +223,7 @@ def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None
     write(
         tmp_path / "project",
         {
-            "label.json": '{"version": 1}',
+            "label.json": '{"version": 1, "depth": 1, "seed": 0, "overlap": 1.0}',
             **dict.fromkeys(("documents.jsonl", "queries.jsonl", "pool.jsonl"), ""),
         },
     )

@@ -10,18 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.labelling.generate import leakage, repeated
-from harness.labelling.generate.benchmarks import Texts
-from harness.labelling.generate.labelled import Asked, LabelledSet
+from harness.labelling.generate import leakage, near_duplicates
+from harness.labelling.generate.benchmarks import TextIndex
+from harness.labelling.generate.labelled import LabelledQuery, LabelledSet
 from harness.labelling.generate.leakage import check_folder
-from harness.labelling.generate.repeated import longest_run, longest_runs, shared
-from harness.labelling.generate.sources import Source
+from harness.labelling.generate.near_duplicates import longest_run, longest_runs, shared
+from harness.labelling.generate.sources import SourceDocument
+from harness.labelling.records import LabelDocument
 
 numbers = st.lists(st.integers(0, 3), max_size=12)
 
 
-def source(id_: str, text: str, haystacks: tuple[str, ...] = ()) -> Source:
-    return Source(id_, "", text, haystacks, {"id": id_, "text": text})
+def source(id_: str, text: str, haystacks: tuple[str, ...] = ()) -> SourceDocument:
+    return SourceDocument(LabelDocument(id=id_, text=text, haystack=list(haystacks)))
 
 
 @given(numbers, numbers)
@@ -59,14 +60,14 @@ def test_near_pairs_are_those_of_the_whole_matrix() -> None:
     random = np.random.default_rng(0)
     some, other = (random.normal(size=(n, 6)).astype(np.float32) for n in (600, 700))
     some, other = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (some, other))
-    one, two, value = repeated.pairs(some, other, 0.7)
+    one, two, value = near_duplicates.pairs(some, other, 0.7)
     cosines = np.round((some.astype(np.float64) @ other.T.astype(np.float64)), 4)
     whole = np.argwhere(cosines >= 0.7)
     assert np.column_stack([one, two]).tolist() == whole.tolist()
     assert value == pytest.approx(cosines[one, two], abs=1e-4)
     same = np.array([[0.7, np.sqrt(1 - 0.49)]], np.float32)
-    assert repeated.pairs(np.array([[1, 0]], np.float32), same, 0.7)[2].tolist() == [0.7]
-    assert len(repeated.pairs(some[:0], other, 0.7)[0]) == 0
+    assert near_duplicates.pairs(np.array([[1, 0]], np.float32), same, 0.7)[2].tolist() == [0.7]
+    assert len(near_duplicates.pairs(some[:0], other, 0.7)[0]) == 0
 
 
 def test_the_same_and_nearly_the_same_text_in_a_benchmark() -> None:
@@ -79,10 +80,10 @@ def test_the_same_and_nearly_the_same_text_in_a_benchmark() -> None:
         "fox dog",  # too short for a run
         "",
     ]
-    found = Texts(mine).within(iter([["unrelated words", text], ["more"]]))
+    found = TextIndex(mine).within(iter([["unrelated words", text], ["more"]]))
     assert found.exact == {0: 1}
     assert found.near == {1: pytest.approx(0.9)}
-    queries = Texts(["When did the ferry leave?", "the of"])
+    queries = TextIndex(["When did the ferry leave?", "the of"])
     asked = queries.within(iter([["the ferry: when did it LEAVE", "of the"]]), any_order=True)
     assert set(asked.near) == {0}
     assert not asked.exact
@@ -105,27 +106,27 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
         source("elsewhere", "aaaa bbbb", ("h",)),
     ]
     queries = [
-        Asked("q1", "Where is the ferry?", "g", "test", (0,)),
-        Asked("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
-        Asked("q3", "What else?", "g", "train", (0, 3)),
-        Asked("q4", "Where is the ferry?", "h", "train", (4,)),
-        Asked("q5", "no split", "g", None, (0,)),
+        LabelledQuery("q1", "Where is the ferry?", "g", "test", (0,)),
+        LabelledQuery("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
+        LabelledQuery("q3", "What else?", "g", "train", (0, 3)),
+        LabelledQuery("q4", "Where is the ferry?", "h", "train", (4,)),
+        LabelledQuery("q5", "no split", "g", None, (0,)),
     ]
     labelled = LabelledSet(documents, queries)
     found = leakage.splits(labelled, unit, 0.9)
-    said = {name: [(f["splits"], f["document"]) for f in found[name]] for name in _SINGLE}
-    assert said["documents"] == [(["test", "train"], "a")]
-    assert said["proposed_documents"] == [(["dev", "train"], "far")]
-    assert [f["documents"] for f in found["same_texts"]] == [["copy", "a"], ["copy", "a"]]
-    near_ones = [(f["splits"], f["documents"]) for f in found["near_documents"]]
+    assert [(f.splits, f.document) for f in found.documents] == [(["test", "train"], "a")]
+    proposed = [(f.splits, f.document) for f in found.proposed_documents]
+    assert proposed == [(["dev", "train"], "far")]
+    assert [f.documents for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
+    near_ones = [(f.splits, f.documents) for f in found.similar_documents or ()]
     assert near_ones == [
         (["dev", "test"], ["copy", "a"]),
         (["dev", "test"], ["near", "a"]),
         (["dev", "train"], ["copy", "a"]),
         (["dev", "train"], ["near", "a"]),
     ]
-    assert [f["queries"] for f in found["same_queries"]] == [["q2", "q1"]]
-    assert leakage.splits(labelled, None, None)["near_documents"] is None
+    assert [f.queries for f in found.same_queries] == [["q2", "q1"]]
+    assert leakage.splits(labelled, None, None).similar_documents is None
 
 
 @pytest.mark.slow
@@ -141,10 +142,7 @@ def test_scifact_shares_documents_between_its_train_and_test_split(data: Path) -
         for split in ("train", "test")
     }
     found = check_folder(folder, None)
-    across = {one["document"] for one in found["splits"]["documents"]}
+    across = {one.document for one in found.splits.documents}
     assert across == relevant["train"] & relevant["test"]
     assert len(across) > 100
-    assert found["public"]["looked_at"] == []
-
-
-_SINGLE = ("documents", "proposed_documents")
+    assert found.benchmarks.compared == []

@@ -14,7 +14,7 @@ from polling import HANGS
 
 from harness.dataset.prepare import home
 from harness.errors import RunError, UsageError
-from harness.labelling.generate.generate import Choices, generate
+from harness.labelling.generate.generate import GenerateOptions, generate
 from harness.labelling.generate.splits import DEFAULT, parse
 from harness.runs.answering.asking import Asker, Way
 
@@ -38,10 +38,10 @@ def server() -> Iterator[OpenAIEndpoint]:
         yield running
 
 
-def choices(url: str, **way: Any) -> Choices:
+def choices(url: str, **way: Any) -> GenerateOptions:
     settings = {"concurrency": 2, "retries": 3, "timeout": HANGS, **way}
     asker = Asker(Way("tiny", url, **settings), home(), "harness label generate")
-    return Choices([], parse(DEFAULT), similarity=None, asker=asker)
+    return GenerateOptions([], parse(DEFAULT), similarity=None, asker=asker)
 
 
 def test_each_document_is_asked_about_once_and_the_cost_is_counted(
@@ -52,18 +52,23 @@ def test_each_document_is_asked_about_once_and_the_cost_is_counted(
     server.fail(CHAT, Failure(429), Failure(503))
     found = generate(docs, out, choices(server.url))
     counted = server.counted()
-    assert counted["calls"] == len(NOTES) - 2 == found["queries"]
-    cost = found["endpoint"]
-    assert {name: cost[name] for name in ("calls", "prompt_tokens", "completion_tokens")} == {
-        name: counted[name] for name in ("calls", "prompt_tokens", "completion_tokens")
-    }
+    assert counted["calls"] == len(NOTES) - 2 == found.queries
+    usage = found.endpoint
+    assert usage is not None
+    assert {
+        name: getattr(usage, name) for name in ("calls", "prompt_tokens", "completion_tokens")
+    } == {name: counted[name] for name in ("calls", "prompt_tokens", "completion_tokens")}
     (query,) = (q for q in lines(out / "queries.jsonl") if "bees.md" in q["generated"]["documents"])
     assert query["ability"] == "lookup"
     assert len(query["answers"]) == 1
-    assert query["generated"] == {"by": "model", "model": "tiny", "documents": ["bees.md"]}
+    assert query["generated"] == {
+        "method": "model",
+        "documents": ["bees.md"],
+        "model": "tiny",
+    }
     again = generate(docs, out, choices(server.url))
     assert server.counted() == counted
-    assert again["new_queries"] == 0
+    assert again.new_queries == 0
     every = b"".join(path.read_bytes() for path in out.rglob("*") if path.is_file())
     assert b"sk-secret" not in every
 
@@ -94,11 +99,11 @@ def test_answers_that_are_not_what_was_asked_for_are_counted_and_not_guessed(
 
     with OpenAIEndpoint(broken) as server:
         found = generate(write(tmp_path / "d", NOTES), tmp_path / "out", choices(server.url))
-    assert found["left_out"] == {
+    assert found.excluded == {
         "documents with fewer than 8 words": 1,
         "documents with the text of another": 1,
         # `[]` of both breads with bees and boiler
-        "documents answered with something else than the JSON that was asked for": 4,
+        "documents whose answer is not the JSON that was asked for": 4,
         'questions that speak of "this document"': 1,
         "questions without a query and an answer": 1,  # one was asked for: no second is read
         "questions with an unknown ability": 1,
@@ -116,14 +121,15 @@ def test_a_call_that_was_stopped_goes_on_and_pays_nothing_twice(
 ) -> None:
     docs, out = write(tmp_path / "docs", NOTES), tmp_path / "out"
     server.fail(CHAT, *[Failure(200)] * 4, Failure(503))
-    with pytest.raises(RunError, match="4 of 11 documents are answered and kept"):
+    with pytest.raises(RunError, match="4 of 11 documents are answered and cached"):
         generate(docs, out, choices(server.url, retries=0, concurrency=1))
     assert not (out / "label.json").exists()
     before = server.counted()["calls"]
     found = generate(docs, out, choices(server.url))
     assert server.counted()["calls"] - before == 7
-    assert found["queries"] == 11
-    assert found["endpoint"]["answers_from_before"] == 4
+    assert found.queries == 11
+    assert found.endpoint is not None
+    assert found.endpoint.cached_answers == 4
     generate(docs, tmp_path / "whole", choices(server.url))  # what is kept is of no one folder
     assert server.counted()["calls"] - before == 7
     for name in ("queries.jsonl", "pool.jsonl", "documents.jsonl"):
@@ -133,7 +139,7 @@ def test_a_call_that_was_stopped_goes_on_and_pays_nothing_twice(
 def test_spending_has_a_limit(tmp_path: Path, server: OpenAIEndpoint) -> None:
     docs = write(tmp_path / "docs", NOTES)
     prices = {"tiny": {"prompt_tokens": 1000.0, "completion_tokens": 1000.0}}
-    with pytest.raises(RunError, match="documents are answered and kept"):
+    with pytest.raises(RunError, match="documents are answered and cached"):
         generate(docs, tmp_path / "out", choices(server.url, max_usd=0.01, prices=prices))
     assert server.counted()["calls"] == 0
 
@@ -148,9 +154,10 @@ def test_a_refused_key_stops_at_once_and_a_refused_document_does_not(
         generate(docs, tmp_path / "a", one)
     server.fail(CHAT, Failure(200), Failure(400, code="content_filter"))
     found = generate(docs, tmp_path / "b", one)
-    assert found["left_out"]["documents that the endpoint refused"] == 1
-    assert len(found["endpoint"]["refused"]) == 1
+    assert found.excluded["documents that the endpoint refused"] == 1
+    assert found.endpoint is not None
+    assert len(found.endpoint.refused) == 1
     # What was refused is asked again another time.
     before = server.counted()["calls"]
-    assert generate(docs, tmp_path / "b", one)["new_queries"] == 1
+    assert generate(docs, tmp_path / "b", one).new_queries == 1
     assert server.counted()["calls"] == before + 1

@@ -23,10 +23,11 @@ def test_a_folder_of_notes_gives_titles_front_matter_and_ids_by_path(tmp_path: P
     assert sorted(by_id) == sorted([*NOTES, "code.md", "crlf.md", "empty.txt"])
     assert found.empty == ["empty.txt"]
     harbour = by_id["harbour.md"]
-    assert (harbour.title, harbour.record["timestamp"]) == ("Harbour timetable", "2024-03-02")
+    assert (harbour.title, harbour.record.timestamp) == ("Harbour timetable", "2024-03-02")
     assert harbour.fields["speaker"] == "Ines"
     assert harbour.text.startswith("The morning ferry")
-    assert "tags" not in harbour.record
+    assert "tags" not in harbour.fields
+    assert harbour.record.extra == {}
     assert by_id["recipes/rye.md"].title == "Rye loaf"
     assert by_id["code.md"].title == "The heading"
     assert by_id["code.md"].text == "```\n# a comment\n```\nbody text"
@@ -61,7 +62,7 @@ def test_records_are_read_as_the_labelled_dataset_reads_them(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({}, "holds no document"),
+        ({}, "contains no document"),
         ({"a.md": "", "b.txt": "..."}, "those there are empty: 2"),
         ({"documents.jsonl": '{"id": "1"}\n'}, "documents.jsonl:1: no field 'text'"),
         ({"documents.jsonl": '{"id": 1, "text": "a"}\n{"id": 1, "text": "b"}\n'}, "line 1 already"),

@@ -1,28 +1,28 @@
-// Draws a view of the server's: nothing is computed here but words.
+// Draws the view that the server sends.
 
 import { count } from "../shared/numbers.js";
 import { el, facts, find } from "../shared/page.js";
 import {
-  about,
   can,
   giveAbility,
   giveGrade,
   giveUnanswerable,
   goTo,
-  ids,
+  info,
   openNote,
   press,
   resolving,
-  said,
   state,
   tell,
   undo,
+  valueName,
 } from "./label.js";
 
-const thing = () => (about.thing === "answer" ? "Answer" : "Document");
+const target = () => (info.target === "answer" ? "Answer" : "Document");
+const sameItem = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 
 export function draw(view) {
-  const moved = !state.view || JSON.stringify(ids(view)) !== JSON.stringify(ids(state.view));
+  const moved = !state.view || !sameItem(view.item, state.view.item);
   state.view = view;
   find("main").hidden = false;
   find("bar").max = Math.max(view.total, 1);
@@ -32,19 +32,18 @@ export function draw(view) {
   for (const id of ["ask", "document", "bottom"]) find(id).hidden = !view.total;
   if (!left) finished(view);
   if (!view.total) return;
-  const place = Object.entries(ids(view)).filter(([, value]) => value);
-  history.replaceState(null, "", `#${new URLSearchParams(place)}`);
+  history.replaceState(null, "", `#${new URLSearchParams(view.item)}`);
   const number = resolving
     ? `Conflict ${view.number} of ${view.total}`
     : `Query ${view.number} of ${view.queries}`;
-  find("number").textContent = view.asked ? `${number} · asked ${view.asked}` : number;
+  find("number").textContent = view.asked_at ? `${number} · asked ${view.asked_at}` : number;
   find("text").textContent = view.text;
   find("reference").hidden = !view.reference;
   find("reference").textContent = view.reference ? `Reference: ${view.reference}` : "";
   find("warning").hidden = !view.warning;
   find("warning").textContent = view.warning ?? "";
-  drawAbout(view);
-  drawSaid(view);
+  drawChoices(view);
+  drawVotes(view);
   drawDocument(view);
   drawGrades(view);
   drawMoves(view);
@@ -54,20 +53,20 @@ export function draw(view) {
 function finished(view) {
   const words = view.total
     ? resolving
-      ? "Every conflict is settled."
+      ? "Every conflict is resolved."
       : "Everything is judged. You can go back and change what you like."
     : "No conflict is left.";
   tell(words, false, "", "");
   find("alert").classList.add("good");
-  const next = resolving ? about.then : `harness label status ${about.folder}`;
+  const next = resolving ? info.next_command : `harness label status ${info.folder}`;
   const command = el("code", {}, next);
   find("alert").append(el("p", {}, "Next: ", command));
 }
 
-function drawAbout(view) {
+function drawChoices(view) {
   const parts = [];
   if (can("ability"))
-    for (const { key, name, meaning } of about.abilities)
+    for (const { key, name, meaning } of info.abilities)
       parts.push(
         press(key, name, () => giveAbility(name), {
           class: "choice",
@@ -75,9 +74,9 @@ function drawAbout(view) {
           "aria-pressed": String(view.ability === name),
         }),
       );
-  if (view.own_ability) {
-    const words = `ability given: ${view.own_ability}`;
-    const other = view.ability && view.ability !== view.own_ability;
+  if (view.given_ability) {
+    const words = `ability given: ${view.given_ability}`;
+    const other = view.ability && view.ability !== view.given_ability;
     parts.push(el("span", { class: "note" }, other ? `${words}, changed here` : words));
   }
   if (can("unanswerable")) {
@@ -87,7 +86,7 @@ function drawAbout(view) {
         "aria-pressed": String(view.unanswerable === true),
       }),
     );
-    if (resolving || !view.document || view.unanswerable === false)
+    if (resolving || !view.item.document || view.unanswerable === false)
       parts.push(
         press("y", "Can be answered", () => giveUnanswerable(false), {
           class: "choice",
@@ -95,90 +94,95 @@ function drawAbout(view) {
         }),
       );
   }
-  find("about").replaceChildren(...parts);
+  find("choices").replaceChildren(...parts);
 }
 
-const whoSaid = (list) =>
+const voteList = (votes) =>
   el(
     "ul",
     {},
-    list.map(({ who, value }) => el("li", {}, who, el("b", {}, said(value)))),
+    votes.map(({ annotator, value }) => el("li", {}, annotator, el("b", {}, valueName(value)))),
   );
 
-function drawSaid(view) {
-  find("said").hidden = !resolving;
+function drawVotes(view) {
+  find("votes").hidden = !resolving;
   if (!resolving) return;
   const kinds = {
     grade: "Which grade?",
     ability: "Which ability?",
     unanswerable: "Can it be answered?",
   };
-  find("said").replaceChildren(
-    el("h2", {}, kinds[view.kind]),
-    whoSaid(view.said),
-    ...view.notes.map(({ who, note }) => el("p", { class: "note" }, `${who} notes: ${note}`)),
-    ...view.evidence.map((one) =>
+  find("votes").replaceChildren(
+    el("h2", {}, kinds[view.item.kind]),
+    voteList(view.votes ?? []),
+    ...(view.notes ?? []).map(({ annotator, note }) =>
+      el("p", { class: "note" }, `${annotator} notes: ${note}`),
+    ),
+    ...(view.evidence ?? []).map((one) =>
       el(
         "div",
         { class: "one" },
-        ...textOf(one.shown),
+        ...textOf(one.document),
         el(
           "p",
           { class: "note own-note" },
-          one.said.map(({ who, value }) => `${who}: ${said(value)}`).join(" · "),
+          one.votes
+            .map(({ annotator, value }) => `${annotator}: ${valueName(value)}`)
+            .join(" · "),
         ),
       ),
     ),
   );
 }
 
-function textOf(shown) {
+function textOf(document) {
   return [
-    shown.title ? el("h2", {}, shown.title) : "",
+    document.title ? el("h2", {}, document.title) : "",
     facts([
-      ["time", shown.timestamp],
-      ["speaker", shown.speaker],
-      ["session", shown.session],
+      ["time", document.timestamp],
+      ["speaker", document.speaker],
+      ["session", document.session],
     ]),
-    el("p", { class: "body" }, shown.text),
+    el("p", { class: "body" }, document.text),
   ].filter((part) => part && (part.className !== "facts" || part.childNodes.length));
 }
 
 /** Neighbours in the session, greyed and a line each until they are opened; not to be judged. */
-const turnsAround = (where, turns) =>
+const contextTurns = (where, turns) =>
   turns.map((one) =>
     el(
       "details",
-      { class: `around note ${where}` },
+      { class: `context note ${where}` },
       el("summary", {}, [one.timestamp, one.speaker].filter(Boolean).join(" · "), " ", one.text),
     ),
   );
 
 function drawDocument(view) {
   const box = find("document");
-  box.hidden = resolving && !view.shown;
+  box.hidden = resolving && !view.document;
   const parts = [];
-  if (view.mates && view.document) {
-    const dots = view.mates.map((mate, at) => {
-      const open = mate.grade === null;
-      return press("", open ? "·" : mate.grade, () => goTo(mate), {
+  if (view.candidates && view.document) {
+    const position = view.position ?? 0;
+    const dots = view.candidates.map(({ item, grade }, at) => {
+      const open = grade === null;
+      return press("", open ? "·" : grade, () => goTo(item), {
         class: open ? "" : "done",
-        "aria-current": at === view.at ? "true" : null,
-        "aria-label": `${thing()} ${at + 1}: ${open ? "not judged" : `grade ${mate.grade}`}`,
+        "aria-current": at === position ? "true" : null,
+        "aria-label": `${target()} ${at + 1}: ${open ? "not judged" : `grade ${grade}`}`,
       });
     });
     const words = el(
       "span",
       { class: "note" },
-      `${thing()} ${view.at + 1} of ${view.mates.length}`,
+      `${target()} ${position + 1} of ${view.candidates.length}`,
     );
-    parts.push(el("div", { id: "mates" }, words, dots));
+    parts.push(el("div", { id: "candidates" }, words, dots));
   }
-  if (view.shown)
+  if (view.document)
     parts.push(
-      ...turnsAround("before", view.around.before),
-      ...textOf(view.shown),
-      ...turnsAround("after", view.around.after),
+      ...contextTurns("before", view.context.before),
+      ...textOf(view.document),
+      ...contextTurns("after", view.context.after),
     );
   else parts.push(el("p", {}, "No system found a document for this query. Can it be answered?"));
   if (view.note) parts.push(el("p", { class: "note own-note" }, `Note: ${view.note}`));
@@ -186,14 +190,14 @@ function drawDocument(view) {
 }
 
 function drawGrades(view) {
-  const buttons = about.grades.map((one) => {
+  const buttons = info.grades.map((one) => {
     const name = el("span", { class: "name" }, one.name);
     const button = press(String(one.grade), name, () => giveGrade(one.grade), {
       "aria-pressed": String(view.grade === one.grade),
     });
     button.append(
       el("span", { class: "meaning" }, one.meaning),
-      el("span", { class: "counts" }, one.counts),
+      el("span", { class: "effect" }, one.effect),
     );
     return button;
   });
@@ -203,9 +207,9 @@ function drawGrades(view) {
 function drawMoves(view) {
   find("moves").replaceChildren(
     press("←", "Back", () => goTo(view.previous)),
-    press("→", "On", () => goTo(view.next)),
-    press("s", "Skip", () => goTo(view.then)),
-    press("u", "Undo", undo, { disabled: !view.undoable }),
+    press("→", "Next", () => goTo(view.next)),
+    press("s", "Skip", () => goTo(view.next_open)),
+    press("u", "Undo", undo, { disabled: !view.can_undo }),
     can("note") ? press("e", "Note", openNote) : "",
     press("?", "Keys", () => find("help").showModal()),
   );
@@ -215,19 +219,19 @@ export function drawHelp() {
   const answerable = resolving
     ? ["n y", "the query cannot, or can, be answered"]
     : ["n", "the query cannot be answered from the documents; the next query follows"];
-  const keys = about.grades.map((one) => one.grade).join(" ");
+  const keys = info.grades.map((one) => one.grade).join(" ");
   const rows = [
-    [keys, `the grade of this ${about.thing}; the next one follows`],
-    ...about.abilities.map((one) => [one.key, `${one.name}: ${one.meaning}`]),
-    ...(thing() === "Answer" ? [] : [answerable]),
+    [keys, `the grade of this ${info.target}; the next one follows`],
+    ...info.abilities.map((one) => [one.key, `${one.name}: ${one.meaning}`]),
+    ...(target() === "Answer" ? [] : [answerable]),
     ["← → Backspace", "back and on, without a judgement"],
     ["s", "skip: the next one that is left; it comes again at the end"],
     ["u", "undo the newest judgement; again for the one before"],
     ...(resolving ? [] : [["e", "a note"]]),
   ];
-  const grades = about.grades.map((one) => [
+  const grades = info.grades.map((one) => [
     one.grade,
-    [`${one.name}: ${one.meaning}`, one.counts].filter(Boolean).join("; "),
+    [`${one.name}: ${one.meaning}`, one.effect].filter(Boolean).join("; "),
   ]);
   find("help").replaceChildren(
     el("h2", { id: "help-title" }, "Keys"),
@@ -237,9 +241,9 @@ export function drawHelp() {
     el(
       "p",
       { class: "note" },
-      (thing() === "Answer"
+      (target() === "Answer"
         ? ""
-        : `A grade of ${about.relevant_from} or more counts as evidence. `) +
+        : `A grade of ${info.relevance_level} or more counts as evidence. `) +
         "Every judgement is on the disk before the next one is shown: the page can be closed at " +
         "any time.",
     ),

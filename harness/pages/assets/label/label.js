@@ -1,15 +1,16 @@
-// Shows one place and sends every key press; moves on when the server says that it is on the disk.
+// Shows one item and sends every key press; advances when the server says that it is on the disk.
 
 import { el, find, load, themeSwitch } from "../shared/page.js";
 import { draw, drawHelp } from "./draw.js";
 
-export const about = await load();
-export const resolving = about.mode === "resolve";
-const kept = `label:${about.whose.project}:${about.whose.annotator}:${about.mode}`;
+export const info = await load();
+const { session } = info;
+export const resolving = session.mode === "adjudicate";
+const storageKey = `label:${session.project}:${session.annotator}:${session.mode}`;
 export const state = { view: null, busy: false, waiting: null, lost: false };
 
-const grade = (value) => about.grades.find((one) => one.grade === value);
-export const said = (value) =>
+const grade = (value) => info.grades.find((one) => one.grade === value);
+export const valueName = (value) =>
   typeof value === "number"
     ? `${value} ${grade(value).name}`
     : value === true
@@ -18,16 +19,13 @@ export const said = (value) =>
         ? "can be answered"
         : value;
 export const can = (choice) => state.view.choices?.includes(choice);
-export const ids = ({ kind, query, document }) =>
-  kind ? { kind, query, document } : { query, document };
 
 // -- talking to the server ------------------------------------------------------------------------
 
-/** The view of a place; null where the server does not answer. */
-async function ask(place) {
-  const named = Object.entries(place ?? {}).filter(([, value]) => value);
+/** The view of an item; null where the server does not answer. */
+async function ask(item) {
   try {
-    const answer = await fetch(`view?${new URLSearchParams(named)}`);
+    const answer = await fetch(`view?${new URLSearchParams(item ?? {})}`);
     if (answer.ok) return await answer.json();
     tell(await answer.text(), true);
   } catch {
@@ -36,13 +34,13 @@ async function ask(place) {
   return null;
 }
 
-/** Send a judgement until it is on the disk; kept in the browser meanwhile, over a closed tab too. */
+/** Sends an annotation until it is on the disk; the browser stores it meanwhile. */
 async function send(body, words) {
   if (state.busy) return;
   state.busy = true;
   document.body.classList.add("busy");
-  const whole = JSON.stringify({ ...body, whose: about.whose });
-  localStorage.setItem(kept, whole);
+  const whole = JSON.stringify({ ...body, session });
+  localStorage.setItem(storageKey, whole);
   let view = null;
   try {
     const answer = await fetch("judge", {
@@ -52,33 +50,33 @@ async function send(body, words) {
     });
     if (answer.ok) {
       view = await answer.json();
-      localStorage.removeItem(kept);
+      localStorage.removeItem(storageKey);
     } else if (answer.status === 507) {
-      again(body, words, await answer.text());
+      retryLater(body, words, await answer.text());
     } else {
-      localStorage.removeItem(kept);
+      localStorage.removeItem(storageKey);
       tell(await answer.text(), true);
     }
   } catch {
-    again(body, words);
+    retryLater(body, words);
   }
   state.busy = false;
   document.body.classList.remove("busy");
   if (!view) return;
   state.waiting = null;
-  found();
+  hideAlert();
   draw(view);
   find("saved").textContent = words ? `Saved: ${words}` : "";
 }
 
-function again(body, words, why) {
+function retryLater(body, words, why) {
   state.waiting = { body, words };
   lost(why);
 }
 
 const command =
-  `harness label ${resolving ? "resolve" : "open"} ${about.folder} ` +
-  `--annotator ${about.annotator} --port ${location.port}`;
+  `harness label ${resolving ? "adjudicate" : "open"} ${info.folder} ` +
+  `--annotator ${session.annotator} --port ${location.port}`;
 
 function lost(why) {
   find("saved").textContent = "";
@@ -87,7 +85,7 @@ function lost(why) {
       why ?? "The server does not answer.",
       false,
       state.waiting
-        ? `Your last judgement${state.waiting.words ? ` (${state.waiting.words})` : ""} is kept in ` +
+        ? `Your last judgement${state.waiting.words ? ` (${state.waiting.words})` : ""} is stored in ` +
             "this browser and is sent again every second. Everything before it is on the disk."
         : "Every judgement so far is on the disk. The page goes on as soon as it answers.",
       why ? "" : command,
@@ -105,14 +103,14 @@ async function retry() {
     await send(state.waiting.body, state.waiting.words);
     return;
   }
-  const view = await ask(state.view && ids(state.view));
+  const view = await ask(state.view?.item);
   if (view) {
-    found();
+    hideAlert();
     draw(view);
   }
 }
 
-function found() {
+function hideAlert() {
   find("alert").hidden = true;
 }
 
@@ -132,57 +130,57 @@ export function tell(words, reload, more, command) {
 
 // -- what a key or a click does -------------------------------------------------------------------
 
-function judge(value, words, go) {
+function annotate(value, words, advance) {
   if (state.waiting || state.busy || !state.view.total) return;
-  const place = ids(state.view);
-  const line = { query: place.query, ...value };
-  if ("grade" in value || ("note" in value && place.document)) line.document = place.document;
-  send({ place, line, go }, words);
+  const { item } = state.view;
+  const annotation = { query: item.query, ...value };
+  if ("grade" in value || ("note" in value && item.document)) annotation.document = item.document;
+  send({ item, annotation, advance }, words);
 }
 
 export function giveGrade(value) {
-  if (can("grade")) judge({ grade: value }, said(value), "on");
+  if (can("grade")) annotate({ grade: value }, valueName(value), true);
 }
 
 export function giveAbility(name) {
   if (!can("ability")) return;
   const same = !resolving && state.view.ability === name;
   const words = same ? `no longer ${name}` : name;
-  judge({ ability: same ? null : name }, words, resolving ? "on" : "stay");
+  annotate({ ability: same ? null : name }, words, resolving);
 }
 
 /** n and y; the same key takes an annotator's own mark back. */
 export function giveUnanswerable(value) {
   if (!can("unanswerable")) return;
-  if (!value && !resolving && state.view.document && state.view.unanswerable === null) return;
+  if (!value && !resolving && state.view.item.document && state.view.unanswerable === null) return;
   const same = !resolving && state.view.unanswerable === value;
-  judge(
+  annotate(
     { unanswerable: same ? null : value },
-    same ? "mark taken back" : said(value),
-    same ? "stay" : "on",
+    same ? "mark taken back" : valueName(value),
+    !same,
   );
 }
 
-export async function goTo(place) {
+export async function goTo(item) {
   if (state.busy || state.waiting) return;
   closeNote();
-  const view = await ask(place);
+  const view = await ask(item);
   if (view) {
-    found();
+    hideAlert();
     draw(view);
     find("saved").textContent = "";
   }
 }
 
 export function undo() {
-  if (!state.busy && !state.waiting && state.view.undoable)
-    send({ place: ids(state.view), undo: true }, "taken back");
+  if (!state.busy && !state.waiting && state.view.can_undo)
+    send({ item: state.view.item, undo: true }, "taken back");
 }
 
 export function openNote() {
   if (!can("note")) return;
   find("note-place").hidden = false;
-  find("note").value = state.view.note;
+  find("note").value = state.view.note ?? "";
   find("note").focus();
 }
 
@@ -195,15 +193,15 @@ const KEYS = new Map([
   ["ArrowRight", () => goTo(state.view.next)],
   ["ArrowLeft", () => goTo(state.view.previous)],
   ["Backspace", () => goTo(state.view.previous)],
-  ["s", () => goTo(state.view.then)],
+  ["s", () => goTo(state.view.next_open)],
   ["u", undo],
   ["n", () => giveUnanswerable(true)],
   ["y", () => giveUnanswerable(false)],
   ["e", openNote],
   ["?", () => find("help").showModal()],
 ]);
-for (const { grade: value } of about.grades) KEYS.set(String(value), () => giveGrade(value));
-for (const { key, name } of about.abilities) KEYS.set(key, () => giveAbility(name));
+for (const { grade: value } of info.grades) KEYS.set(String(value), () => giveGrade(value));
+for (const { key, name } of info.abilities) KEYS.set(key, () => giveAbility(name));
 
 document.addEventListener("keydown", (event) => {
   if (event.target === find("note")) {
@@ -212,7 +210,7 @@ document.addEventListener("keydown", (event) => {
       event.preventDefault();
       const note = find("note").value.trim();
       closeNote();
-      if (note !== state.view.note) judge({ note }, "the note", "stay");
+      if (note !== (state.view.note ?? "")) annotate({ note }, "the note", false);
     }
     return;
   }
@@ -244,18 +242,17 @@ export function press(key, words, act, attributes = {}) {
 
 find("theme-place").append(themeSwitch());
 find("eyebrow").textContent =
-  `${resolving ? "Resolving conflicts in" : "Labelling"} ${about.name} as ${about.annotator}`;
+  `${resolving ? "Resolving conflicts in" : "Labelling"} ${info.name} as ${session.annotator}`;
 drawHelp();
 addEventListener("visibilitychange", () => {
   if (!document.hidden && state.view && !state.busy && !state.waiting && find("note-place").hidden)
     retry();
 });
 
-const unsent = localStorage.getItem(kept);
+const unsent = localStorage.getItem(storageKey);
 const first = await ask(Object.fromEntries(new URLSearchParams(location.hash.slice(1))));
 if (first) draw(first);
 else find("main").hidden = false;
 if (unsent) {
-  const { whose, ...body } = JSON.parse(unsent);
-  await send(body, "what was waiting in this browser");
+  await send(JSON.parse(unsent), "what was waiting in this browser");
 }

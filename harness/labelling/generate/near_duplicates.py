@@ -17,8 +17,8 @@ from harness.retrievers.exact_search import BLOCK
 from harness.retrievers.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary
 
-QUOTED = 5
-"""Words in a row that make a quotation: a query with such a run is left out."""
+MIN_QUOTE = 5
+"""Words in a row that make a quotation: a query with so many is excluded."""
 
 Int64 = npt.NDArray[np.int64]
 
@@ -32,14 +32,14 @@ _DIGITS = 4
 
 
 @dataclass(frozen=True)
-class Run:
+class WordRun:
     """Words in a row that a query shares with a document: how many, and which."""
 
     length: int
     words: str
 
 
-def longest_runs(queries: Sequence[str], documents: Sequence[Sequence[str]]) -> list[Run]:
+def longest_runs(queries: Sequence[str], documents: Sequence[Sequence[str]]) -> list[WordRun]:
     """The longest run of words that each query has of any of its documents, `documents[i]`."""
     vocabulary = Vocabulary()
     cut: dict[str, Int64] = {}
@@ -53,7 +53,7 @@ def longest_runs(queries: Sequence[str], documents: Sequence[Sequence[str]]) -> 
     for query, texts in zip(queries, documents, strict=True):
         runs = [longest_run(numbers(query), numbers(text)) for text in texts]
         length, end = max(runs, default=(0, 0))
-        found.append(Run(length, " ".join(WORD.findall(query)[end - length : end])))
+        found.append(WordRun(length, " ".join(WORD.findall(query)[end - length : end])))
     return found
 
 

@@ -1,0 +1,181 @@
+"""Projects of answers: the same questions of every folder, without a sign of whose they are.
+
+Such a project has the sampled questions as its queries, and as documents the answers to them, each
+text once: an answer that two systems give in the same words is judged once for both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.files import digest
+from harness.labelling.consensus import read_consensus
+from harness.labelling.project import Project
+from harness.labelling.records import (
+    VERSION,
+    Candidate,
+    JudgedAnswers,
+    LabelDocument,
+    LabelQuery,
+    ProjectSettings,
+)
+from harness.records.base import Record
+from harness.runs.answering.folder import AnswersFolder, require_texts
+
+SAMPLE = 100
+"""Number of questions, where none is given."""
+
+_EMPTY = "(the answer is empty)"
+
+
+class AnswerLabels(Record):
+    """Where human verdicts of answers come from; `in_conflict` answers have none."""
+
+    folder: str
+    annotators: list[str]
+    in_conflict: int
+
+
+def start_with_answers(
+    folder: Path,
+    answers: Sequence[AnswersFolder],
+    dataset: Dataset,
+    n: int | None = None,
+    seed: int | None = None,
+) -> tuple[Project, int]:
+    """Creates a project of `n` random questions (SAMPLE) that have an answer in every one of
+    `answers`, and of these answers. Returns it, and how many questions are new.
+
+    A folder that has one continues, and a larger `n` adds questions: those drawn before stay, so
+    that the sample is random at any size. Raises UsageError for other answers or another seed than
+    it was created with, for a dataset without texts, and where no question has an answer in all.
+    """
+    require_texts(dataset)
+    judged = [_judged_answers(one) for one in answers]
+    new = not (folder / "label.json").is_file()
+    old = Project.new(folder) if new else Project.read(folder)
+    if not new and old.settings.answers != judged:
+        raise UsageError(
+            f"{folder}: was not created with these answers as they are now; name another folder "
+            "with --out"
+        )
+    if not new and seed not in (None, old.seed):
+        raise UsageError(
+            f"--seed {seed}: {folder} was created with seed {old.seed}; leave it out, or name "
+            "another folder with --out"
+        )
+    wanted = (SAMPLE if new else len(old.queries)) if n is None else n
+    if wanted < 1:
+        raise UsageError(f"--sample must be 1 or more, not {wanted}")
+    number = old.seed if seed is None else seed
+    texts = [_texts(one) for one in answers]
+    drawn = _draw(texts, max(wanted, len(old.queries)), number)
+    documents = {
+        _id(text): LabelDocument(id=_id(text), text=text.strip() or _EMPTY)
+        for of_folder in texts
+        for query in drawn
+        for text in of_folder[query]
+    }
+    project = Project(
+        folder,
+        ProjectSettings(version=VERSION, depth=0, seed=number, overlap=1.0, answers=judged),
+        list(documents.values()),
+        _queries(dataset, drawn),
+        [one for query in drawn for one in _candidates(query, judged, texts)],
+    )
+    if len(drawn) > len(old.queries):
+        project.write()
+    return project, len(drawn) - len(old.queries)
+
+
+def _draw(texts: Sequence[Mapping[str, list[str]]], n: int, seed: int) -> list[str]:
+    """At most `n` of the questions that all answered; those of a smaller `n` come first."""
+    ids = sorted(set.intersection(*(set(one) for one in texts)))
+    if not ids:
+        raise UsageError("no question has an answer in all of these folders")
+    return [ids[at] for at in np.random.default_rng(seed).permutation(len(ids))[:n].tolist()]
+
+
+def _queries(dataset: Dataset, names: Sequence[str]) -> list[LabelQuery]:
+    row = {name: at for at, name in enumerate(dataset.query_ids)}
+    found = [dataset.query(row[name]) for name in names]
+    return [LabelQuery(id=one.id, text=one.text, answers=list(one.answers)) for one in found]
+
+
+def _candidates(
+    query: str, judged: Sequence[JudgedAnswers], texts: Sequence[Mapping[str, list[str]]]
+) -> list[Candidate]:
+    """The answers to a question, each text once, with the folders that have it."""
+    ranks: dict[str, dict[str, int]] = {}
+    for system, of_folder in zip(judged, texts, strict=True):
+        for text in of_folder[query]:
+            ranks.setdefault(_id(text), {})[system.folder] = 1
+    return [
+        Candidate(query=query, document=document, ranks=of_document)
+        for document, of_document in ranks.items()
+    ]
+
+
+def read_verdicts(
+    folder: Path, answers: AnswersFolder
+) -> tuple[Mapping[tuple[str, int], bool], AnswerLabels]:
+    """Reads the annotators' verdicts of answers, by question and repetition.
+
+    What they agree on counts, or what was adjudicated; answers in open conflict have no verdict.
+    Raises UsageError for a project of other answers.
+    """
+    project = Project.read(folder)
+    if _judged_answers(answers) not in project.settings.answers:
+        raise UsageError(
+            f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
+        )
+    agreed = read_consensus(project)
+    verdicts = {
+        (query, repeat): agreed.grades[query, _id(text)] >= project.relevance_level
+        for query, texts in _rows(answers).items()
+        for repeat, text in texts
+        if (query, _id(text)) in agreed.grades
+    }
+    if not verdicts:
+        raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
+    labels = AnswerLabels(
+        folder=folder.resolve().name,
+        annotators=project.annotators(),
+        in_conflict=len(agreed.open),
+    )
+    return verdicts, labels
+
+
+def _judged_answers(answers: AnswersFolder) -> JudgedAnswers:
+    return JudgedAnswers(
+        folder=answers.path.resolve().name,
+        system=str(answers.record["retriever"]["name"]),
+        sha256=digest(answers.path / "answers.parquet"),
+    )
+
+
+def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str]]]:
+    """The answers that were given, with the number of the repetition, by question."""
+    found: dict[str, list[tuple[int, str]]] = {}
+    table = answers.table
+    for query, repeat, text in zip(
+        *(table[name].to_pylist() for name in ("query", "repeat", "answer")), strict=True
+    ):
+        if text is not None:
+            found.setdefault(query, []).append((repeat, text))
+    return found
+
+
+def _texts(answers: AnswersFolder) -> dict[str, list[str]]:
+    return {query: [text for _, text in rows] for query, rows in _rows(answers).items()}
+
+
+def _id(text: str) -> str:
+    """Returns the id of an answer: the same for the same words, and independent of the system."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:16]

@@ -1,0 +1,155 @@
+"""Records of leakage.json, and of what `harness label generate` and `check` print as JSON."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.records.base import Record
+
+# -- Leakage checks --------------------------------------------------------------------------------
+
+
+class Quotation(Record):
+    """A query that quotes its document, with the words that they share in a row."""
+
+    query: str
+    text: str
+    run_length: int
+    quoted: str
+
+
+class SharedWords(Record):
+    """The share of a query's words that its document has, by rarity, over `n` queries."""
+
+    n: int
+    mean: float | None
+    median: float | None
+    all_shared: int
+
+
+class QuoteCheck(Record):
+    """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation."""
+
+    n: int
+    min_run: int
+    quoting: int
+    longest_run: int | None
+    shared_words: SharedWords
+    examples: list[Quotation]
+
+
+class SplitDocument(Record):
+    """A document that queries of two splits have in common."""
+
+    splits: list[str]
+    document: str
+
+
+class SplitDocuments(Record):
+    """Two documents of two splits with equal or similar texts."""
+
+    splits: list[str]
+    documents: list[str]
+    similarity: float | None = None
+
+
+class SplitQueries(Record):
+    """Queries of two splits that ask the same."""
+
+    splits: list[str]
+    queries: list[str]
+    texts: list[str]
+
+
+class SplitCheck(Record):
+    """What two splits have in common; `similar_documents` is null where nothing was embedded.
+
+    `proposed_documents` would be in two splits if a person accepted them.
+    """
+
+    queries: dict[str, int]
+    similarity: float | None
+    documents: list[SplitDocument]
+    proposed_documents: list[SplitDocument]
+    same_texts: list[SplitDocuments]
+    similar_documents: list[SplitDocuments] | None
+    same_queries: list[SplitQueries]
+
+
+class Overlap(Record):
+    """How many documents and queries of a set a public benchmark has too, with examples."""
+
+    dataset: str
+    dataset_documents: int
+    dataset_queries: int
+    run_length: int
+    min_share: float
+    same_documents: int
+    similar_documents: int
+    same_queries: int
+    similar_queries: int
+    document_examples: list[str]
+    query_examples: list[str]
+
+
+class SkippedDataset(Record):
+    """A prepared dataset that was not compared, and why."""
+
+    dataset: str
+    reason: str
+
+
+class BenchmarkCheck(Record):
+    """The comparison with public benchmarks."""
+
+    compared: list[Overlap]
+    skipped: list[SkippedDataset]
+
+
+class LeakageReport(Record):
+    """leakage.json: what the three checks found; `leaks` counts the findings that are leaks."""
+
+    quotes: QuoteCheck
+    splits: SplitCheck
+    benchmarks: BenchmarkCheck
+    leaks: int
+
+
+# -- harness label generate ------------------------------------------------------------------------
+
+
+class EndpointUsage(Record):
+    """What a language model was asked, and what that cost."""
+
+    endpoint: str
+    model: str
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    calls_without_usage: int = 0
+    usd: float | None = None
+    cached_answers: int
+    refused: list[str] = msgspec.field(default_factory=list)
+
+
+class GenerateReport(Record):
+    """Output of `harness label generate`.
+
+    `proposals` counts candidates that nobody judged, `excluded` documents and queries by reason.
+    """
+
+    folder: str
+    documents: int
+    empty: int
+    queries: int
+    new_queries: int
+    requested: int
+    multi_document_queries: int
+    proposals: int
+    proposals_by_reason: dict[str, int]
+    queries_with_proposals: int
+    groups: int
+    largest_group: int
+    excluded: dict[str, int]
+    endpoint: EndpointUsage | None
+    leakage: LeakageReport

@@ -1,0 +1,277 @@
+"""Records of what `harness label` prints as JSON and writes beside an exported dataset."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from harness.labelling.records import GenerationSettings, PooledSystem, SourceFile
+from harness.records.base import Record
+
+
+class AgreementMeasure(Record):
+    """A measure of agreement on a variable (`grades`, `relevant or not`, ...) between annotators.
+
+    What is not measurable is null. `n` counts what two or more of them judged, with `ratings`
+    judgements.
+    """
+
+    variable: str
+    measure: str
+    annotators: list[str]
+    value: float | None
+    low: float | None
+    high: float | None
+    level: float
+    n: int
+    ratings: int
+    queries: int
+    method: str
+    note: str
+
+
+# -- harness label start, answers ------------------------------------------------------------------
+
+
+class Added(Record):
+    """What `harness label start` added to a project."""
+
+    documents: int = 0
+    queries: int = 0
+    systems: int = 0
+    depth: int = 0
+    candidates: int = 0
+
+
+class StartReport(Record):
+    """Output of `harness label start`."""
+
+    folder: str
+    new: bool
+    queries: int
+    candidates: int
+    depth: int
+    systems: list[str]
+    added: Added
+
+
+class AnswersReport(Record):
+    """Output of `harness label answers`; `added` counts queries."""
+
+    folder: str
+    queries: int
+    candidates: int
+    added: int
+
+
+# -- harness label status --------------------------------------------------------------------------
+
+
+class AnnotatorStatus(Record):
+    """What an annotator has judged, and what remains."""
+
+    name: str
+    grades: int
+    remaining: int
+    queries: int
+    queries_remaining: int
+    unanswerable: int
+    abilities: int
+    notes: int
+
+
+class ConflictStatus(Record):
+    """Open conflicts by kind, and the number of resolved ones."""
+
+    open: dict[str, int]
+    resolved: int
+
+
+class ProgressCounts(Record):
+    """Queries by state; `unanswerable_unconfirmed` are given as such and were judged by nobody."""
+
+    scorable: int
+    without_relevant: int
+    unanswerable: int
+    unanswerable_unconfirmed: int
+    unfinished: int
+
+
+class SystemStatus(Record):
+    """Score of a pooled system so far, over `clusters` (haystacks if clustered, else queries).
+
+    `judged` is the mean share of its top documents that somebody judged, over all queries that it
+    answered; `required` clusters reach the wanted half-width, null where the spread is unknown.
+    """
+
+    system: str
+    value: float | None
+    low: float | None
+    high: float | None
+    half_width: float | None
+    n: int
+    method: str
+    description: str
+    note: str
+    judged: float | None
+    required: int | None
+    clusters: int
+    clustered: bool
+
+
+class RequiredSample(Record):
+    """What the wanted half-width takes for the system that needs most.
+
+    Only a share of the judged queries has something relevant, so more are judged than are scored.
+    `judgements` counts each once, for one annotator.
+    """
+
+    clusters: int
+    queries: int
+    additional_scored: int
+    additional_judged: int
+    new_queries: int
+    judgements: int
+    candidates_per_query: float
+
+
+class DetectableDifference(Record):
+    """The smallest difference between two systems that the scored queries show with `power`."""
+
+    a: str
+    b: str
+    n: int
+    minimum_detectable: float | None
+    power: float
+
+
+class ScoreStatus(Record):
+    """Scores of the systems on the `n` scorable queries."""
+
+    metric: str
+    target_half_width: float
+    n: int
+    scorable_share: float | None
+    systems: list[SystemStatus]
+    differences: list[DetectableDifference]
+
+
+class StatusReport(Record):
+    """Output of `harness label status`; `scores` is null where no system is pooled.
+
+    `open_grade_conflicts` count as the lower grade in them. `required` is null where it cannot be
+    estimated yet.
+    """
+
+    folder: str
+    target: str
+    next_command: str
+    documents: int
+    queries: int
+    candidates: int
+    without_candidates: int
+    depth: int
+    seed: int
+    systems: list[str]
+    overlap: float
+    shared_queries: int
+    annotators: list[AnnotatorStatus]
+    by_construction: int
+    agreement: list[AgreementMeasure]
+    conflicts: ConflictStatus
+    progress: ProgressCounts
+    open_grade_conflicts: int
+    scores: ScoreStatus | None
+    required: RequiredSample | None
+
+
+# -- labelling.json, harness label export ----------------------------------------------------------
+
+
+class PoolSummary(Record):
+    """The pool of an exported project."""
+
+    depth: int
+    seed: int
+    systems: list[PooledSystem]
+    candidates: int
+
+
+class AnnotatorSummary(Record):
+    """What an annotator contributed to an exported dataset."""
+
+    name: str
+    grades: int
+    unanswerable: int
+
+
+class ConflictSummary(Record):
+    """Conflicts of an exported project, and the policy for the open ones."""
+
+    total: int
+    resolved: int
+    open: int
+    policy: Literal["refuse", "lower", "higher"]
+
+
+class ExportCounts(Record):
+    """Counts of an exported dataset.
+
+    `lowered_to_0`: relevant grades of unanswerable queries; `unjudged_proposals`: proposed
+    documents that nobody judged.
+    """
+
+    documents: int
+    queries: int
+    judgements: int
+    grades: dict[str, int]
+    judged_by_two_or_more: int
+    by_construction: int
+    abilities: dict[str, int]
+    ability_unknown: int
+    without_relevant: int
+    unanswerable: int
+    unanswerable_unconfirmed: int
+    unfinished: int
+    unjudged_proposals: int
+    lowered_to_0: int
+
+
+class Excluded(Record):
+    """What was not exported."""
+
+    unfinished_queries: int
+
+
+class ExportManifest(Record):
+    """labelling.json: how an exported dataset was made."""
+
+    exported_at: str
+    harness: str
+    project: str
+    relevance_level: int
+    sources: list[SourceFile]
+    generated: GenerationSettings | None
+    pool: PoolSummary
+    annotators: list[AnnotatorSummary]
+    agreement: list[AgreementMeasure]
+    conflicts: ConflictSummary
+    counts: ExportCounts
+    excluded: Excluded
+    annotation_files: dict[str, str]
+    splits: dict[str, int] | None
+    unfinished_included: bool
+
+
+class ExportReport(Record):
+    """Output of `harness label export`."""
+
+    folder: str
+    counts: ExportCounts
+    excluded: Excluded
+
+
+class PageAddress(Record):
+    """Output of `harness label open` and `adjudicate`: where the page is served."""
+
+    address: str
+    annotator: str

@@ -1,0 +1,256 @@
+"""What the page and the terminal show of a session, and what the page sends back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from harness.labelling.annotations import Annotation, Kind, Scale, Value
+from harness.labelling.project import Project
+from harness.labelling.records import LabelDocument
+from harness.records.base import Record
+from harness.schema import Ability, as_datetime
+
+Mode = Literal["annotate", "adjudicate"]
+
+CONTEXT_TURNS = 2
+"""How many turns are shown before and after the one that is judged."""
+
+
+class Item(Record):
+    """What is judged at once: a document for a query, or a query that has no candidate.
+
+    In adjudication `kind` says which of its annotations are in conflict.
+    """
+
+    query: str
+    document: str | None = None
+    kind: Kind | None = None
+
+
+class DocumentView(Record):
+    """What is shown of a document."""
+
+    text: str
+    title: str | None = None
+    timestamp: str | None = None
+    speaker: str | None = None
+    session: str | None = None
+
+
+class Context(Record):
+    """The turns before and after a document in its session."""
+
+    before: list[DocumentView]
+    after: list[DocumentView]
+
+
+class CandidateGrade(Record):
+    """A candidate of the query, and the annotator's grade."""
+
+    item: Item
+    grade: int | None
+
+
+class Vote(Record):
+    """One annotator's side of a conflict."""
+
+    annotator: str
+    value: Value
+
+
+class Evidence(Record):
+    """A document that somebody graded as relevant, with all grades of it."""
+
+    document: DocumentView
+    votes: list[Vote]
+
+
+class AnnotatorNote(Record):
+    """An annotator's note on the item of a conflict."""
+
+    annotator: str
+    note: str
+
+
+class ItemView(Record):
+    """Everything that is shown of an item; nothing of systems and ranks.
+
+    `number` is that of the query, or of the conflict. `grade`, `ability` and `unanswerable` are the
+    annotator's, or the resolution. `given_ability` is the query's own.
+    """
+
+    item: Item
+    text: str
+    asked_at: str | None
+    reference: str | None
+    document: DocumentView | None
+    context: Context
+    grade: int | None
+    ability: Ability | None
+    given_ability: Ability | None
+    unanswerable: bool | None
+    number: int
+    done: int
+    total: int
+    previous: Item
+    next: Item
+    next_open: Item
+    can_undo: bool
+    choices: list[Kind]
+    # Annotation alone:
+    queries: int = 0
+    candidates: list[CandidateGrade] = msgspec.field(default_factory=list)
+    position: int = 0
+    note: str = ""
+    warning: str = ""
+    # Adjudication alone:
+    votes: list[Vote] = msgspec.field(default_factory=list)
+    evidence: list[Evidence] = msgspec.field(default_factory=list)
+    notes: list[AnnotatorNote] = msgspec.field(default_factory=list)
+
+
+class NothingLeft(Record):
+    """Stands for a view where there is no item any more."""
+
+    done: int
+    total: int
+
+
+class Session(Protocol):
+    """The work of one person on one project, as the page and the terminal use it."""
+
+    mode: Mode
+    folder: Path
+    annotator: str
+
+    @property
+    def scale(self) -> Scale:
+        """What is judged, and the grades it can have."""
+
+    @property
+    def relevance_level(self) -> int:
+        """The lowest grade that counts as relevant."""
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """All items, in order."""
+
+    def refresh(self) -> None:
+        """Reads what others wrote."""
+
+    def has(self, item: Item) -> bool:
+        """Tests whether the session has this item."""
+
+    def current_item(self) -> Item | None:
+        """The item to continue at."""
+
+    def view(self, item: Item) -> ItemView:
+        """Everything that is shown of an item."""
+
+    def annotate(self, line: Annotation) -> None:
+        """Writes an annotation to the disk."""
+
+    def undo(self, item: Item | None = None) -> Item | None:
+        """Reverts the newest annotation; returns its item."""
+
+
+# -- Messages of the page --------------------------------------------------------------------------
+
+
+class SessionId(Record):
+    """Identifies a session, so that an old tab cannot write to another one on the same port."""
+
+    project: str
+    annotator: str
+    mode: Mode
+
+
+class GradeChoice(Record):
+    """A grade to choose; `effect` says whether it makes a document evidence."""
+
+    grade: int
+    name: str
+    meaning: str
+    effect: str
+
+
+class AbilityChoice(Record):
+    """An ability to choose, with the key that chooses it."""
+
+    key: str
+    name: Ability
+    meaning: str
+
+
+class SessionInfo(Record):
+    """What does not change while the page is open."""
+
+    session: SessionId
+    name: str
+    folder: str
+    target: str
+    relevance_level: int
+    next_command: str
+    grades: list[GradeChoice]
+    abilities: list[AbilityChoice]
+
+
+class JudgeRequest(Record):
+    """An annotation, or `undo`; `advance` asks for the next open item in reply."""
+
+    session: SessionId
+    item: Item | None = None
+    annotation: Annotation | None = None
+    undo: bool = False
+    advance: bool = False
+
+
+# -- Views of documents and queries ----------------------------------------------------------------
+
+
+def document_view(document: LabelDocument) -> DocumentView:
+    """Returns what is shown of a document."""
+    return DocumentView(
+        text=document.text,
+        title=document.title or None,
+        timestamp=format_time(document.timestamp),
+        speaker=document.speaker or None,
+        session=document.session or None,
+    )
+
+
+def context(project: Project, item: Item) -> Context:
+    """Returns the turns around a document in its session; empty where it names no session.
+
+    It does not say which of them are candidates or were judged.
+    """
+    if item.document is None:
+        return Context(before=[], after=[])
+    turns = project.session(project.document(item.query, item.document))
+    at = next((i for i, one in enumerate(turns) if one.id == item.document), 0)
+    before, after = turns[max(at - CONTEXT_TURNS, 0) : at], turns[at + 1 : at + 1 + CONTEXT_TURNS]
+    return Context(before=[*map(document_view, before)], after=[*map(document_view, after)])
+
+
+def reference(project: Project, query: str) -> str | None:
+    """Returns the reference that answers are compared with; None where documents are judged."""
+    if project.scale.target != "answer":
+        return None
+    answers = project.query[query].answers
+    return " / ".join(answers) if answers else "nothing that was said answers this: to decline"
+
+
+def format_time(value: int | str | None) -> str | None:
+    """Formats seconds since 1970 as date and time; a text stays as it is."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, int):
+        try:
+            return as_datetime(value).isoformat(" ", "minutes")
+        except (ValueError, OverflowError, OSError):
+            return str(value)
+    return value.replace("T", " ")
