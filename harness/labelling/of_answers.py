@@ -19,6 +19,8 @@ from harness.labelling.consensus import of_project
 from harness.labelling.folder import Project, Record
 from harness.labelling.records import RELEVANT, Candidate
 from harness.runs.answering.folder import AnswersFolder, require_texts
+from harness.runs.answering.human_labels import Labels
+from harness.runs.answering.records import HumanLabelSource
 
 SAMPLE = 100
 """Questions, where nobody says how many."""
@@ -104,13 +106,11 @@ def _candidates(
     return [Candidate(query, document, of_systems) for document, of_systems in ranks.items()]
 
 
-def judged_by_people(
-    folder: Path, answers: AnswersFolder
-) -> tuple[Mapping[tuple[str, int], bool], Record]:
-    """What the people of a project say of answers, by question and repetition, and who they are.
+def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
+    """Reads the labels of a project's annotators, and where they come from.
 
-    What they agree on counts, or what was settled; answers in open conflict have no verdict, and
-    the record says how many. Raises UsageError for a project of other answers.
+    Agreed and adjudicated labels count; answers in open conflict have none, and are counted. Raises
+    UsageError for a project of other answers.
     """
     project = Project.read(folder)
     if _about(answers) not in project.settings.get("answers", []):
@@ -118,24 +118,24 @@ def judged_by_people(
             f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
         )
     agreed = of_project(project)
-    verdicts = {
+    labels = {
         (query, repeat): agreed.grades[query, _id(text)] >= project.relevant_from
         for query, texts in _rows(answers).items()
         for repeat, text in texts
         if (query, _id(text)) in agreed.grades
     }
-    if not verdicts:
+    if not labels:
         raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
-    record = {
-        "folder": folder.resolve().name,
-        "annotators": project.annotators(),
-        "in_conflict": len(agreed.open),
-    }
-    return verdicts, record
+    source = HumanLabelSource(
+        folder=folder.resolve().name,
+        annotators=project.annotators(),
+        conflicts=len(agreed.open),
+    )
+    return labels, source
 
 
 def _about(answers: AnswersFolder) -> Record:
-    system = str(answers.record["retriever"]["name"])
+    system = answers.record.name
     sha256 = digest(answers.path / "answers.parquet")
     return {"folder": answers.path.resolve().name, "system": system, "sha256": sha256}
 

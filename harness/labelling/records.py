@@ -37,7 +37,7 @@ class Scale:
 
     def then(self, folder: object) -> str:
         """The command that takes up what was judged."""
-        what = "label export" if self.thing == "document" else "judge ANSWERS --people"
+        what = "label export" if self.thing == "document" else "judge ANSWERS --human-labels"
         return f"harness {what} {folder}"
 
 

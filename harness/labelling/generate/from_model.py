@@ -18,8 +18,9 @@ from harness.dataset.progress import progress
 from harness.errors import RunError
 from harness.labelling.generate.sources import Source
 from harness.labelling.generate.written import Made
-from harness.runs.answering.asking import Asker
-from harness.runs.answering.replies import Call
+from harness.records.base import to_plain
+from harness.runs.answering.client import ModelClient
+from harness.runs.answering.replies import Call, Message
 from harness.schema import Ability
 
 _ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
@@ -58,16 +59,15 @@ def prompt(model: str, source: Source, each: int) -> Call:
     which parameters they refuse."""
     number = "one question" if each == 1 else f"{each} different questions"
     task = _TASK.format(number=number, document=source.content)
-    return Call(
-        model, ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}), {}
-    )
+    messages = Message(role="system", content=_SYSTEM), Message(role="user", content=task)
+    return Call(model, messages, {})
 
 
 class FromModel:
     """Asks a model about documents; `left_out` counts, by reason, what gave no query."""
 
-    def __init__(self, asker: Asker, sources: Sequence[Source], *, quiet: bool) -> None:
-        self._asker, self._sources, self._quiet = asker, sources, quiet
+    def __init__(self, client: ModelClient, sources: Sequence[Source], *, quiet: bool) -> None:
+        self._client, self._sources, self._quiet = client, sources, quiet
         self.left_out: Counter[str] = Counter()
         self.refusals: list[str] = []
         self.from_before = 0
@@ -78,9 +78,11 @@ class FromModel:
         What was answered before is not asked again. Raises RunError where the endpoint fails or the
         limit of spending is reached; what was answered until then is kept.
         """
-        calls = [prompt(self._asker.model, self._sources[row], each) for row in rows]
+        calls = [prompt(self._client.model, self._sources[row], each) for row in rows]
         came = 0
-        with progress(len(rows), "documents", f"ask {self._asker.model}", quiet=self._quiet) as bar:
+        with progress(
+            len(rows), "documents", f"ask {self._client.model}", quiet=self._quiet
+        ) as bar:
 
             def done(n: int) -> None:
                 nonlocal came
@@ -88,7 +90,7 @@ class FromModel:
                 bar.update(n)
 
             try:
-                found = self._asker.all(calls, done)
+                found = self._client.complete(calls, done)
             except RunError as error:
                 raise RunError(
                     f"{error}; {came} of {len(rows)} documents are answered and kept, and the same "
@@ -106,8 +108,8 @@ class FromModel:
 
     def cost(self) -> dict[str, Any]:
         """Endpoint, model, calls and tokens of this time, and answers that were there already."""
-        about = {"endpoint": self._asker.address, "model": self._asker.model}
-        said = {**about, **self._asker.used(), "answers_from_before": self.from_before}
+        about = {"endpoint": self._client.address, "model": self._client.model}
+        said = {**about, **to_plain(self._client.usage()), "answers_from_before": self.from_before}
         return {**said, "refused": self.refusals} if self.refusals else said
 
     def _made(self, answer: str, row: int, source: Source, each: int) -> list[Made]:
@@ -125,7 +127,7 @@ class FromModel:
                 continue
             text, answers, ability = found
             haystack = source.haystacks[0] if source.haystacks else None
-            origin = {"by": "model", "model": self._asker.model}
+            origin = {"by": "model", "model": self._client.model}
             made.append(Made(text, haystack, (row,), origin, ability=ability, answers=(answers,)))
         if not questions:
             self.left_out["documents answered with no question"] += 1

@@ -23,7 +23,7 @@ from harness.labelling.generate.sources import Read, Source, read
 from harness.labelling.generate.splits import assign, fraction, groups
 from harness.labelling.generate.templates import Dealer, Template, check_fields
 from harness.labelling.generate.written import Made, merged
-from harness.runs.answering.asking import Asker
+from harness.runs.answering.client import ModelClient
 from harness.scoring.matching.words import WORD
 
 SHORTEST = 8
@@ -39,7 +39,7 @@ class Choices:
 
     `number` queries in all, at most `each` of a document. Documents with a cosine of `similarity`
     and more are proposed; None: nothing is embedded. `embedding`: a BERT model by name or folder
-    (MiniLM if empty). `shares` of the queries by split. `asker`: the model that writes the queries
+    (MiniLM if empty). `shares` of the queries by split. `client`: the model that writes the queries
     instead of the templates. `keep_quotes`: queries that quote their document stay. `against`:
     datasets to look for duplicates in, besides those prepared here.
     """
@@ -51,7 +51,7 @@ class Choices:
     similarity: float | None = 0.7
     embedding: str = ""
     seed: int = 0
-    asker: Asker | None = None
+    client: ModelClient | None = None
     keep_quotes: bool = False
     against: Sequence[str] = ()
 
@@ -171,11 +171,11 @@ def _new(
     # By hash, not by place: a document that is added later moves no other.
     rows.sort(key=lambda row: fraction(choices.seed, f"document\0{sources[row].key}"))
     dealer: Deal
-    if choices.asker is None:
+    if choices.client is None:
         dealer = Dealer(sources, same, choices.templates, choices.seed)
         at_once = max(choices.number, 64)
     else:
-        dealer = FromModel(choices.asker, sources, quiet=quiet)
+        dealer = FromModel(choices.client, sources, quiet=quiet)
         # Asked once: what a model leaves out is not made up for with more calls.
         rows = rows[: -(-max(choices.number - len(old), 0) // choices.each)]
         at_once = max(len(rows), 1)
