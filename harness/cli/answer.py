@@ -107,8 +107,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def request_options(options: argparse.Namespace) -> RequestOptions:
     """Reads the options of a model's endpoint. Raises UsageError without a model."""
-    from harness.cli.one_run import prices
-    from harness.cli.timed import seconds
+    from harness.cli.run_single import prices
+    from harness.cli.timeout import seconds
     from harness.runs.answering.client import RequestOptions
 
     if not options.model:

@@ -98,8 +98,8 @@ def test_the_page_shows_answers_and_executes_none(
         assert section.is_visible()
         text = section.inner_text()
         assert "evidence only" in text
-        assert "wrong, all evidence shown" in text
-        assert "said neither yes nor no" in text
+        assert "reader error: wrong, all evidence in the context" in text
+        assert "are undecided and excluded" in text
         assert section.locator("svg.cost circle").count() == 5
         page.locator(".rows tbody tr[data-at]").first.click()
         said = page.locator("#question").inner_text()
@@ -173,7 +173,7 @@ def test_the_boards_page_shows_answers_below_the_board(
         text = page.locator("#answers").inner_text()
         assert "accuracy of the judge plain(m)" in text
         assert "evidence only" in text
-        assert "lost in retrieval" in text
+        assert "retrieval error" in text
         assert page.locator("#answers svg.cost circle").count() == 5
         names = page.locator("#answers svg.cost text.name").all_text_contents()
         assert sorted(names)[:2] == ["bm25", "evidence only"]

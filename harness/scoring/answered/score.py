@@ -168,7 +168,7 @@ def _blocks(
             found[name][at] = best_of(METRICS[name], cut, known)
     about = (
         "answers against the references, without a model; of questions that have none only whether "
-        "they were declined"
+        "the answer abstains"
     )
     columns = [_column(name, values, rows, n) for name, values in found.items()]
     blocks = [_Block("answers-text", 1, about, columns)]
