@@ -1,6 +1,6 @@
 """A model by rule: a reader that errs with set chances, and a judge of set sensitivity.
 
-    rule = Rule(dataset, right_if_all=0.9, right_if_part=0.3, right_if_none=0.1)
+    rule = Rule(dataset, accuracy_given_evidence=0.9, accuracy_given_part=0.3)
     with OpenAIEndpoint(rule) as endpoint: ...
 
 It knows the dataset's evidence, and looks for its texts in what it is shown: so that what it is
@@ -29,9 +29,9 @@ class Rule:
     without an answer, of declining in place of a wrong answer; and the judge's own."""
 
     dataset: Dataset
-    right_if_all: float = 1.0
-    right_if_part: float = 0.0
-    right_if_none: float = 0.0
+    accuracy_given_evidence: float = 1.0
+    accuracy_given_part: float = 0.0
+    accuracy_given_no_evidence: float = 0.0
     declines_unanswerable: float = 1.0
     declines_wrong: float = 0.0
     sensitivity: float = 1.0
@@ -71,9 +71,9 @@ class Rule:
         if self.dataset.abilities[row] == str(Ability.ABSTENTION):
             return DECLINED if chance < self.declines_unanswerable else WRONG
         there = [one in text for one in self.gold[row]]
-        right = self.right_if_all if all(there) else self.right_if_part
+        right = self.accuracy_given_evidence if all(there) else self.accuracy_given_part
         if not any(there):
-            right = self.right_if_none
+            right = self.accuracy_given_no_evidence
         if chance < right:
             return str(self.answers[row][0])
         return DECLINED if self._chance("declines", whole) < self.declines_wrong else WRONG

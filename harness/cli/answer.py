@@ -5,35 +5,39 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_results, number, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
 
 if TYPE_CHECKING:
-    from harness.runs.answering.asking import Way
+    from harness.dataset.reader import Dataset
+    from harness.runs.answering.answer import AnswerJob, AnswerPlan
+    from harness.runs.answering.client import RequestOptions
+    from harness.runs.answering.context import Baseline
+    from harness.runs.answering.records import AnswersRecord
 
-_CONTROLS = ("none", "newest", "random", "evidence")
-_OF_A_READER = (
-    *("model", "endpoint", "reader", "reader_source", "k", "budget", "window", "controls"),
-    *("no_controls", "repeat", "seed", "temperature", "concurrency", "retries", "timeout"),
+_BASELINES: tuple[Baseline, ...] = ("none", "newest", "random", "evidence")
+_READER_OPTIONS = (
+    *("model", "endpoint", "reader", "reader_source", "k", "budget", "window", "baselines"),
+    *("no_baselines", "repeat", "seed", "temperature", "concurrency", "retries", "timeout"),
     *("max_usd", "prices", "dry_run"),
 )
-_OF_A_FILE = ("dataset", "granularity", "name", "repeats", "strict")
+_FILE_OPTIONS = ("dataset", "granularity", "name", "repeats", "strict")
 
 
 def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "answer",
-        help="let a reader model answer from what a run returned, beside controls",
+        help="let a reader model answer from what a run returned, and from baselines",
         description=(
-            "Shows a model what a run returned for each question, and keeps its answers. Beside "
-            "the run the same is asked with nothing, the newest, a random selection, and the "
-            "evidence alone. Or takes in the answers that a system gave itself, from a file."
+            "Asks a model every question with the results of a run as context, and with four "
+            "baselines: no context, the newest documents, random documents, and the evidence "
+            "only. Or imports the answers that a system gave itself, from a file."
         ),
-        epilog="What was answered once is kept and never paid again: the same command goes on.",
+        epilog="Replies are cached; run the same command to resume.",
         allow_abbrev=False,
     )
     parser.add_argument(
@@ -47,39 +51,42 @@ def add(verbs: Verbs) -> None:
     parser.add_argument(
         "--reader-source", metavar="PATH", help="a clone of the official reader's repository"
     )
-    parser.add_argument("--k", type=int, metavar="N", help="show the first N (all that came)")
+    parser.add_argument("--k", type=int, metavar="N", help="show the first N results (all)")
+    parser.add_argument("--budget", type=int, metavar="TOKENS", help="the most tokens of context")
     parser.add_argument(
-        "--budget", type=int, metavar="TOKENS", help="show what fits, the same for every system"
+        "--window",
+        type=int,
+        metavar="TOKENS",
+        help="tokens of the baseline `newest` (--budget, or 8000)",
     )
     parser.add_argument(
-        "--window", type=int, metavar="TOKENS", help="of the control `newest` (--budget, or 8000)"
+        "--baselines", metavar="NAME,...", help="none, newest, random, evidence (all of them)"
     )
-    parser.add_argument(
-        "--controls", metavar="NAME,...", help="none, newest, random, evidence (all of them)"
-    )
-    parser.add_argument("--no-controls", action="store_true", help="ask about the run alone")
+    parser.add_argument("--no-baselines", action="store_true", help="ask with the run only")
     parser.add_argument("--repeat", type=int, metavar="N", help="ask each question N times (1)")
-    parser.add_argument("--seed", type=int, metavar="N", help="of random choices (0)")
+    parser.add_argument("--seed", type=int, metavar="N", help="seed of random choices (0)")
     parser.add_argument("--temperature", type=number, metavar="T", help="(the reader's own)")
-    add_asking(parser)
+    add_model_options(parser)
     parser.add_argument(
-        "--dry-run", action="store_true", help="say what would be asked and what it may cost"
+        "--dry-run", action="store_true", help="print the number of calls and the highest cost"
     )
     parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
-    file = parser.add_argument_group("of a file of answers")
-    file.add_argument("--dataset", metavar="NAME", help="what it is over; see `harness datasets`")
+    file = parser.add_argument_group("importing a file of answers")
+    file.add_argument("--dataset", metavar="NAME", help="its dataset; see `harness datasets`")
     file.add_argument("--granularity", metavar="G", help="what a document is (the first there is)")
     file.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     file.add_argument("--repeats", choices=("latest", "first", "refuse"), help="of doubled answers")
-    file.add_argument("--strict", action="store_true", help="refuse whatever is odd")
+    file.add_argument("--strict", action="store_true", help="fail on every anomaly")
     add_results(parser)
-    parser.add_argument("--out", metavar="FOLDER", help="where answers are kept (beside the runs)")
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="the folder of the answers (beside the runs)"
+    )
     add_output(parser)
     parser.set_defaults(call=call)
 
 
-def add_asking(parser: argparse.ArgumentParser) -> None:
-    """Which model is asked, and how."""
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of a model's endpoint."""
     parser.add_argument("--model", metavar="NAME", help="the model, as the endpoint calls it")
     parser.add_argument(
         "--endpoint",
@@ -98,15 +105,15 @@ def add_asking(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def way_of(options: argparse.Namespace) -> Way:
-    """How the endpoint is asked. Raises UsageError without a model."""
-    from harness.cli.one_run import prices
-    from harness.cli.timed import seconds
-    from harness.runs.answering.asking import Way
+def request_options(options: argparse.Namespace) -> RequestOptions:
+    """Reads the options of a model's endpoint. Raises UsageError without a model."""
+    from harness.cli.run_single import prices
+    from harness.cli.timeout import seconds
+    from harness.runs.answering.client import RequestOptions
 
     if not options.model:
         raise UsageError("--model is missing: the model as the endpoint calls it")
-    return Way(
+    return RequestOptions(
         options.model,
         options.endpoint or "",
         4 if options.concurrency is None else options.concurrency,
@@ -118,104 +125,118 @@ def way_of(options: argparse.Namespace) -> Way:
 
 
 def call(options: argparse.Namespace) -> int:
-    """Ask, or take in; score; print."""
+    """Asks or imports, scores and prints."""
     path = Path(options.run)
     if path.is_file():
-        refuse(options, "for a file of answers", *_OF_A_READER)
-        return _given(options, path)
-    refuse(options, "for a run, which says it itself", *_OF_A_FILE)
-    from harness.runs.answering.answer import answer
-    from harness.runs.answering.readers import reader
+        refuse(options, "for a file of answers", *_READER_OPTIONS)
+        return _import(options, path)
+    refuse(options, "for a run, which says it itself", *_FILE_OPTIONS)
+    from harness.runs.answering.answer import AnswerJob, answer
+    from harness.runs.answering.readers import make_reader
     from harness.runs.folder.run_folder import dataset_of_run
 
     run = run_folder(options, options.run)
     dataset = dataset_of_run(run, source=options.source)
+    out = Path(options.out) if options.out else run.parent
     if not options.model:
-        return _own(options, run, dataset)
-    way = way_of(options)
+        return _import_own(options, run, dataset, out)
+    request = request_options(options)
     source = Path(options.reader_source) if options.reader_source else None
-    by = reader(options.reader or "plain", dataset, way.model, source)
-    plan = _plan(options, dataset)
+    reader = make_reader(options.reader or "plain", dataset, request.model, source)
+    job = AnswerJob(run, dataset, reader, request, _plan(options, dataset))
     if options.dry_run:
-        return _dry(options, run, dataset, by, way, plan)
-    out = Path(options.out) if options.out else run.parent
-    folders = answer(run, dataset, by, way, plan, out)
-    return scored(options, "answer", folders, dataset)
+        return _print_estimate(options, job)
+    return score_and_print(options, "answer", answer(job, out), dataset)
 
 
-def _own(options: argparse.Namespace, run: Path, dataset: Any) -> int:
-    """The answers that the system of the run gave itself."""
-    from harness.runs.answering.given import take_own
+def _import_own(options: argparse.Namespace, run: Path, dataset: Dataset, out: Path) -> int:
+    """Imports the answers that the system of the run gave itself."""
+    from harness.runs.answering.import_answers import import_own_answers
 
-    refuse(options, "without --model, for the answers that a system gave itself", *_OF_A_READER)
-    out = Path(options.out) if options.out else run.parent
-    return scored(options, "answer", [take_own(run, dataset, out)], dataset)
+    refuse(options, "without --model, for the answers that a system gave itself", *_READER_OPTIONS)
+    folder = import_own_answers(run, dataset, out)
+    return score_and_print(options, "answer", [folder], dataset)
 
 
-def _plan(options: argparse.Namespace, dataset: Any) -> Any:
-    from harness.runs.answering.answer import Plan
-    from harness.runs.answering.shown import Limits
+def _plan(options: argparse.Namespace, dataset: Dataset) -> AnswerPlan:
+    from harness.runs.answering.answer import AnswerPlan
+    from harness.runs.answering.context import ContextLimits
 
-    if options.no_controls and options.controls:
-        raise UsageError("--controls and --no-controls exclude each other; name one")
-    wanted = [one for one in (options.controls or "").split(",") if one]
-    for one in wanted:
-        if one not in _CONTROLS:
-            raise UsageError(f"unknown control {one!r}{near(one, [*_CONTROLS])}")
-    if not wanted and not options.no_controls:
+    if options.no_baselines and options.baselines:
+        raise UsageError("--baselines and --no-baselines exclude each other; name one")
+    names = [name for name in (options.baselines or "").split(",") if name]
+    for name in names:
+        if name not in _BASELINES:
+            raise UsageError(f"unknown baseline {name!r}{near(name, [*_BASELINES])}")
+    baselines = sorted({*_BASELINES} & {*names}, key=names.index)
+    if not names and not options.no_baselines:
         dated = dataset.documents.lack("timestamp") < len(dataset.documents)
-        wanted = [one for one in _CONTROLS if dated or one != "newest"]
-    limits = Limits(options.k, options.budget, options.window)
-    return Plan(
-        limits,
-        tuple(dict.fromkeys(wanted)),
+        baselines = [name for name in _BASELINES if dated or name != "newest"]
+    return AnswerPlan(
+        ContextLimits(options.k, options.budget, options.window),
+        tuple(baselines),
         1 if options.repeat is None else options.repeat,
         options.seed or 0,
         options.temperature,
     )
 
 
-def _dry(options: argparse.Namespace, run: Path, dataset: Any, by: Any, way: Any, plan: Any) -> int:
-    """What would be asked, and what it can cost at the most."""
+def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
+    """Prints the number of calls and their highest cost, without making them."""
     from harness.dataset.prepare import home
-    from harness.runs.answering.answer import arms
-    from harness.runs.answering.asking import Asker
+    from harness.records.base import to_plain
+    from harness.runs.answering.answer import mean_tokens
+    from harness.runs.answering.client import ModelClient
+    from harness.runs.answering.records import ConditionEstimate
     from harness.scoring.grid import grid
 
-    asker = Asker(way, home())
+    client = ModelClient(job.options, home())
+    estimates = []
     try:
-        rows = []
-        for arm in arms(run, dataset, by, way, plan):
-            different, new, most = asker.plan(arm.calls)
-            shown = sum(context.tokens for context in arm.contexts) / max(1, len(arm.contexts))
-            rows.append([arm.name, different, new, shown, most if asker.priced else None])
+        for asked in job.conditions():
+            estimate = client.estimate(asked.calls)
+            estimates.append(
+                ConditionEstimate(
+                    condition=asked.condition,
+                    calls=estimate.calls,
+                    new_calls=estimate.new_calls,
+                    mean_context_tokens=mean_tokens(asked.contexts),
+                    max_usd=estimate.max_usd,
+                )
+            )
     finally:
-        asker.close()
+        client.close()
     if options.json:
-        names = ("arm", "calls", "to_pay", "tokens_shown", "usd_at_most")
-        print_json("answer-plan", {"arms": [dict(zip(names, row, strict=True)) for row in rows]})
+        print_json("answer-plan", {"conditions": to_plain(estimates)})
     elif not options.quiet:
-        cells = [
-            [name, calls, new, f"{shown:,.0f}", "-" if most is None else f"{most:.4f}"]
-            for name, calls, new, shown, most in rows
+        rows = [
+            [
+                one.condition,
+                one.calls,
+                one.new_calls,
+                f"{one.mean_context_tokens:,.0f}",
+                "-" if one.max_usd is None else f"{one.max_usd:.4f}",
+            ]
+            for one in estimates
         ]
-        print(grid(cells, ["", "calls", "to be paid", "tokens shown", "USD at most"]))
+        print(grid(rows, ["", "calls", "new calls", "context tokens", "USD at most"]))
     return 0
 
 
-def _given(options: argparse.Namespace, path: Path) -> int:
+def _import(options: argparse.Namespace, path: Path) -> int:
+    """Imports a file of answers."""
     from harness.dataset.prepare import open_dataset
-    from harness.runs.answering.given import take_given
+    from harness.runs.answering.import_answers import import_answers
 
     if not options.dataset:
-        raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
+        raise UsageError(f"{path}: name its dataset with --dataset; see `harness datasets`")
     dataset = open_dataset(
         options.dataset,
         granularity=options.granularity or "",
         source=options.source,
         quiet=options.quiet,
     )
-    folder = take_given(
+    folder = import_answers(
         path,
         dataset,
         out=Path(options.out or options.results),
@@ -223,26 +244,29 @@ def _given(options: argparse.Namespace, path: Path) -> int:
         repeats=options.repeats or "latest",
         strict=options.strict,
     )
-    return scored(options, "answer", [folder], dataset)
+    return score_and_print(options, "answer", [folder], dataset)
 
 
-def scored(options: argparse.Namespace, kind: str, folders: Sequence[Path], dataset: Any) -> int:
-    """Score the folders, and print their tables or their JSON."""
+def score_and_print(
+    options: argparse.Namespace, kind: str, folders: Sequence[Path], dataset: Dataset
+) -> int:
+    """Scores the folders, and prints their tables or their JSON."""
     from harness.runs.answering.folder import AnswersFolder
     from harness.runs.answering.judging import score_folder
 
     for folder in folders:
         score_folder(AnswersFolder(folder), dataset)
-    return shown(options, kind, folders)
+    return print_answers(options, kind, folders)
 
 
-def shown(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> int:
-    """Print the tables of scored folders of answers, or their JSON."""
+def print_answers(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> int:
+    """Prints the tables of scored folders of answers, or their JSON."""
+    from harness.records.base import to_plain
     from harness.verdicts.answered.tables import (
         Answered,
         by_ability,
+        error_attribution,
         judged,
-        losses,
         overview,
         repeated,
     )
@@ -250,30 +274,32 @@ def shown(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> in
     answered = Answered.read(folders)
     if options.json:
         found = [
-            {"folder": str(one.folder), "answers": dict(one.record), "scores": dict(one.scores)}
+            {"folder": str(one.folder), "answers": to_plain(one.record), "scores": dict(one.scores)}
             for one in answered
         ]
-        print_json(kind, {"answered": found})
+        print_json(kind, {"results": found})
         return 0
     if options.quiet:
         return 0
-    parts = [_head(answered[0]), overview(answered), by_ability(answered), losses(answered)]
-    parts += [judged(answered), repeated(answered)]
+    parts = [_heading(answered[0].record), overview(answered), by_ability(answered)]
+    parts += [error_attribution(answered), judged(answered), repeated(answered)]
     print("\n\n".join(part for part in parts if part))
-    failed = sum(one.record["queries"]["failed"] for one in answered)
+    failed = sum(one.record.queries.failed for one in answered)
     if failed:
-        print(f"\n{failed} answers did not come, and are left out of every mean")
-    print(f"\nin {', '.join(str(one.folder) for one in answered[:1])}", end="")
-    print(f" and {len(answered) - 1} beside it" if len(answered) > 1 else "")
+        print(f"\n{failed} failed answers are excluded from every mean")
+    more = f" and {len(answered) - 1} beside it" if len(answered) > 1 else ""
+    print(f"\nin {answered[0].folder}{more}")
     return 0
 
 
-def _head(one: Any) -> str:
-    of = one.record["dataset"]
-    settings = one.record["settings"]
-    who = f"{settings['reader']} asked {settings['model']}"
-    if one.record.get("given"):
-        who = f"answers of {one.record['given']['file']}"
-    elif settings["arm"] == "own":
-        who = "the system's own answers"
-    return f"{of['name']}, {of['granularity']}, {of['split']}: {who}"
+def _heading(record: AnswersRecord) -> str:
+    dataset, settings = record.dataset, record.settings
+    source = f"reader={settings.reader}  model={settings.model}"
+    if record.imported:
+        source = f"answers of {record.imported.file}"
+    elif settings.condition == "own":
+        source = "the system's own answers"
+    return (
+        f"dataset={dataset.name}  granularity={dataset.granularity}  split={dataset.split}  "
+        f"{source}"
+    )

@@ -158,7 +158,7 @@ def _print(
         return
     if options.quiet:
         return
-    from harness.cli.lines import size
+    from harness.cli.summary_notes import size
     from harness.dataset.prepare import home
     from harness.scoring.grid import grid
 

@@ -66,7 +66,7 @@ def call_list(options: argparse.Namespace) -> int:
         print_json("datasets", {"datasets": rows})
     if options.json or options.quiet:
         return 0
-    from harness.cli.lines import size
+    from harness.cli.summary_notes import size
     from harness.scoring.grid import grid
 
     table = [

@@ -24,7 +24,7 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Print the list, or one path alone."""
-    from harness.cli.shipped import about, files, folder, table
+    from harness.cli.bundled import about, files, folder, table
     from harness.errors import UsageError, near
 
     examples = files("examples")

@@ -1,4 +1,4 @@
-"""harness judge: a judge says of answers whether they are right."""
+"""harness judge: a judge says whether answers are correct."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.answer import add_asking, shown, way_of
+from harness.cli.answer import add_model_options, print_answers, request_options
 from harness.cli.options import Verbs
 from harness.cli.output import add_output, refuse
 from harness.errors import UsageError
@@ -21,11 +21,11 @@ def add(verbs: Verbs) -> None:
     """Register the command."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "judge",
-        help="let a judge say which answers are right, and see where questions were lost",
+        help="let a model judge answers, and attribute errors to retrieval or reader",
         description=(
-            "Puts every answer to a judge, and keeps its verdicts beside the answers. Another "
-            "judge, or the same one again, asks no reader. Replies that are neither yes nor no "
-            "are counted, and no verdict."
+            "Asks a model whether each answer is correct, and keeps its judgements beside the "
+            "answers. Another judge, or the same one again, asks no reader. Undecided replies are "
+            "counted, and excluded."
         ),
         allow_abbrev=False,
     )
@@ -39,13 +39,13 @@ def add(verbs: Verbs) -> None:
         "--judge-source", metavar="PATH", help="a clone of the official judge's repository"
     )
     parser.add_argument("--repeat", type=int, metavar="N", help="judge each answer N times (1)")
-    add_asking(parser)
-    people = parser.add_argument_group("people")
-    people.add_argument(
-        "--people",
+    add_model_options(parser)
+    human = parser.add_argument_group("human labels")
+    human.add_argument(
+        "--human-labels",
         metavar="PATH",
-        help="take in what people judged (a folder of `harness label answers`, or a file of "
-        "lines), and hold every judge to it",
+        help="import human labels (a folder of `harness label answers`, or a JSONL file), and "
+        "measure the agreement of every judge with them",
     )
     parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
     add_output(parser)
@@ -53,60 +53,56 @@ def add(verbs: Verbs) -> None:
 
 
 def call(options: argparse.Namespace) -> int:
-    """Judge, score, print."""
+    """Judges, scores and prints."""
     from harness.dataset.prepare import home
-    from harness.runs.answering.asking import Asker
+    from harness.runs.answering.client import ModelClient
     from harness.runs.answering.folder import AnswersFolder, dataset_of_all
-    from harness.runs.answering.judges import judge
+    from harness.runs.answering.judges import make_judge
     from harness.runs.answering.judging import judge_answers, score_folder
 
     folders = [AnswersFolder(Path(path)) for path in options.answers]
-    if options.people:
-        return _with_people(options, folders)
+    if options.human_labels:
+        return _import_labels(options, folders)
     if not options.judge:
         raise UsageError("--judge is missing: plain, longmemeval-official, or a template's path")
-    way = way_of(options)
+    request = request_options(options)
     source = Path(options.judge_source) if options.judge_source else None
     dataset = dataset_of_all(folders, options.source)
-    by = judge(options.judge, dataset, way.model, source)
+    judge = make_judge(options.judge, dataset, request.model, source)
     repeat = 1 if options.repeat is None else options.repeat
-    asker = Asker(way, home(), "harness judge")  # one limit for all of them
+    client = ModelClient(request, home(), "harness judge")  # one limit for all folders
     try:
         for folder in folders:
-            judge_answers(folder, dataset, by, asker, repeat)
+            judge_answers(folder, dataset, judge, client, repeat)
             score_folder(folder, dataset)
     finally:
-        asker.close()
-    return shown(options, "judge", [folder.path for folder in folders])
+        client.close()
+    return print_answers(options, "judge", [folder.path for folder in folders])
 
 
-def _with_people(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
-    """Take in what people judged."""
-    from harness.labelling.answer_tasks import read_verdicts
-    from harness.records.base import to_plain
+def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
+    """Imports human labels."""
+    from harness.labelling.answer_tasks import labels_of_project
     from harness.runs.answering.folder import dataset_of_all
+    from harness.runs.answering.human_labels import read_human_labels, write_human_labels
     from harness.runs.answering.judging import score_folder
-    from harness.runs.answering.people import keep, read_people
 
-    asking = ["judge", "judge_source", "repeat", "model", "endpoint", "concurrency", "retries"]
-    asking += ["timeout", "max_usd", "prices"]
-    refuse(options, "with --people, which asks no model", *asking)
-    path = Path(options.people).expanduser()
+    model_options = ["judge", "judge_source", "repeat", "model", "endpoint", "concurrency"]
+    model_options += ["retries", "timeout", "max_usd", "prices"]
+    refuse(options, "with --human-labels, which asks no model", *model_options)
+    path = Path(options.human_labels).expanduser()
     if len(folders) > 1 and not path.is_dir():
-        raise UsageError("a file of people's judgements is of one folder; name one at a time")
+        raise UsageError("a file of human labels is of one folder; name one at a time")
     dataset = dataset_of_all(folders, options.source)
-    if path.is_dir():
-        labels = [read_verdicts(path, folder) for folder in folders]
-        found = [(verdicts, to_plain(source)) for verdicts, source in labels]
-    else:
-        found = [read_people(path, folder) for folder in folders]
-    for folder, (verdicts, given) in zip(folders, found, strict=True):
-        keep(folder, verdicts, given)
+    read = labels_of_project if path.is_dir() else read_human_labels
+    found = [read(path, folder) for folder in folders]  # all, before any is written
+    for folder, (labels, source) in zip(folders, found, strict=True):
+        write_human_labels(folder, labels, source)
         score_folder(folder, dataset)
-        if conflicts := given.get("in_conflict"):
+        if source.conflicts:
             print(
-                f"note: {path}: {conflicts} answers are in conflict and excluded; `harness label "
-                f"adjudicate {path}` resolves them",
+                f"note: {path}: {source.conflicts} answers are in conflict and excluded; `harness "
+                f"label adjudicate {path}` resolves them",
                 file=sys.stderr,
             )
-    return shown(options, "judge", [folder.path for folder in folders])
+    return print_answers(options, "judge", [folder.path for folder in folders])

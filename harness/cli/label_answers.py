@@ -20,7 +20,7 @@ def add(verbs: Verbs) -> None:
             "Draw questions at random, and judge what was answered to them, right or wrong: the "
             "same questions of every folder, without a word of whose answers they are. The same "
             "command goes on; a larger sample keeps every judgement. `harness judge ANSWERS "
-            "--people FOLDER` takes them in."
+            "--human-labels FOLDER` reads them."
         ),
         allow_abbrev=False,
     )

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.cli.answer import add_asking, way_of
+from harness.cli.answer import add_model_options, request_options
 from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
@@ -44,7 +44,7 @@ def _add_generate(verbs: Verbs) -> None:
         "{title}, {speaker}, {session} and fields of the documents' front matter",
     )
     parser.add_argument("--templates", metavar="FILE", help="templates, one a line")
-    add_asking(parser)
+    add_model_options(parser)
     parser.add_argument(
         "--queries",
         type=int,
@@ -119,11 +119,11 @@ def call_generate(options: argparse.Namespace) -> int:
         refuse(options, "without --model, which names who is asked", *asking)
     elif options.template or options.templates:
         raise UsageError("queries come from --template or from a --model, not from both")
-    asker = None
+    client = None
     if options.model:
-        from harness.runs.answering.asking import Asker
+        from harness.runs.answering.client import ModelClient
 
-        asker = Asker(way_of(options), home(), "harness label generate")
+        client = ModelClient(request_options(options), home(), "harness label generate")
     choices = GenerateOptions(
         templates(options.template, Path(options.templates) if options.templates else None),
         parse(options.split or DEFAULT),
@@ -132,7 +132,7 @@ def call_generate(options: argparse.Namespace) -> int:
         similarity=_similarity(options),
         embedding=options.embedding,
         seed=options.seed,
-        asker=asker,
+        client=client,
         keep_quotes=options.keep_quotes,
         against=options.against,
     )
@@ -140,8 +140,8 @@ def call_generate(options: argparse.Namespace) -> int:
     try:
         found = generate(path, folder, choices, quiet=options.quiet)
     finally:
-        if asker is not None:
-            asker.close()
+        if client is not None:
+            client.close()
     _print(
         "label-generate",
         found,

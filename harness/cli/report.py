@@ -61,7 +61,7 @@ def call(options: argparse.Namespace) -> int:
 
         need("--plots", "matplotlib")
 
-    from harness.cli.lines import size
+    from harness.cli.summary_notes import size
     from harness.files import disk_errors, write_bytes
     from harness.pages.report import check_pair, report_data, report_page
     from harness.runs.folder.run_folder import dataset_of_run
@@ -109,7 +109,7 @@ def _history(folders: list[Path]) -> Path | None:
 
 def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
-    from harness.cli.lines import size
+    from harness.cli.summary_notes import size
     from harness.files import disk_errors, write_bytes
     from harness.pages.history import history_page
 

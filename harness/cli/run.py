@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.one_run import check, known, run_one
 from harness.cli.options import (
     Verbs,
     add_matching,
@@ -20,8 +19,9 @@ from harness.cli.options import (
     shown_first,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.cli.timed import in_time
-from harness.errors import CodeError, TimedOutError, UsageError
+from harness.cli.run_single import check, known, run_one
+from harness.cli.timeout import in_time
+from harness.errors import PluginError, TimedOutError, UsageError
 
 if TYPE_CHECKING:
     from harness.cli.suite import Done
@@ -166,8 +166,8 @@ def call(options: argparse.Namespace) -> int:
         given[0] if given else None for given in (options.dataset, options.retriever)
     )
     if options.config:
+        from harness.cli.bundled import config_file
         from harness.cli.config import apply_config
-        from harness.cli.shipped import config_file
         from harness.cli.suite import expand, is_suite, nightly
 
         options.config = str(config_file(options.config, options.quiet))
@@ -214,7 +214,7 @@ def call(options: argparse.Namespace) -> int:
 
 def _shipped_configs() -> int:
     """The list, and status 2: `--config $NAME` with NAME unset must not end a script well."""
-    from harness.cli.shipped import files, table
+    from harness.cli.bundled import files, table
 
     configs = {path.stem: path for path in files("configs").values()}
     print(table(configs, "config"), flush=True)
@@ -258,7 +258,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
             # Code that is imported can hang too; whether it does is then seen when it is run.
             with suppress(TimedOutError):
                 run.retriever, run.plugin = in_time(run, known, 60.0)
-        except CodeError as error:  # which fails its own runs only; an unknown name ends the list
+        except PluginError as error:  # which fails its own runs only; an unknown name ends the list
             dataset, system = run.series
             print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
     found = None

@@ -86,7 +86,7 @@ def call_list(options: argparse.Namespace) -> int:
 
 
 def _table(runs: Sequence[ListedRun]) -> str:
-    from harness.cli.lines import ends
+    from harness.cli.summary_notes import ends
     from harness.scoring.grid import grid
 
     rows = []
@@ -131,7 +131,7 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
-    from harness.cli.lines import size
+    from harness.cli.summary_notes import size
     from harness.runs.folder.listing import listed
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.tidy import not_ours

@@ -152,14 +152,14 @@ _OF_A_DATASET = (
 
 def _of_answers(options: argparse.Namespace, path: Path) -> int:
     """Score a folder of answers anew, with all that was judged of it."""
-    from harness.cli.answer import scored
+    from harness.cli.answer import score_and_print
     from harness.runs.answering.folder import AnswersFolder, dataset_of_answers
 
     rest: tuple[str, ...] = ("dataset", "metrics", "ties", "missing", "semantic", "strict")
     rest += tuple(name for name in _OF_A_DATASET if name != "source")
     refuse(options, "for a folder of answers", *rest)
     dataset = dataset_of_answers(AnswersFolder(path), options.source)
-    return scored(options, "answer", [path], dataset)
+    return score_and_print(options, "answer", [path], dataset)
 
 
 def _score(

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.cli.lines import ends
 from harness.cli.output import print_json
+from harness.cli.summary_notes import ends
 from harness.errors import UsageError
 
 _ROWS = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.cli import lines
+from harness.cli import summary_notes
 from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
@@ -47,11 +47,11 @@ def print_scores(
     if "semantic" in summary:
         print()
         print(semantic_table(summary["semantic"]))
-    extra = lines.below(summary, record)
+    extra = summary_notes.below(summary, record)
     if extra:
         print()
         print("\n".join(f"{title:17} {text}" for title, text in extra))
-    for note in [*summary["warnings"], *lines.notes(record)]:
+    for note in [*summary["warnings"], *summary_notes.notes(record)]:
         print(f"note: {note}")
     if main is not None and "all" in main["slices"]:
         cells = main["slices"]["all"]["metrics"]
@@ -107,10 +107,10 @@ def print_short(
         print(f"\n{semantic_table(summary['semantic'])}")
     for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
         print(" ".join(_line(answers).split()))
-    for said in (lines.hits(summary), lines.cost(record)):
+    for said in (summary_notes.hits(summary), summary_notes.cost(record)):
         if said is not None:
             print(": ".join(said))
-    for note in [*summary["warnings"], *lines.notes(record)]:
+    for note in [*summary["warnings"], *summary_notes.notes(record)]:
         print(f"note: {note}")
     print("\nnext:")
     for line in _next(shlex.quote(_to_type(record, folder)), len(summary["protocols"])):
@@ -323,7 +323,7 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
 
 def _range(interval: dict[str, Any] | None) -> str:
     """`.457-.599`: low and high, short enough for a column."""
-    return "-" if interval is None else lines.ends(interval["low"], interval["high"], "-")
+    return "-" if interval is None else summary_notes.ends(interval["low"], interval["high"], "-")
 
 
 def _how(interval: dict[str, Any] | None) -> str:

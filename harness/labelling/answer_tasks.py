@@ -25,21 +25,14 @@ from harness.labelling.records import (
     LabelQuery,
     ProjectSettings,
 )
-from harness.records.base import Record
 from harness.runs.answering.folder import AnswersFolder, require_texts
+from harness.runs.answering.human_labels import Labels
+from harness.runs.answering.records import HumanLabelSource
 
 SAMPLE = 100
 """Number of questions, where none is given."""
 
 _EMPTY = "(the answer is empty)"
-
-
-class AnswerLabels(Record):
-    """Where human verdicts of answers come from; `in_conflict` answers have none."""
-
-    folder: str
-    annotators: list[str]
-    in_conflict: int
 
 
 def start_with_answers(
@@ -122,13 +115,11 @@ def _candidates(
     ]
 
 
-def read_verdicts(
-    folder: Path, answers: AnswersFolder
-) -> tuple[Mapping[tuple[str, int], bool], AnswerLabels]:
-    """Reads the annotators' verdicts of answers, by question and repetition.
+def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
+    """Reads the labels of a project's annotators, and where they come from.
 
-    What they agree on counts, or what was adjudicated; answers in open conflict have no verdict.
-    Raises UsageError for a project of other answers.
+    Agreed and adjudicated labels count; answers in open conflict have none, and are counted. Raises
+    UsageError for a project of other answers.
     """
     project = Project.read(folder)
     if _judged_answers(answers) not in project.settings.answers:
@@ -136,26 +127,26 @@ def read_verdicts(
             f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
         )
     agreed = read_consensus(project)
-    verdicts = {
+    labels = {
         (query, repeat): agreed.grades[query, _id(text)] >= project.relevance_level
         for query, texts in _rows(answers).items()
         for repeat, text in texts
         if (query, _id(text)) in agreed.grades
     }
-    if not verdicts:
+    if not labels:
         raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
-    labels = AnswerLabels(
+    source = HumanLabelSource(
         folder=folder.resolve().name,
         annotators=project.annotators(),
-        in_conflict=len(agreed.open),
+        conflicts=len(agreed.open),
     )
-    return verdicts, labels
+    return labels, source
 
 
 def _judged_answers(answers: AnswersFolder) -> JudgedAnswers:
     return JudgedAnswers(
         folder=answers.path.resolve().name,
-        system=str(answers.record["retriever"]["name"]),
+        system=answers.record.name,
         sha256=digest(answers.path / "answers.parquet"),
     )
 

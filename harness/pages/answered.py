@@ -1,4 +1,4 @@
-"""Answers of a report: what readers made of a run, beside controls, and where it was lost."""
+"""Answers of a report: of readers over a run, beside baselines, with error attribution."""
 
 from __future__ import annotations
 
@@ -10,68 +10,72 @@ import numpy as np
 
 from harness.files import digest
 from harness.pages.material import Material, Texts
-from harness.runs.answering.folder import AnswersFolder, names_of
+from harness.records.base import to_plain
+from harness.runs.answering.context import BASELINES, RETRIEVED
+from harness.runs.answering.folder import AnswersFolder, display_names
 from harness.runs.answering.judging import reader_of
-from harness.runs.answering.shown import CONTROLS, RETRIEVED
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.schema import Ability
-from harness.scoring.answered.losses import CLASSES, held, names
+from harness.scoring.answered.error_attribution import (
+    CLASSES,
+    CONDITIONAL,
+    answer_classes,
+    evidence_coverage,
+)
 from harness.scoring.scores import range_over_judges
 
 _SLICES = ("all", *(str(ability) for ability in Ability))
-_ARMS = ("own", "given", RETRIEVED, *CONTROLS)
-_OF_TEXTS = ("exact_match", "token_f1", "containment", "declined")
-_OF_LOSSES = (
-    *CLASSES,
-    *("right_if_all", "right_if_none", "retrieval_could_gain", "reader_could_gain"),
-)
+_CONDITIONS = ("own", "imported", RETRIEVED, *BASELINES)
+_OF_TEXTS = ("exact_match", "token_f1", "containment", "abstained")
 
 
 def answers_of(run: Path) -> list[AnswersFolder]:
-    """The folders of answers beside a run that were made of these very rankings, and the controls
-    that the same readers were asked with."""
-    own, controls = [], []
+    """The folders of answers beside a run that were made of these very rankings, and the
+    baselines of the same readers."""
+    own, baselines = [], []
     found = [
         AnswersFolder(path.parent) for path in sorted(run.parent.glob("*.answers/answers.json"))
     ]
     rankings = digest(RunFolder(run).rankings) if found else ""
     for one in found:
-        of = one.record.get("run") or {}
-        mine = (of.get("name"), of.get("rankings")) == (run.resolve().name, rankings)
-        control = one.record["retriever"]["control"]
-        if mine and (not control or one.record["settings"]["arm"] == "random"):
+        reference, condition = one.record.run, one.record.settings.condition
+        same_run = reference is not None and (reference.name, reference.rankings_sha256) == (
+            run.resolve().name,
+            rankings,
+        )
+        if same_run and (not one.record.baseline or condition == "random"):
             own.append(one)
-        elif control and one.record["settings"]["arm"] != "random":
-            controls.append(one)
+        elif one.record.baseline and condition != "random":
+            baselines.append(one)
     asked = {_kind(one) for one in own}
-    found = own + [one for one in controls if _kind(one) in asked]
-    return sorted(found, key=lambda one: _ARMS.index(one.record["settings"]["arm"]))
+    found = own + [one for one in baselines if _kind(one) in asked]
+    return sorted(found, key=lambda one: _CONDITIONS.index(one.record.settings.condition))
 
 
 def _kind(one: AnswersFolder) -> tuple[str, str]:
     """What must be equal for answers to stand beside each other: questions and reader."""
-    return one.record["dataset"]["fingerprint"], reader_of(one.record)
+    return one.record.dataset.fingerprint, reader_of(one.record)
 
 
 def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
     """A row a folder: what was shown and spent, and the cells of every protocol."""
     rows = []
-    names = names_of([folder.record for folder in folders])
+    names = display_names([folder.record for folder in folders])
     for name, folder in zip(names, folders, strict=True):
         record, path = folder.record, folder.path / "scores.json"
-        scores = read_scores(folder.path, record) if path.is_file() else {"protocols": []}
+        scores = read_scores(folder.path, to_plain(record)) if path.is_file() else {"protocols": []}
         rows.append(
             {
                 "system": name,
-                "control": record["retriever"]["control"],
+                "baseline": record.baseline,
                 "reader": reader_of(record),
-                "tokens": record.get("shown_tokens"),
-                "usd": (record.get("used") or {}).get("usd"),
-                "failed": record["queries"]["failed"],
+                "tokens": record.mean_context_tokens,
+                "usd": record.usage.usd if record.usage else None,
+                "failed": record.queries.failed,
                 "blocks": [_block(block) for block in scores["protocols"]],
                 "over_judges": range_over_judges(scores["protocols"]),
                 "judges": [
-                    {"judge": one["judge"], **one["counts"]}
+                    {"judge": one["judge"]["name"], **one["counts"]}
                     for one in scores.get("judges", {}).values()
                 ],
             }
@@ -80,7 +84,7 @@ def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
 
 
 def _block(block: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = {"accuracy", "f1", *_OF_TEXTS, *_OF_LOSSES}
+    wanted = {"accuracy", "f1", *_OF_TEXTS, *CLASSES, *CONDITIONAL}
     return {
         "protocol": block["protocol"],
         "slices": {
@@ -119,13 +123,13 @@ def by_question(
             if query in place:
                 answers[place[query]] = texts.number(rows[at]["answer"])
                 shown[place[query]] = rows[at]["documents"]
-        control = folder.record["retriever"]["control"]
         found.append(
             {
                 "answer": answers,
-                "shown": [] if control else shown,
+                "shown": [] if folder.record.baseline else shown,
                 "verdicts": [
-                    _verdicts(material, folder, name, place, first, texts) for name in folder.judged
+                    _verdicts(material, folder, name, place, first, texts)
+                    for name in folder.judge_folders
                 ],
             }
         )
@@ -149,16 +153,16 @@ def _verdicts(
         at = place.get(row["query"])
         if at is None or row["repeat"] or row["judgement"]:
             continue
-        right[at] = row["right"]
-        if row["right"] is None:
+        right[at] = row["correct"]
+        if row["correct"] is None:
             reply[at] = texts.number(row["reply"])
         else:
-            values[first[row["query"]]] = float(row["right"])
+            values[first[row["query"]]] = float(row["correct"])
     lost: list[str | None] = [None] * len(place)
-    of = held(material.dataset, folder.table)
-    if of is not None:
-        classes = names(of, values)
+    coverage = evidence_coverage(material.dataset, folder.table)
+    if coverage is not None:
+        classes = answer_classes(coverage, values)
         for query, at in first.items():
             if query in place:
                 lost[place[query]] = classes[at]
-    return {"judge": record["judge"], "right": right, "reply": reply, "lost": lost}
+    return {"judge": record.judge.name, "right": right, "reply": reply, "lost": lost}

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from harness.errors import HarnessError, MisplacedError, RunError, UsageError
+from harness.errors import HarnessError, ResponseMismatchError, RunError, UsageError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.reports import end_with_parent, stay
 from harness.runs.worker import Worker
@@ -117,8 +117,8 @@ class Processes:
             for channel, process in crew.items():
                 channel.close()
                 process.join()
-                if process.exitcode == MisplacedError.left_with:
-                    raise MisplacedError(_MISPLACED)
+                if process.exitcode == ResponseMismatchError.left_with:
+                    raise ResponseMismatchError(_MISPLACED)
         finally:
             for process in crew.values():
                 process.terminate()
@@ -167,8 +167,8 @@ def _serve(worker: Worker, channel: Connection) -> None:
         except (EOFError, ConnectionError):  # all done, or the parent died
             try:
                 worker.close()
-            except MisplacedError:
-                sys.exit(MisplacedError.left_with)
+            except ResponseMismatchError:
+                sys.exit(ResponseMismatchError.left_with)
             return
         try:
             try:

@@ -22,6 +22,7 @@ from harness.retrievers.calls import release
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, preserve_process_state
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.budget import BudgetExceededError
 from harness.runs.crew import crew_of
 from harness.runs.execute import Executor, LostError
 from harness.runs.folder.run_folder import (
@@ -45,7 +46,6 @@ from harness.runs.journal import (
     refuse_to_lose,
     resumed,
 )
-from harness.runs.ledger import Ledger, SpentError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
@@ -55,6 +55,7 @@ from harness.runs.provenance import (
 )
 from harness.runs.record import write_errors, write_run
 from harness.runs.reports import closed
+from harness.runs.run_usage import RunUsage
 from harness.runs.under_test import batch_size_of, check_fit, in_sandbox, system_of, under_test
 from harness.runs.worker import TO_BUILD, Worker
 
@@ -188,13 +189,13 @@ def run(
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
                 with Journal(partial / JOURNAL) as journal, going as bar:
                     bar.update(n_resumed)
-                    ledger = Ledger(settings, done, rest, crew.workers)
+                    usage = RunUsage(settings, done, rest, crew.workers)
 
                     def take(outcome: Outcome) -> None:
                         journal.add(outcome)
                         done.append(outcome)
                         bar.update(len(outcome.answers))
-                        said = ledger.add(outcome)
+                        said = usage.add(outcome)
                         bar.set_postfix_str(said, refresh=outcome.taken_in is not None)
                         if settings.strict:
                             _stop_at_error(outcome, dataset)
@@ -202,7 +203,7 @@ def run(
                     worker.tell = take
                     for outcome in crew.executor.map(worker, rest):
                         take(outcome)
-        except (LostError, SpentError) as error:
+        except (LostError, BudgetExceededError) as error:
             how = "" if isinstance(error, LostError) else ", with a higher --max-usd"
             raise type(error)(
                 f"{error}; {len(_answered(done))} of {len(queries)} queries are answered and kept: "

@@ -78,21 +78,22 @@ _OTHER_METRICS = {
     "soft_precision": "mean over the top k of the highest cosine with a text of the evidence",
     "accuracy": "share of answers that the judge called right",
     "containment": "share of answers in which the reference stands, both normalised as SQuAD does",
-    "right_with": "share of answers that are right, and all of the evidence was shown",
-    "right_without": "share of answers that are right without all of the evidence",
-    "lost_reader": "share of answers that are wrong though all of the evidence was shown",
-    "declined_wrongly": "share of answers that decline though all of the evidence was shown",
-    "lost_part": "share of answers that are wrong, and a part of the evidence was shown",
-    "lost_none": "share of answers that are wrong, and none of the evidence was shown",
-    "declined_rightly": "share of answers to questions without an answer that are right",
-    "made_up": "share of answers to questions without an answer that are wrong",
-    "right_if_all": "share of right answers among those that were shown all of the evidence",
-    "right_if_none": "share of right answers among those that were shown none of the evidence",
-    "retrieval_could_gain": "share of answers that are wrong without all of the evidence: the "
-    "most that better retrieval can add with this reader",
-    "reader_could_gain": "share of answers that are wrong with all of the evidence: the most "
-    "that a better reader can add with this retrieval",
-    "declined": "share of answers that say that the answer is not known",
+    "correct_given_evidence": "share of answers that are correct with all of the evidence in the "
+    "context",
+    "correct_without_evidence": "share of answers that are correct without all of the evidence",
+    "reader_error": "share of answers that are wrong with all of the evidence in the context",
+    "wrong_abstention": "share of answers that abstain with all of the evidence in the context",
+    "partial_retrieval_error": "share of answers that are wrong with a part of the evidence",
+    "retrieval_error": "share of answers that are wrong with none of the evidence",
+    "correct_abstention": "share of answers to unanswerable questions that are correct",
+    "hallucinated": "share of answers to unanswerable questions that are wrong",
+    "accuracy_given_evidence": "accuracy of the answers with all of the evidence in the context",
+    "accuracy_given_no_evidence": "accuracy of the answers with none of the evidence",
+    "retrieval_headroom": "share of answers that are wrong without all of the evidence: the most "
+    "that better retrieval can add with this reader",
+    "reader_headroom": "share of answers that are wrong with all of the evidence: the most that a "
+    "better reader can add with this retrieval",
+    "abstained": "share of answers that say that the answer is not known",
     "f1": "F1 of stemmed words with the reference, by LoCoMo's rule for its category",
     "aurc": "area under the risk-coverage curve: mean share of wrong answers among the surest 1..n",
 }

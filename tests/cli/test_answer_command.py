@@ -26,16 +26,16 @@ Harness = Callable[..., Any]
 FORMS = Draft202012Validator(
     orjson.loads(Path(harness_cli.__file__).with_name("output.schema.json").read_bytes())
 )
-CONTROLS = ["no memory", "newest first", "random selection", "evidence alone"]
+BASELINES = ["no context", "newest documents", "random documents", "evidence only"]
 
 
 @pytest.fixture
 def rule(sample: Dataset) -> Rule:
     return Rule(
         sample,
-        right_if_all=0.85,
-        right_if_part=0.3,
-        right_if_none=0.05,
+        accuracy_given_evidence=0.85,
+        accuracy_given_part=0.3,
+        accuracy_given_no_evidence=0.05,
         declines_unanswerable=0.7,
         declines_wrong=0.4,
     )
@@ -61,7 +61,7 @@ def _answered(told: Any) -> dict[str, dict[str, Any]]:
     """By the name of each system and control: its folder, record and scores."""
     assert told.status == 0, told.err
     FORMS.validate(orjson.loads(told.out))
-    return {one["answers"]["name"]: one for one in orjson.loads(told.out)["answered"]}
+    return {one["answers"]["name"]: one for one in orjson.loads(told.out)["results"]}
 
 
 def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, Any]:
@@ -73,12 +73,12 @@ def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, A
 JUDGED = "judge:plain(gpt-4o-mini)"
 
 
-def test_answers_stand_beside_controls_and_are_judged_and_compared(
+def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
     told = harness("answer", run, *_asked(endpoint), "--k", 10, "--json")
     answered = _answered(told)
-    assert [*answered] == ["bm25", *CONTROLS]
+    assert [*answered] == ["bm25", *BASELINES]
     asked = len(endpoint.calls)
     assert all(one["answers"]["queries"]["failed"] == 0 for one in answered.values())
 
@@ -92,10 +92,10 @@ def test_answers_stand_beside_controls_and_are_judged_and_compared(
     mine = [right[id_] for id_ in rows if not without[rows_of[id_]]]
     cells = _cells(answered["bm25"], "answers-text")
     assert cells["exact_match"]["value"] == pytest.approx(sum(mine) / len(mine))
-    assert (cells["exact_match"]["n"], cells["declined"]["n"]) == (len(mine), sample.n_queries)
+    assert (cells["exact_match"]["n"], cells["abstained"]["n"]) == (len(mine), sample.n_queries)
     declined = sum(row["answer"] == DECLINED for row in table) / len(table)
-    assert cells["declined"]["value"] == pytest.approx(declined)
-    assert 1 <= max(row["things"] for row in table) <= 10
+    assert cells["abstained"]["value"] == pytest.approx(declined)
+    assert 1 <= max(row["items"] for row in table) <= 10
 
     # With a judge that never errs: the same, of all questions; and where each was lost.
     folders = [one["folder"] for one in answered.values()]
@@ -108,44 +108,49 @@ def test_answers_stand_beside_controls_and_are_judged_and_compared(
     for name in judged:
         _check_losses(_cells(judged[name], JUDGED))
     losses = _cells(judged["bm25"], JUDGED)
-    interval = losses["right_if_all"]["interval"]
+    interval = losses["accuracy_given_evidence"]["interval"]
     assert interval["low"] < 0.85 < interval["high"]
-    assert _cells(judged["evidence alone"], JUDGED)["lost_none"]["value"] == 0
-    assert _cells(judged["no memory"], JUDGED)["right_with"]["value"] == 0
-    assert _cells(judged["no memory"], JUDGED)["retrieval_could_gain"]["value"] > 0.8
+    assert _cells(judged["evidence only"], JUDGED)["retrieval_error"]["value"] == 0
+    assert _cells(judged["no context"], JUDGED)["correct_given_evidence"]["value"] == 0
+    assert _cells(judged["no context"], JUDGED)["retrieval_headroom"]["value"] > 0.8
 
     # As rankings are compared: paired, by ability; the reader is part of what must agree.
-    two = [judged[name]["folder"] for name in ("random selection", "bm25")]
+    two = [judged[name]["folder"] for name in ("random documents", "bm25")]
     found = orjson.loads(harness("compare", *two, "--metrics", "accuracy", "--json").out)
     assert found["groups"][0]["essentials"]["reader"] == "plain/1(gpt-4o-mini)"
     text = harness("answer", run, *_asked(endpoint), "--k", 10)
-    assert "where questions that have an answer went" in text.out  # what was judged is kept
-    assert "evidence alone" in text.out
+    assert "error attribution: " in text.out  # what was judged is kept
+    assert "evidence only" in text.out
     assert "sk-very-secret" not in text.out + text.err
     for path in run.parent.rglob("*"):
         assert not path.is_file() or b"sk-very-secret" not in path.read_bytes()
 
 
 def _check_losses(cells: dict[str, Any]) -> None:
-    classes = ("right_with", "right_without", "lost_reader", "declined_wrongly")
-    classes += ("lost_part", "lost_none")
+    classes = (
+        "correct_given_evidence",
+        "correct_without_evidence",
+        "reader_error",
+        "wrong_abstention",
+    )
+    classes += ("partial_retrieval_error", "retrieval_error")
     assert sum(cells[name]["value"] for name in classes) == pytest.approx(1)
-    assert cells["declined_rightly"]["value"] + cells["made_up"]["value"] == pytest.approx(1)
-    lost = cells["lost_part"]["value"] + cells["lost_none"]["value"]
-    assert cells["retrieval_could_gain"]["value"] == pytest.approx(lost)
+    assert cells["correct_abstention"]["value"] + cells["hallucinated"]["value"] == pytest.approx(1)
+    lost = cells["partial_retrieval_error"]["value"] + cells["retrieval_error"]["value"]
+    assert cells["retrieval_headroom"]["value"] == pytest.approx(lost)
 
 
 def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path
 ) -> None:
-    options = [run, *_asked(endpoint), "--k", 5, "--no-controls", "--json"]
+    options = [run, *_asked(endpoint), "--k", 5, "--no-baselines", "--json"]
     first = _answered(harness("answer", *options))["bm25"]
     n = len(endpoint.calls)
     again = _answered(harness("answer", *options))["bm25"]
     assert (len(endpoint.calls), again["folder"]) == (n, first["folder"])
-    assert again["answers"]["used"]["new_calls"] == 0
-    assert again["answers"]["used"]["prompt_tokens"] == first["answers"]["used"]["prompt_tokens"]
-    used, counted = first["answers"]["used"], endpoint.counted()
+    assert again["answers"]["usage"]["new_calls"] == 0
+    assert again["answers"]["usage"]["prompt_tokens"] == first["answers"]["usage"]["prompt_tokens"]
+    used, counted = first["answers"]["usage"], endpoint.counted()
     assert {name: used[name] for name in ("prompt_tokens", "completion_tokens")} == {
         name: counted[name] for name in ("prompt_tokens", "completion_tokens")
     }
@@ -157,7 +162,7 @@ def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
     mine = tmp_path / "mine.toml"
     mine.write_text(
         'name = "mine"\nprompt = "Question: {question}\\nSame as {answer}?\\nResponse: '
-        '{response}\\nVerdict:"\nright = "RIGHT"\nwrong = "WRONG"\n'
+        '{response}\\nVerdict:"\ncorrect = "RIGHT"\nincorrect = "WRONG"\n'
     )
     for judge in ("plain", mine):
         told = harness("judge", folder, "--judge", judge, *_asked(endpoint), "--json")
@@ -178,18 +183,18 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path
 ) -> None:
     endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 3)
-    options = [run, *_asked(endpoint), "--no-controls", "--concurrency", 1]
+    options = [run, *_asked(endpoint), "--no-baselines", "--concurrency", 1]
     told = harness("answer", *options)
-    assert "3 answers did not come, and are left out of every mean" in told.out
+    assert "3 failed answers are excluded from every mean" in told.out
     (folder,) = run.parent.glob("*.answers")
     table = pq.read_table(folder / "answers.parquet")
-    assert table["failed"].drop_null().to_pylist() == ["asked to fail"] * 3
+    assert table["error"].drop_null().to_pylist() == ["asked to fail"] * 3
     rule.neither = 0.2
     told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
     about = orjson.loads(next(folder.glob("judgements/*/judge.json")).read_bytes())
-    neither = about["counts"]["neither"]
+    neither = about["counts"]["undecided"]
     assert 30 < neither < 100
-    assert f"318 judgements, {neither} replies neither yes nor no, in no mean" in told.out
+    assert f"318 judgements, {neither} undecided replies excluded" in told.out
     scores = orjson.loads((folder / "scores.json").read_bytes())
     (block,) = [b for b in scores["protocols"] if b["protocol"] == JUDGED]
     assert block["slices"]["all"]["metrics"]["accuracy"]["n"] == 318 - neither
@@ -202,15 +207,21 @@ def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
     options = [run, *_asked(endpoint), "--budget", 60, "--json"]
     told = harness("answer", *options, "--dry-run")
     FORMS.validate(orjson.loads(told.out))
-    plan = orjson.loads(told.out)["arms"]
-    assert [one["arm"] for one in plan] == ["retrieved", "none", "newest", "random", "evidence"]
-    assert (len(endpoint.calls), plan[0]["to_pay"]) == (0, 321)
+    plan = orjson.loads(told.out)["conditions"]
+    assert [one["condition"] for one in plan] == [
+        "retrieved",
+        "none",
+        "newest",
+        "random",
+        "evidence",
+    ]
+    assert (len(endpoint.calls), plan[0]["new_calls"]) == (0, 321)
     answered = _answered(harness("answer", *options))
-    for name in ("bm25", "newest first", "random selection"):
+    for name in ("bm25", "newest documents", "random documents"):
         table = pq.read_table(Path(answered[name]["folder"]) / "answers.parquet")
-        assert max(table["tokens"].to_pylist()) <= 60, name
-    spent = sum(one["answers"]["used"]["usd"] for one in answered.values())
-    assert 0 < spent <= sum(one["usd_at_most"] for one in plan)
+        assert max(table["context_tokens"].to_pylist()) <= 60, name
+    spent = sum(one["answers"]["usage"]["usd"] for one in answered.values())
+    assert 0 < spent <= sum(one["max_usd"] for one in plan)
     before = endpoint.counted()
     folders = [one["folder"] for one in answered.values()]
     told = harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--max-usd", 0.012)
@@ -227,12 +238,12 @@ def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(
 def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, sample: Dataset
 ) -> None:
-    options = ["--no-controls", "--repeat", 3, "--temperature", 0.7, "--json"]
+    options = ["--no-baselines", "--repeat", 3, "--temperature", 0.7, "--json"]
     one = _answered(harness("answer", run, *_asked(endpoint), *options))["bm25"]
     assert len(endpoint.calls) == 3 * sample.n_queries
     seeds = {call.body["seed"] for call in endpoint.calls}
     assert (seeds, {call.body["temperature"] for call in endpoint.calls}) == ({0, 1, 2}, {0.7})
-    assert _cells(one, "answers-text")["declined"]["n"] == sample.n_queries
+    assert _cells(one, "answers-text")["abstained"]["n"] == sample.n_queries
     assert one["scores"]["reader"] == "plain/1(gpt-4o-mini),temperature:0.7,repeat:3"
     # The rule answers a prompt in one way, whatever the seed: all varies between questions.
     found = one["scores"]["repeats"]["answers-text"]
@@ -248,8 +259,8 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
         ([], "gave no answers of its own"),
         (["--model", "m", "--endpoint", "localhost"], "is no address"),
         (["--model", "m", "--reader", "plane"], "did you mean plain"),
-        (["--model", "m", "--controls", "nothing"], "unknown control 'nothing'"),
-        (["--model", "m", "--controls", "none", "--no-controls"], "exclude each other"),
+        (["--model", "m", "--baselines", "nothing"], "unknown baseline 'nothing'"),
+        (["--model", "m", "--baselines", "none", "--no-baselines"], "exclude each other"),
         (["--model", "m", "--max-usd", "1"], "m has no price"),
         (["--model", "m", "--budget", "0"], "--budget must be 1 or more"),
         (["--model", "m", "--dataset", "sample"], "--dataset is of no use for a run"),
@@ -300,7 +311,7 @@ def test_hypotheses_are_exported_for_the_official_script(
 def test_kept_replies_are_listed_and_cleared_by_name_alone(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path
 ) -> None:
-    assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
+    assert harness("answer", run, *_asked(endpoint), "--no-baselines", "--quiet").status == 0
     assert orjson.loads(harness("cache", "--json").out)["replies"] == {"gpt-4o-mini": 321}
     assert harness("cache", "clear", "--quiet").status == 0
     assert "gpt-4o-mini" in harness("cache").out  # they were paid
@@ -321,12 +332,12 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
     rule.sensitivity, rule.specificity = 0.93, 0.85
-    assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
+    assert harness("answer", run, *_asked(endpoint), "--no-baselines", "--quiet").status == 0
     (folder,) = run.parent.glob("*.answers")
     drawn = ("label", "answers", folder, "--pool-only", "--sample")
     told = harness(*drawn, 80)
     assert (told.status, "labels-of-answers: 80 questions, 80 answers" in told.out) == (0, True)
-    told = harness("judge", folder, "--people", "labels-of-answers")
+    told = harness("judge", folder, "--human-labels", "labels-of-answers")
     assert (told.status, "nobody judged an answer yet" in told.err) == (2, True)
     first = set(Project.read(Path("labels-of-answers")).query)
     assert harness(*drawn, 120, "--quiet").status == 0
@@ -339,25 +350,25 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     _judge_as(project, "ada", rule, rows_of, but="")
     _judge_as(project, "ben", rule, rows_of, but=project.queries[0].id)
     told = harness("label", "status", "labels-of-answers")
-    assert "harness judge ANSWERS --people labels-of-answers" in told.out
+    assert "harness judge ANSWERS --human-labels labels-of-answers" in told.out
     assert "conflicts: 1 open" in told.out
     asked = len(endpoint.calls)
-    told = harness("judge", folder, "--people", "labels-of-answers")
+    told = harness("judge", folder, "--human-labels", "labels-of-answers")
     assert (told.status, "1 answers are in conflict and excluded" in told.err) == (0, True)
     assert len(endpoint.calls) == asked
     told = harness("judge", folder, "--judge", "plain", *_asked(endpoint))
-    assert "plain(gpt-4o-mini) agrees with people on bm25: kappa " in told.out
+    assert "plain(gpt-4o-mini) against human labels on bm25: kappa " in told.out
     scores = orjson.loads((folder / "scores.json").read_bytes())
-    beside = scores["people"][JUDGED]
+    beside = scores["judge_agreement"][JUDGED]
     assert beside["n"] == 119
     kappa = beside["kappa"]
     assert 0.5 < kappa["low"] < kappa["value"] < kappa["high"] <= 1
     table = pq.read_table(folder / "answers.parquet").to_pylist()
     true = sum(rule.truth(rows_of[one["query"]], one["answer"]) for one in table) / len(table)
-    for rate in (beside["corrected"], beside["with_people"]):
+    for rate in (beside["corrected"], beside["prediction_powered"]):
         assert rate["low"] < true < rate["high"]
-        assert (rate["n"], rate["people"]) == (321, 119)
-    people = next(b for b in scores["protocols"] if b["protocol"] == "people")
+        assert (rate["n"], rate["human"]) == (321, 119)
+    people = next(b for b in scores["protocols"] if b["protocol"] == "human")
     assert people["slices"]["all"]["metrics"]["accuracy"]["n"] == 119
 
     for words, said in (
@@ -365,7 +376,10 @@ def test_judges_stand_beside_people_who_judged_a_sample(
         ((*drawn, 0), "--sample must be 1 or more"),
         ((*drawn, 9, "--seed", 4), "was created with seed 0"),
         (("label", "answers", folder, folder, "--pool-only"), "was not created with these answers"),
-        (("judge", folder, "--people", "labels-of-answers", "--model", "m"), "--model is of no"),
+        (
+            ("judge", folder, "--human-labels", "labels-of-answers", "--model", "m"),
+            "--model is of no",
+        ),
     ):
         told = harness(*words)
         assert (told.status, said in told.err) == (2, True), told.err
@@ -375,13 +389,13 @@ def test_a_difference_behind_a_judge_holds_the_truth_between_two_systems(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:
     rule.sensitivity, rule.specificity = 0.9, 0.8
-    asked = ("--controls", "evidence", "--quiet")
+    asked = ("--baselines", "evidence", "--quiet")
     assert harness("answer", run, *_asked(endpoint), *asked).status == 0
     folders = sorted(run.parent.glob("*.answers"))
     assert harness("label", "answers", *folders, "--pool-only", "--quiet").status == 0
     rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
     _judge_as(Project.read(Path("labels-of-answers")), "ada", rule, rows_of, but="")
-    assert harness("judge", *folders, "--people", "labels-of-answers", "--quiet").status == 0
+    assert harness("judge", *folders, "--human-labels", "labels-of-answers", "--quiet").status == 0
     assert harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--quiet").status == 0
 
     told = orjson.loads(harness("compare", *folders, "--protocol", JUDGED, "--json").out)
@@ -433,15 +447,17 @@ def test_people_judge_once_what_two_systems_answer_alike(
         right = project.document(one.query, one.document).text == "alike"
         line = Annotation(query=one.query, document=one.document, grade=int(right))
         project.annotation_log("ada").append(line)
-    told = harness("judge", *folders, "--people", "labels-of-answers", "--source", longmemeval[-1])
+    told = harness(
+        "judge", *folders, "--human-labels", "labels-of-answers", "--source", longmemeval[-1]
+    )
     assert told.status == 0, told.err
-    compared = harness("compare", *folders, "--protocol", "people")
+    compared = harness("compare", *folders, "--protocol", "human")
     assert (compared.status, "behind the judge" in compared.out) == (0, False)  # they are no judge
     compared = harness("compare", *folders, "--protocol", "judge:nobody")
     assert (compared.status, "scored under judge:nobody" in compared.err) == (2, True)
     for folder in folders:
-        rows = pq.read_table(Path(folder) / "judgements/people/judgements.parquet").to_pylist()
-        assert {row["query"]: row["right"] for row in rows} == {
+        rows = pq.read_table(Path(folder) / "judgements/human/judgements.parquet").to_pylist()
+        assert {row["query"]: row["correct"] for row in rows} == {
             "e47becba": True,
             "852ce960": False,
         }
@@ -450,19 +466,19 @@ def test_people_judge_once_what_two_systems_answer_alike(
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"question_id": "nobody", "right": true}', "has no answer to 'nobody'"),
-        ('{"question_id": "mira-01", "right": "yes"}', "right must be true, false or null"),
-        ('{"question_id": "mira-01", "right": null}', "judges no answer yet"),
+        ('{"question_id": "nobody", "correct": true}', "has no answer to 'nobody'"),
+        ('{"question_id": "mira-01", "correct": "yes"}', "correct: expected bool | null"),
+        ('{"question_id": "mira-01", "correct": null}', "labels no answer yet"),
         ("{", 'expected {"question_id": id'),
     ],
 )
 def test_lines_of_people_that_say_nothing_of_an_answer_are_refused(
     harness: Harness, endpoint: OpenAIEndpoint, run: Path, line: str, said: str
 ) -> None:
-    assert harness("answer", run, *_asked(endpoint), "--no-controls", "--quiet").status == 0
+    assert harness("answer", run, *_asked(endpoint), "--no-baselines", "--quiet").status == 0
     (folder,) = run.parent.glob("*.answers")
     Path("wrong.jsonl").write_text(line)
-    told = harness("judge", folder, "--people", "wrong.jsonl")
+    told = harness("judge", folder, "--human-labels", "wrong.jsonl")
     assert (told.status, said in told.err) == (2, True), told.err
 
 
@@ -479,9 +495,9 @@ def test_without_references_answers_stand_unjudged_and_without_dates_nothing_is_
     assert harness("run", *run, "--quiet").status == 0
     endpoint.answer = lambda chat: "one"
     told = harness("answer", "b", *_asked(endpoint))
-    assert (told.status, "evidence alone" in told.out, "newest" in told.out) == (0, True, False)
+    assert (told.status, "evidence only" in told.out, "newest" in told.out) == (0, True, False)
     n = len(endpoint.calls)
-    told = harness("answer", "b", *_asked(endpoint), "--controls", "newest", "--k", 1)
+    told = harness("answer", "b", *_asked(endpoint), "--baselines", "newest", "--k", 1)
     assert (told.status, "documents have no dates" in told.err) == (2, True)
     assert len(endpoint.calls) == n, "what cannot be had is said before anything is paid"
     (folder,) = Path("results").glob("*-b.plain-*.answers")

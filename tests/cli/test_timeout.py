@@ -108,7 +108,7 @@ def test_a_run_that_hangs_ends_with_status_1(
 def test_what_does_not_stop_is_killed_and_all_that_it_started(
     place: Path, harness: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.cli.timed.SECONDS_TO_CLOSE", 0.2)
+    monkeypatch.setattr("harness.cli.timeout.SECONDS_TO_CLOSE", 0.2)
     for limit in ("20", "80", "320"):  # until the system is started in time
         assert harness(*a_run("Stubborn", "--timeout", limit)).status == 1
         if (place / "mine").exists():
@@ -193,4 +193,4 @@ def test_a_missing_plug_in_and_a_run_that_hangs_cost_themselves_alone(
     assert "gone.py: no such plug-in file" in missing
     assert "timed out after 1.5 s" in hung
     lines = [orjson.loads(line) for line in (place / "runs" / "history.jsonl").open("rb")]
-    assert [line.get("error") for line in lines] == ["CodeError", "TimedOutError", None]
+    assert [line.get("error") for line in lines] == ["PluginError", "TimedOutError", None]

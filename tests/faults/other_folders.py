@@ -42,7 +42,7 @@ def folders() -> tuple[Folder, ...]:
                 of["judge"].again,
                 ("runs", "verify", "--results", "asked"),
                 ("label", "answers", "asked/*.answers", "--sample", 5, "--out", "l", "--pool-only"),
-                ("answer", "bm25", "--no-controls", "--out", "asked", *model),
+                ("answer", "bm25", "--no-baselines", "--out", "asked", *model),
             ),
             lambda place, done: orjson.loads(done.out)["answered"][0]["scores"]["protocols"],
         ),

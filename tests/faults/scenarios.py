@@ -185,7 +185,7 @@ def scenarios() -> tuple[Scenario, ...]:
     board = ("leaderboard",)
     score = ("score", "--results", "results", "bm25", "--metrics", "recall@3,ndcg@10")
     model = ("--model", "m", "--endpoint", endpoint())
-    answer = ("answer", "bm25", "--no-controls", "--out", "asked", *model)
+    answer = ("answer", "bm25", "--no-baselines", "--out", "asked", *model)
     judge = ("judge", "asked/*.answers", "--judge", "plain", *model)
     monitor = (
         *("monitor", "log.jsonl", "--once", "--dataset", "sample", "--state", "state"),

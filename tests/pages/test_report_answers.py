@@ -17,7 +17,7 @@ from resealed import reseal
 
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
-from harness.runs.answering.templates import own_template
+from harness.runs.answering.templates import built_in_template
 from harness.verdicts.board.summary import SCHEMA as LEADERBOARD
 
 HOSTILE = "<img src=https://example.org/x onerror=hit()>"
@@ -37,7 +37,7 @@ def run(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
     folder = sample_run("bm25", limit=30)
     copy = Path(shutil.copytree(folder, tmp_path / "results" / folder.name))
-    rule = Rule(sample, right_if_all=0.8, right_if_none=0.2, neither=0.1)
+    rule = Rule(sample, accuracy_given_evidence=0.8, accuracy_given_no_evidence=0.2, neither=0.1)
     with OpenAIEndpoint(lambda chat: rule(chat).replace("Something", HOSTILE)) as endpoint:
         asked = ["--model", "m", "--endpoint", endpoint.url, "--quiet"]
         assert harness("answer", copy, *asked, "--k", 3).status == 0
@@ -51,7 +51,7 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
 ) -> None:
     data = report_data([run], sample)
     (rows,) = data["answered"]
-    names = ["bm25", "no memory", "newest first", "random selection", "evidence alone"]
+    names = ["bm25", "no context", "newest documents", "random documents", "evidence only"]
     assert [row["system"] for row in rows] == names
     scores = orjson.loads(next(run.parent.glob("*-bm25.plain-*/scores.json")).read_bytes())
     cell = scores["protocols"][-1]["slices"]["all"]["metrics"]["accuracy"]
@@ -67,11 +67,11 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
         if verdict["right"][at] is None:
             assert lost is None
             assert texts[verdict["reply"][at]] == "I would rather not say."
-        elif lost in ("right_with", "right_without"):
+        elif lost in ("correct_given_evidence", "correct_without_evidence"):
             assert verdict["right"][at] is True
             assert said != DECLINED
         else:
-            assert lost is None or verdict["right"][at] is (lost == "declined_rightly")
+            assert lost is None or verdict["right"][at] is (lost == "correct_abstention")
     shared = orjson.dumps(report_data([run], sample, share=True))
     assert DECLINED.encode() not in shared
     assert b"rather not say" not in shared
@@ -81,7 +81,7 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
 def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> None:
     for path in run.parent.glob("*.answers/answers.json"):
         record = orjson.loads(path.read_bytes())
-        record["run"]["rankings"] = "0" * 64
+        record["run"]["rankings_sha256"] = "0" * 64
         path.write_bytes(orjson.dumps(record))
         reseal(path.parent)
     assert report_data([run], sample)["answered"] == [[]]
@@ -97,9 +97,9 @@ def test_the_page_shows_answers_and_executes_none(
         section = page.locator("#answers")
         assert section.is_visible()
         text = section.inner_text()
-        assert "evidence alone" in text
-        assert "wrong, all evidence shown" in text
-        assert "said neither yes nor no" in text
+        assert "evidence only" in text
+        assert "reader error: wrong, all evidence in the context" in text
+        assert "are undecided and excluded" in text
         assert section.locator("svg.cost circle").count() == 5
         page.locator(".rows tbody tr[data-at]").first.click()
         said = page.locator("#question").inner_text()
@@ -139,7 +139,7 @@ def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
     run: Path, harness: Callable[..., Any], sample: Dataset, tmp_path: Path
 ) -> None:
     own = next(run.parent.glob("*-bm25.plain-*"))
-    plain = own_template("judge", "plain")
+    plain = built_in_template("judge", "plain")
     assert plain is not None
     (tmp_path / "strict.toml").write_text(plain.read_text().replace('"plain"', '"strict"'))
     with OpenAIEndpoint(lambda _: "WRONG") as endpoint:
@@ -152,7 +152,7 @@ def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
     rule = Rule(sample)
     with OpenAIEndpoint(rule) as endpoint:  # the same system, shown more
         asked = ["--model", "m", "--endpoint", endpoint.url, "--quiet"]
-        assert harness("answer", run, *asked, "--k", 9, "--controls", "random").status == 0
+        assert harness("answer", run, *asked, "--k", 9, "--baselines", "random").status == 0
         more = [str(path) for path in run.parent.glob("*.answers") if path != own]
         assert harness("judge", *more, "--judge", "plain", *asked).status == 0
     assert harness("leaderboard", "--results", run.parent, "--quiet").status == 0
@@ -161,7 +161,7 @@ def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
     names = {row["system"]: row.get("over_judges") for row in rows}
     assert names["bm25, top 3"] == [0, pytest.approx(max(rates), abs=1e-5)]
     assert names["bm25, top 9"] is None
-    assert {"random selection, top 3", "random selection, top 9", "evidence alone"} <= names.keys()
+    assert {"random documents, top 3", "random documents, top 9", "evidence only"} <= names.keys()
 
 
 @pytest.mark.browser
@@ -172,9 +172,9 @@ def test_the_boards_page_shows_answers_below_the_board(
     with opened(run.parent / "leaderboard.html") as page:
         text = page.locator("#answers").inner_text()
         assert "accuracy of the judge plain(m)" in text
-        assert "evidence alone" in text
-        assert "lost in retrieval" in text
+        assert "evidence only" in text
+        assert "retrieval error" in text
         assert page.locator("#answers svg.cost circle").count() == 5
         names = page.locator("#answers svg.cost text.name").all_text_contents()
-        assert sorted(names)[:2] == ["bm25", "evidence alone"]
+        assert sorted(names)[:2] == ["bm25", "evidence only"]
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from counting import Counting
 
-from harness.cli.lines import notes
+from harness.cli.summary_notes import notes
 from harness.errors import UsageError
 from harness.retrievers import ann
 from harness.retrievers.ann import Approximate

@@ -17,9 +17,9 @@ from harness.labelling.generate.records import EndpointUsage
 from harness.labelling.generate.sources import SourceDocument
 from harness.labelling.generate.write_project import GeneratedQuery
 from harness.labelling.records import QueryOrigin
-from harness.records.base import Record, convert, decode
-from harness.runs.answering.asking import Asker
-from harness.runs.answering.replies import Call
+from harness.records.base import Record, convert, decode, to_plain
+from harness.runs.answering.client import ModelClient
+from harness.runs.answering.replies import Call, Message
 from harness.schema import Ability
 
 _ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
@@ -58,16 +58,17 @@ def prompt(model: str, source: SourceDocument, each: int) -> Call:
     parameters."""
     number = "one question" if each == 1 else f"{each} different questions"
     task = _TASK.format(number=number, document=source.content)
-    return Call(
-        model, ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": task}), {}
-    )
+    messages = Message(role="system", content=_SYSTEM), Message(role="user", content=task)
+    return Call(model, messages, {})
 
 
 class ModelGenerator:
     """Asks a model about documents; `excluded` counts, by reason, what gave no query."""
 
-    def __init__(self, asker: Asker, sources: Sequence[SourceDocument], *, quiet: bool) -> None:
-        self._asker, self._sources, self._quiet = asker, sources, quiet
+    def __init__(
+        self, client: ModelClient, sources: Sequence[SourceDocument], *, quiet: bool
+    ) -> None:
+        self._client, self._sources, self._quiet = client, sources, quiet
         self.excluded: Counter[str] = Counter()
         self._refusals: list[str] = []
         self._cached_answers = 0
@@ -78,9 +79,11 @@ class ModelGenerator:
         Cached replies are used again. Raises RunError where the endpoint fails or the spending
         limit is reached; the replies until then are cached.
         """
-        calls = [prompt(self._asker.model, self._sources[row], each) for row in rows]
+        calls = [prompt(self._client.model, self._sources[row], each) for row in rows]
         answered = 0
-        with progress(len(rows), "documents", f"ask {self._asker.model}", quiet=self._quiet) as bar:
+        with progress(
+            len(rows), "documents", f"ask {self._client.model}", quiet=self._quiet
+        ) as bar:
 
             def count(n: int) -> None:
                 nonlocal answered
@@ -88,7 +91,7 @@ class ModelGenerator:
                 bar.update(n)
 
             try:
-                replies = self._asker.all(calls, count)
+                replies = self._client.complete(calls, count)
             except RunError as error:
                 raise RunError(
                     f"{error}; {answered} of {len(rows)} documents are answered and cached; run "
@@ -107,11 +110,11 @@ class ModelGenerator:
     def usage(self) -> EndpointUsage:
         """Returns the calls and tokens of this generator, and the number of cached answers."""
         values = {
-            "endpoint": self._asker.address,
-            "model": self._asker.model,
+            "endpoint": self._client.address,
+            "model": self._client.model,
             "cached_answers": self._cached_answers,
             "refused": self._refusals,
-            **self._asker.used(),
+            **to_plain(self._client.usage()),
         }
         return convert(values, EndpointUsage, "usage")
 
@@ -142,7 +145,7 @@ class ModelGenerator:
                     " ".join(checked.query.split()),
                     haystack,
                     (row,),
-                    QueryOrigin(method="model", model=self._asker.model),
+                    QueryOrigin(method="model", model=self._client.model),
                     ability=Ability(str(checked.ability)),
                     answers=(str(checked.answer).strip(),),
                 )

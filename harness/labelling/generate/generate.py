@@ -32,7 +32,7 @@ from harness.labelling.generate.templates import Template, TemplateAssigner, che
 from harness.labelling.generate.write_project import GeneratedQuery, merged
 from harness.labelling.records import GenerationBatch, GenerationSettings, Proposal, Split
 from harness.records.base import write_json_record
-from harness.runs.answering.asking import Asker
+from harness.runs.answering.client import ModelClient
 from harness.scoring.matching.words import WORD
 
 SHORTEST = 8
@@ -47,7 +47,7 @@ class GenerateOptions:
 
     `number` queries in all, at most `each` of a document. Documents with a cosine of `similarity`
     and more are proposed; None: nothing is embedded. `embedding`: a BERT model by name or folder
-    (MiniLM if empty). `shares` of the queries by split. `asker`: the model that writes the queries
+    (MiniLM if empty). `shares` of the queries by split. `client`: the model that writes the queries
     instead of the templates. `keep_quotes` keeps queries that quote their document. `against`:
     datasets to look for duplicates in, besides those prepared here.
     """
@@ -59,7 +59,7 @@ class GenerateOptions:
     similarity: float | None = 0.7
     embedding: str = ""
     seed: int = 0
-    asker: Asker | None = None
+    client: ModelClient | None = None
     keep_quotes: bool = False
     against: Sequence[str] = ()
 
@@ -170,11 +170,11 @@ def _new(
     excluded: Counter[str] = Counter()
     rows = _rows_to_ask(sources, same, old, options.seed, excluded)
     generator: QueryGenerator
-    if options.asker is None:
+    if options.client is None:
         generator = TemplateAssigner(sources, same, options.templates, options.seed)
         at_once = max(options.number, 64)
     else:
-        generator = ModelGenerator(options.asker, sources, quiet=quiet)
+        generator = ModelGenerator(options.client, sources, quiet=quiet)
         # Asked once: what a model does not answer is not replaced with more calls.
         rows = rows[: -(-max(options.number - len(old), 0) // options.each)]
         at_once = max(len(rows), 1)

@@ -260,7 +260,7 @@ def _same(labelled: LabelledSet, gold: list[list[int]]) -> list[tuple[int, int]]
 
 
 def _same_queries(
-    sides: tuple[list[LabelledQuery], list[LabelledQuery]], terms: Words
+    sides: tuple[list[LabelledQuery], list[LabelledQuery]], terms: Tokenizer
 ) -> list[tuple[LabelledQuery, LabelledQuery]]:
     """Queries of two splits with the same words, or the same content words in any order."""
 

@@ -1,15 +1,15 @@
-"""Asks a reader model every question of a run over what the run returned, and the controls."""
+"""Asks a reader model every question of a run, with the run's results and with baselines."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -18,39 +18,55 @@ from harness.dataset.prepare import home
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.files import digest, disk_errors, folder_aside
-from harness.runs.answering.asking import Asked, Asker, Way
+from harness.files import digest
+from harness.records.base import to_plain
+from harness.runs.answering.client import ModelClient, ModelResponse, RequestOptions
+from harness.runs.answering.context import (
+    BASELINES,
+    RETRIEVED,
+    Baseline,
+    Context,
+    ContextBuilder,
+    ContextLimits,
+)
 from harness.runs.answering.folder import (
     ANSWERS,
     ANSWERS_VERSION,
-    BESIDE_ANSWERS,
-    OURS,
-    plain,
+    file_name,
     require_texts,
+    write_answers,
 )
+from harness.runs.answering.prices import PRICES
 from harness.runs.answering.prompts import Prompt, Reader
+from harness.runs.answering.records import (
+    AnswerCounts,
+    AnswerSettings,
+    AnswersRecord,
+    CallUsage,
+    DatasetRecord,
+    RunReference,
+)
 from harness.runs.answering.replies import Call
-from harness.runs.answering.shown import RETRIEVED, Context, Limits, Shower
-from harness.runs.folder.run_folder import RunFolder, called, dataset_record, folder_name
+from harness.runs.folder.run_folder import RunFolder, called, folder_name
+from harness.runs.money import Prices, usd
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
-from harness.seals import write_sealed
 
-CONTROL_NAMES = {
-    "none": "no memory",
-    "newest": "newest first",
-    "random": "random selection",
-    "evidence": "evidence alone",
+BASELINE_NAMES: dict[str, str] = {
+    "none": "no context",
+    "newest": "newest documents",
+    "random": "random documents",
+    "evidence": "evidence only",
 }
-"""What a control is called in tables."""
+"""The names of baselines in tables."""
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is asked: of the run alone or of `controls` too, `repeat` times each."""
+class AnswerPlan:
+    """What a reader is asked: with the run's results and with `baselines`, `repeat` times each."""
 
-    limits: Limits = field(default_factory=Limits)
-    controls: tuple[str, ...] = ()
+    limits: ContextLimits = field(default_factory=ContextLimits)
+    baselines: tuple[Baseline, ...] = ()
     repeat: int = 1
     seed: int = 0
     temperature: float | None = None
@@ -63,193 +79,209 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Arm:
-    """One way to fill a reader's prompt: the run, or a control; and everything that is sent."""
+class ConditionCalls:
+    """The contexts, prompts and calls of one condition: the run, or a baseline."""
 
-    name: str
+    condition: Baseline | Literal["retrieved"]
     contexts: list[Context]
     prompts: list[Prompt]
     calls: list[Call]
 
 
-def arms(run: Path, dataset: Dataset, reader: Reader, way: Way, plan: Plan) -> Iterator[Arm]:
-    """What is to be asked, arm by arm. Raises UsageError for a dataset without texts, and where a
-    control cannot be had."""
-    require_texts(dataset)
-    shower = Shower(dataset, plan.limits)
-    retrieved = shower.retrieved(run)
-    if not retrieved:
-        raise UsageError(f"{run}: no question was answered without an error")
-    for name in plan.controls:  # what cannot be had is said before anything is paid
-        shower.control(name, [])
-    for name in (RETRIEVED, *plan.controls):
-        contexts = retrieved if name == RETRIEVED else shower.control(name, retrieved, plan.seed)
-        prompts = [*reader.prompts(contexts)]
-        by_query = {context.query: context for context in contexts}
-        calls = [
-            _call(prompt, way.model, plan, n) for prompt in prompts for n in range(plan.repeat)
-        ]
-        yield Arm(name, [by_query[prompt.query] for prompt in prompts], prompts, calls)
+@dataclass(frozen=True)
+class AnswerJob:
+    """A run, and how its questions are asked."""
+
+    run: Path
+    dataset: Dataset
+    reader: Reader
+    options: RequestOptions
+    plan: AnswerPlan
+
+    def conditions(self) -> Iterator[ConditionCalls]:
+        """Yields the calls of the run and of each baseline. Raises UsageError for a dataset without
+        texts and for a baseline that is impossible."""
+        require_texts(self.dataset)
+        builder = ContextBuilder(self.dataset, self.plan.limits)
+        retrieved = builder.retrieved(self.run)
+        if not retrieved:
+            raise UsageError(f"{self.run}: no question was answered without an error")
+        for name in self.plan.baselines:  # fails before anything is paid
+            builder.baseline(name, [])
+        for condition in (RETRIEVED, *self.plan.baselines):
+            contexts = retrieved
+            if condition != RETRIEVED:
+                contexts = builder.baseline(condition, retrieved, self.plan.seed)
+            prompts = [*self.reader.prompts(contexts)]
+            by_query = {context.query: context for context in contexts}
+            calls = [
+                self._call(prompt, number)
+                for prompt in prompts
+                for number in range(self.plan.repeat)
+            ]
+            in_order = [by_query[prompt.query] for prompt in prompts]
+            yield ConditionCalls(condition, in_order, prompts, calls)
+
+    def _call(self, prompt: Prompt, repeat: int) -> Call:
+        """Returns a call; repetitions have seeds of their own."""
+        params = dict(prompt.params)
+        if self.plan.temperature is not None:
+            params["temperature"] = self.plan.temperature
+        if self.plan.repeat > 1:
+            params["seed"] = self.plan.seed + repeat
+        return Call(self.options.model, prompt.messages, params, repeat)
 
 
-def _call(prompt: Prompt, model: str, plan: Plan, repeat: int) -> Call:
-    """A call, with a seed of its own where there are several of one question."""
-    params = dict(prompt.params)
-    if plan.temperature is not None:
-        params["temperature"] = plan.temperature
-    if plan.repeat > 1:
-        params["seed"] = plan.seed + repeat
-    return Call(model, tuple(dict(one) for one in prompt.messages), params, repeat)
+def answer(job: AnswerJob, out: Path) -> list[Path]:
+    """Asks all questions, and writes a folder of answers for the run and for each baseline.
 
-
-def answer(
-    run: Path, dataset: Dataset, reader: Reader, way: Way, plan: Plan, out: Path
-) -> list[Path]:
-    """Ask everything, and write a folder of answers for the run and for each control.
-
-    What came is kept as it comes, and nothing of it is asked again: a command that was stopped goes
-    on when it is given again. Raises UsageError and RunError as `Asker.all`.
+    Replies are cached as they arrive, so an interrupted command resumes when it is run again.
+    Raises UsageError and RunError as `ModelClient.complete`.
     """
-    asker = Asker(way, home())
+    client = ModelClient(job.options, home())
     folders = []
     try:
-        for arm in arms(run, dataset, reader, way, plan):
-            with progress(len(arm.calls), "answers", arm.name) as bar:
-                asked = asker.all(arm.calls, lambda n, bar=bar: bar.update(n))  # type: ignore[misc]
-            table = _table(dataset, reader, arm, asked, plan.repeat)
-            if table["failed"].null_count == 0:
-                why = f"no question was answered, first: {table['failed'][0].as_py()}"
-                if arm.name == RETRIEVED:
-                    raise RunError(why)
-                # A long control, say, is beyond a small model: that says nothing of the others.
-                print(f"note: {CONTROL_NAMES[arm.name]}, left out: {why}", file=sys.stderr)
+        for asked in job.conditions():
+            with progress(len(asked.calls), "answers", asked.condition) as bar:
+                responses = client.complete(asked.calls, lambda n, bar=bar: bar.update(n))  # type: ignore[misc]
+            table = _table(job, asked, responses)
+            if table["error"].null_count == 0:
+                reason = f"no question was answered, first: {table['error'][0].as_py()}"
+                if asked.condition == RETRIEVED:
+                    raise RunError(reason)
+                # A baseline may be too long for a small model; the others are not affected.
+                name = BASELINE_NAMES[asked.condition]
+                print(f"note: {name}: excluded: {reason}", file=sys.stderr)
                 continue
-            folders.append(_write(run, dataset, reader, way, plan, arm, asked, table, asker, out))
+            record = _record(job, asked, responses, table, client.address)
+            folders.append(_folder(job, asked, record, out))
+            write_answers(folders[-1], record, table)
     finally:
-        asker.close()
+        client.close()
     return folders
 
 
-def _write(
-    run: Path,
-    dataset: Dataset,
-    reader: Reader,
-    way: Way,
-    plan: Plan,
-    arm: Arm,
-    asked: Sequence[Asked],
+def _record(
+    job: AnswerJob,
+    asked: ConditionCalls,
+    responses: Sequence[ModelResponse],
     table: pa.Table,
-    asker: Asker,
-    out: Path,
-) -> Path:
-    own = arm.name == RETRIEVED
-    run_record = RunFolder(run).record
-    limits = plan.limits
-    shown = {
-        "arm": arm.name,
-        "k": limits.k if own or arm.name == "random" else None,
-        "budget": limits.budget if arm.name not in ("none", "evidence", "newest") else None,
-        "window": limits.newest if arm.name == "newest" else None,
-        "tokenizer": TOKENIZER,
-    }
-    of_run = {"name": run.name, "rankings": digest(RunFolder(run).rankings)}
-    about = {
-        "reader": reader.signature,
-        "model": way.model,
-        "endpoint": asker.address,
-        "temperature": plan.temperature,
-        "repeat": plan.repeat,
-        "seed": plan.seed,
-    }
-    system = called(run_record) if own else CONTROL_NAMES[arm.name]
-    of = of_run if own or arm.name == "random" else None
-    asked_of = digest_of_ids(sorted(dataset.query_ids[prompt.query] for prompt in arm.prompts))
-    identity = {**about, **shown, "of": of, "asked": asked_of}
-    name = folder_name(
-        dataset, f"{plain(system)}.{plain(reader.signature.partition('/')[0])}", identity
+    address: str,
+) -> AnswersRecord:
+    run, limits, condition = RunFolder(job.run), job.plan.limits, asked.condition
+    run_record = run.record
+    cut = condition in (RETRIEVED, "random")
+    return AnswersRecord(
+        answers_version=ANSWERS_VERSION,
+        finished=now(),
+        dataset=DatasetRecord.of(job.dataset),
+        name=BASELINE_NAMES.get(condition) or called(run_record),
+        baseline=condition in BASELINES,
+        run=RunReference(name=job.run.name, rankings_sha256=digest(run.rankings)),
+        settings=AnswerSettings(
+            condition=condition,
+            k=limits.k if cut else None,
+            budget=limits.budget if cut else None,
+            window=limits.newest if condition == "newest" else None,
+            tokenizer=TOKENIZER,
+            reader=job.reader.signature,
+            model=job.options.model,
+            endpoint=address,
+            temperature=job.plan.temperature,
+            repeat=job.plan.repeat,
+            seed=job.plan.seed,
+        ),
+        response_models=response_models(responses),
+        queries=AnswerCounts(
+            asked=len(asked.prompts),
+            answers=len(responses),
+            failed=table.num_rows - table["error"].null_count,
+        ),
+        mean_context_tokens=mean_tokens(asked.contexts),
+        usage=call_usage(responses, job.options.model, job.options.prices or {}),
+        versions={"harness": harness.__version__, **run_record.get("versions", {})},
     )
-    folder = out / f"{name}.answers"
-    models = sorted({one.reply.model for one in asked if one.reply.model})
-    record: dict[str, Any] = {
-        "answers_version": ANSWERS_VERSION,
-        "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "dataset": dataset_record(dataset),
-        "name": system,
-        "retriever": {"name": system, "control": not own},
-        "run": of_run,
-        "settings": {**shown, **about},
-        "answered_by": models,
-        "queries": {
-            "asked": len(arm.prompts),
-            "answers": len(asked),
-            "failed": table.num_rows - table["failed"].null_count,
-        },
-        "shown_tokens": sum(one.tokens for one in arm.contexts) / max(1, len(arm.contexts)),
-        "used": _used(table, asked, way),
-        "versions": {"harness": harness.__version__, **run_record.get("versions", {})},
+
+
+def _folder(job: AnswerJob, asked: ConditionCalls, record: AnswersRecord, out: Path) -> Path:
+    """Returns the folder of the answers of one condition; baselines that do not depend on the run
+    share one among runs."""
+    ids = sorted(job.dataset.query_ids[prompt.query] for prompt in asked.prompts)
+    identity = {
+        "settings": to_plain(record.settings),
+        "run": to_plain(record.run) if asked.condition in (RETRIEVED, "random") else None,
+        "queries": digest_of_ids(ids),
     }
-    remedy = "name another folder with --out"
-    with disk_errors(out, remedy), folder_aside(folder, ours=OURS - {"judgements"}) as aside:
-        write_answers(aside, table)
-        write_sealed(aside / "answers.json", record, BESIDE_ANSWERS)
-    return folder
+    reader = job.reader.signature.partition("/")[0]
+    name = folder_name(job.dataset, f"{file_name(record.name)}.{file_name(reader)}", identity)
+    return out / f"{name}.answers"
 
 
-def _table(
-    dataset: Dataset, reader: Reader, arm: Arm, asked: Sequence[Asked], repeat: int
-) -> pa.Table:
-    rows: list[dict[str, Any]] = []
-    replies = iter(asked)
-    for context, prompt in zip(arm.contexts, arm.prompts, strict=True):
-        shown = shown_to(dataset, context)
-        for number in range(repeat):
+def _table(job: AnswerJob, asked: ConditionCalls, responses: Sequence[ModelResponse]) -> pa.Table:
+    rows = []
+    replies = iter(responses)
+    for context, prompt in zip(asked.contexts, asked.prompts, strict=True):
+        columns = context_columns(job.dataset, context)
+        for number in range(job.plan.repeat):
             reply = next(replies).reply
-            failed = reply.refused
-            if reply.finish == "content_filter" and not reply.text:
-                failed = "content filter"
             rows.append(
                 {
-                    "query": dataset.query_ids[context.query],
+                    "query": job.dataset.query_ids[context.query],
                     "repeat": number,
-                    "answer": None if failed else reader.answer(prompt, reply.text),
-                    **shown,
+                    "answer": None if reply.error else job.reader.answer(prompt, reply.text),
+                    **columns,
                     "prompt_tokens": reply.prompt_tokens,
                     "completion_tokens": reply.completion_tokens,
-                    "finish": reply.finish,
-                    "failed": failed or None,
+                    "finish_reason": reply.finish_reason,
+                    "error": reply.error,
                 }
             )
     return pa.Table.from_pylist(rows, ANSWERS)
 
 
-def shown_to(dataset: Dataset, context: Context) -> dict[str, Any]:
-    """What was shown for a question, as it stands in a row of answers."""
-    rows = [row for one in context.shown for row in one.rows]
+def context_columns(dataset: Dataset, context: Context) -> dict[str, list[str] | int]:
+    """Returns the columns of answers.parquet that describe the context of a question."""
+    rows = [row for item in context.items for row in item.rows]
     return {
         "documents": dataset.documents.column("id", np.array(rows, np.int32)).to_pylist(),
-        "things": len(context.shown),
-        "unresolved": sum(not one.rows for one in context.shown),
-        "tokens": context.tokens,
+        "items": len(context.items),
+        "unresolved_items": sum(not item.rows for item in context.items),
+        "context_tokens": context.tokens,
     }
 
 
-def _used(table: pa.Table, asked: Sequence[Asked], way: Way) -> dict[str, Any]:
-    """What the answers cost, whenever they were paid; `new_calls`: those of this time."""
-    import pyarrow.compute as pc
-
-    from harness.runs.answering.purse import PRICES
-
-    found: dict[str, Any] = {"calls": len(asked), "new_calls": sum(one.new for one in asked)}
-    for name in ("prompt_tokens", "completion_tokens"):
-        found[name] = pc.sum(table[name]).as_py() or 0
-    price = {**PRICES, **(way.prices or {})}.get(way.model)
-    with suppress(KeyError, TypeError):
-        found["usd"] = sum(found[what] * price[what] for what in price) / 1_000_000  # type: ignore
-    return found
+def mean_tokens(contexts: Sequence[Context]) -> float:
+    """Returns the mean number of tokens of contexts."""
+    return sum(context.tokens for context in contexts) / max(1, len(contexts))
 
 
-def write_answers(folder: Path, table: pa.Table) -> None:
-    """Write answers.parquet."""
-    import pyarrow.parquet as pq
+def response_models(responses: Sequence[ModelResponse]) -> list[str]:
+    """Returns the models that answered, as the endpoint names them."""
+    return sorted({one.reply.model for one in responses if one.reply.model})
 
-    pq.write_table(table, folder / "answers.parquet", compression="zstd")
+
+def call_usage(
+    responses: Sequence[ModelResponse], model: str, prices: Prices | None = None
+) -> CallUsage:
+    """Sums what calls used, cached ones included; in US dollars too where prices are given."""
+    prompt = sum(one.reply.prompt_tokens or 0 for one in responses)
+    completion = sum(one.reply.completion_tokens or 0 for one in responses)
+    usage = CallUsage(
+        calls=len(responses),
+        new_calls=sum(one.new for one in responses),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+    )
+    if prices is None:
+        return usage
+    counts: dict[str, float] = {
+        f"calls@{model}": len(responses),
+        f"prompt_tokens@{model}": prompt,
+        f"completion_tokens@{model}": completion,
+    }
+    return msgspec.structs.replace(usage, usd=usd(counts, {**PRICES, **prices}))
+
+
+def now() -> str:
+    """Returns the time in UTC, in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,43 +1,44 @@
-"""The folder of answers: who asked what of whom, every answer, and what was judged of it.
+"""The folder of answers: who answered which questions, every answer, and its judgements.
 
-| file | what |
+| file | contents |
 |---|---|
-| answers.json | dataset, system, what was shown, reader, model, counts, cost, versions |
-| answers.parquet | a row an answer: query, repeat, answer, documents shown, tokens |
-| judgements/NAME/judge.json | judge, model, counts, cost |
-| judgements/NAME/judgements.parquet | a row a judgement: query, repeat, judgement, right, reply |
-| scores.json, scores.parquet | as of a run: values by query, cells with intervals and signatures |
+| answers.json | dataset, system, settings, counts, cost, versions (`AnswersRecord`) |
+| answers.parquet | a row per answer (`ANSWERS`) |
+| judgements/NAME/judge.json | judge, counts, cost (`JudgeRecord`) |
+| judgements/NAME/judgements.parquet | a row per judgement (`JUDGEMENTS`) |
+| scores.json, scores.parquet | values by query, metrics with intervals and signatures |
 
-Answers hold texts of a model, which may repeat what it was shown; a board takes numbers alone.
+Answers are texts of a model, which may repeat what it was shown; a board publishes numbers only.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
+from harness.checksums import check_file, read_with_checksums, write_with_checksums
 from harness.dataset.manifest import IDS_ONLY
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, file_aside
+from harness.files import disk_errors, file_aside, folder_aside
 from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
-from harness.seals import check_file, read_sealed
+from harness.records.base import Record, convert, encode, to_plain
+from harness.runs.answering.records import AnswersRecord, JudgeRecord
 
 ANSWERS_VERSION = 1
 RECORD = "answers.json"
-PEOPLE = "people"
-"""What the judgements of people are called, beside those of judges."""
+HUMAN = "human"
+"""The protocol of human labels, beside those of judges."""
 
-BESIDE_ANSWERS = ("answers.parquet",)
-"""What answers.json is sealed with."""
-_AGAIN = "give the command that made the folder again: no reply is paid twice"
+FILES_OF_RECORD = ("answers.parquet",)
+"""The files whose checksums answers.json holds."""
+_REMEDY = "run the command that made the folder again: replies are cached"
 
 OURS = frozenset({RECORD, "answers.parquet", "judgements", "scores.json", "scores.parquet"})
 
@@ -45,27 +46,34 @@ ANSWERS = pa.schema(
     [
         ("query", pa.string()),
         ("repeat", pa.int32()),
-        ("answer", pa.string()),  # null where none came
-        ("documents", pa.list_(pa.string())),  # null where nobody says what was shown
-        ("things", pa.int32()),  # how many things were shown, texts of a system's own included
-        ("unresolved", pa.int32()),  # of these, texts that no document was found for
-        ("tokens", pa.int32()),  # what was shown, words+marks
+        ("answer", pa.string()),  # null if it failed
+        ("documents", pa.list_(pa.string())),  # ids in the context; null if unknown
+        ("items", pa.int32()),  # texts in the context
+        ("unresolved_items", pa.int32()),  # of these, texts that match no document
+        ("context_tokens", pa.int32()),  # words+marks
         ("prompt_tokens", pa.int32()),
         ("completion_tokens", pa.int32()),
-        ("finish", pa.string()),
-        ("failed", pa.string()),  # why no answer came
+        ("finish_reason", pa.string()),
+        ("error", pa.string()),  # why there is no answer
     ]
 )
 JUDGEMENTS = pa.schema(
     [
         ("query", pa.string()),
         ("repeat", pa.int32()),  # of the answer
-        ("judgement", pa.int32()),  # which of several judgements of it
-        ("right", pa.bool_()),  # null where the reply was neither yes nor no, or none came
+        ("judgement", pa.int32()),  # number of the judgement of this answer
+        ("correct", pa.bool_()),  # null if undecided or failed
         ("reply", pa.string()),
-        ("failed", pa.string()),
+        ("error", pa.string()),  # why there is no reply
     ]
 )
+
+
+class Hypothesis(Record):
+    """A line that LongMemEval's evaluate_qa.py reads."""
+
+    question_id: str
+    hypothesis: str
 
 
 @dataclass(frozen=True)
@@ -75,47 +83,60 @@ class AnswersFolder:
     path: Path
 
     @cached_property
-    def record(self) -> dict[str, Any]:
+    def record(self) -> AnswersRecord:
         """answers.json, with secrets masked as in RunFolder.record. Raises UsageError for a folder
-        that holds no answers of this version."""
-        if not (self.path / RECORD).is_file():
+        without answers of this version."""
+        path = self.path / RECORD
+        if not path.is_file():
             what = "a folder without answers" if self.path.is_dir() else "not there"
             raise UsageError(f"{self.path}: {what}; `harness answer RUN` makes one")
-        record: dict[str, Any] = record_masked(read_sealed(self.path / RECORD, _AGAIN, must=True))
-        if record.get("answers_version") != ANSWERS_VERSION:
+        record = read_with_checksums(path, AnswersRecord, _REMEDY, required=True)
+        if record.answers_version != ANSWERS_VERSION:
             raise UsageError(f"{self.path}: not answers of this version of the harness")
-        return record
+        return convert(record_masked(to_plain(record)), AnswersRecord, str(path))
 
     @property
     def table(self) -> pa.Table:
-        """answers.parquet. Raises UsageError where it cannot be read, or is of another time."""
-        return read_parquet(check_file(self.path / "answers.parquet", self.record, _AGAIN))
+        """answers.parquet. Raises UsageError if it cannot be read or was changed."""
+        return read_parquet(check_file(self.path / "answers.parquet", self.record, _REMEDY))
 
     @property
-    def judged(self) -> dict[str, Path]:
-        """The folders of its judgements, by name. Raises UsageError for one whose judge.json is
-        gone."""
+    def judge_folders(self) -> dict[str, Path]:
+        """The folders of its judgements, by name. Raises UsageError for one without judge.json."""
         parts = (self.path / "judgements").glob("*/judge*")
         found = sorted({path.parent for path in parts})
         for folder in found:
             if not (folder / "judge.json").is_file():
-                raise UsageError(f"{folder / 'judge.json'}: is missing; {_judge(folder)}")
+                raise UsageError(f"{folder / 'judge.json'}: is missing; {_judge_again(folder)}")
         return {folder.name: folder for folder in found}
 
-    def judgements(self, name: str) -> tuple[dict[str, Any], pa.Table]:
-        """judge.json and the judgements of one judge. Raises UsageError as `table`."""
-        folder = self.judged[name]
-        again = _judge(folder)
-        record = read_sealed(folder / "judge.json", again, must=True)
-        return record, read_parquet(check_file(folder / "judgements.parquet", record, again))
+    def judgements(self, name: str) -> tuple[JudgeRecord, pa.Table]:
+        """Reads the record and the judgements of one judge. Raises UsageError as `table`."""
+        folder = self.judge_folders[name]
+        remedy = _judge_again(folder)
+        record = read_with_checksums(folder / "judge.json", JudgeRecord, remedy, required=True)
+        return record, read_parquet(check_file(folder / "judgements.parquet", record, remedy))
 
 
-def _judge(folder: Path) -> str:
-    return f"remove {folder}, and judge again: no reply is paid twice"
+def _judge_again(folder: Path) -> str:
+    return f"remove {folder}, and judge again: replies are cached"
+
+
+def write_answers(folder: Path, record: AnswersRecord, table: pa.Table) -> None:
+    """Writes a folder of answers, complete or not at all; its judgements stay."""
+    import pyarrow.parquet as pq
+
+    remedy = "name another folder with --out"
+    with (
+        disk_errors(folder.parent, remedy),
+        folder_aside(folder, ours=OURS - {"judgements"}) as aside,
+    ):
+        pq.write_table(table, aside / "answers.parquet", compression="zstd")
+        write_with_checksums(aside / RECORD, record, FILES_OF_RECORD)
 
 
 def require_texts(dataset: Dataset) -> None:
-    """Raises UsageError for a dataset of ids alone, whose questions nobody can read."""
+    """Raises UsageError for a dataset of ids without texts."""
     if dataset.manifest.text == IDS_ONLY:
         raise UsageError(
             f"{dataset.name}: holds ids alone, no texts, so there is nothing to ask or to show; "
@@ -123,69 +144,66 @@ def require_texts(dataset: Dataset) -> None:
         )
 
 
-def names_of(records: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What to call answers that stand beside each other: their system's or control's name, and by
-    what measure it was shown where two have one name."""
-    names = [str(record["name"]) for record in records]
+def display_names(records: Sequence[AnswersRecord]) -> list[str]:
+    """Returns the names of systems and baselines, with the size of the context where two have the
+    same name."""
+    names = [record.name for record in records]
     return [
-        f"{name}, {measure}" if names.count(name) > 1 and (measure := _measure(record)) else name
+        f"{name}, {size}" if names.count(name) > 1 and (size := _context_size(record)) else name
         for name, record in zip(names, records, strict=True)
     ]
 
 
-def _measure(record: Mapping[str, Any]) -> str:
-    settings = record["settings"]
-    if settings.get("budget") is not None:
-        return f"{settings['budget']:,} tokens"
-    return f"top {settings['k']}" if settings.get("k") is not None else ""
+def _context_size(record: AnswersRecord) -> str:
+    settings = record.settings
+    if settings.budget is not None:
+        return f"{settings.budget:,} tokens"
+    return f"top {settings.k}" if settings.k is not None else ""
 
 
 def is_answers(folder: Path) -> bool:
-    """Whether a folder is one of answers."""
+    """Tests whether a folder holds answers."""
     return (folder / RECORD).is_file()
 
 
 def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Dataset:
-    """The dataset whose questions were answered. Raises UsageError as `dataset_of_run`."""
+    """Opens the dataset whose questions were answered. Raises UsageError as `dataset_of_run`."""
     from harness.runs.folder.run_folder import dataset_of_record
 
-    return dataset_of_record(folder.path, folder.record["dataset"], source=source)
+    return dataset_of_record(folder.path, to_plain(folder.record.dataset), source=source)
 
 
 def dataset_of_all(folders: Sequence[AnswersFolder], source: str | None = None) -> Dataset:
-    """The one dataset of several folders. Raises UsageError where there are two."""
-    if len({one.record["dataset"]["fingerprint"] for one in folders}) > 1:
+    """Opens the dataset of several folders. Raises UsageError if they have several."""
+    if len({one.record.dataset.fingerprint for one in folders}) > 1:
         raise UsageError("these answers are of several datasets; name those of one at a time")
     return dataset_of_answers(folders[0], source)
 
 
 def export_hypotheses(folder: Path, out: Path) -> int:
-    """Write answers as lines of question_id and hypothesis, as LongMemEval's evaluate_qa.py reads
-    them; of several repetitions the first. Returns how many questions have no answer.
+    """Writes the first answer to each question as a line for LongMemEval's evaluate_qa.py; returns
+    the number of questions without an answer.
 
-    The file appears whole or not at all. Raises UsageError for a folder without answers, and for a
-    file that is there already.
+    The file is written complete or not at all. Raises UsageError for a folder without answers, and
+    for a file that exists.
     """
-    import orjson
-
     answers = AnswersFolder(folder)
-    name = answers.record["dataset"]["name"]
+    name = answers.record.dataset.name
     if name.partition("/")[0] != "longmemeval":
         raise UsageError(f"{folder}: answers questions of {name}, not of LongMemEval")
     if out.exists():
         raise UsageError(f"{out}: exists; name a new file")
     first = [row for row in answers.table.to_pylist() if row["repeat"] == 0]
-    came = [row for row in first if row["answer"] is not None]
+    lines = [
+        encode(Hypothesis(question_id=row["query"], hypothesis=row["answer"])) + b"\n"
+        for row in first
+        if row["answer"] is not None
+    ]
     with disk_errors(out.parent, "name another place with --out"), file_aside(out) as aside:
-        aside.write_bytes(
-            b"".join(
-                orjson.dumps({"question_id": row["query"], "hypothesis": row["answer"]}) + b"\n"
-                for row in came
-            )
-        )
-    return len(first) - len(came)
+        aside.write_bytes(b"".join(lines))
+    return len(first) - len(lines)
 
 
-def plain(name: str) -> str:
-    """A name as part of that of a folder."""
+def file_name(name: str) -> str:
+    """Returns a name that can be part of a folder's name."""
     return re.sub(r"[^\w.\-]+", "-", name).strip("-") or "x"

@@ -1,11 +1,10 @@
-"""Judges the answers of a folder, and scores the folder with all that was judged of it."""
+"""Judges the answers of a folder, and scores the folder with all of its judgements."""
 
 from __future__ import annotations
 
 import io
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,141 +12,152 @@ import numpy as np
 import pyarrow as pa
 
 import harness
+from harness.checksums import write_with_checksums
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.files import (
-    digest,
-    disk_errors,
-    folder_aside,
-    write_bytes,
+from harness.files import digest, disk_errors, folder_aside, write_bytes
+from harness.records.base import to_plain
+from harness.runs.answering.answer import call_usage, now, response_models
+from harness.runs.answering.client import ModelClient
+from harness.runs.answering.folder import HUMAN, JUDGEMENTS, AnswersFolder, file_name
+from harness.runs.answering.judges import Judge
+from harness.runs.answering.records import (
+    AnswersRecord,
+    CallUsage,
+    HumanLabelSource,
+    ImportedFile,
+    JudgeIdentity,
+    JudgementCounts,
+    JudgeRecord,
 )
-from harness.runs.answering.asking import Asked, Asker
-from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder, plain
-from harness.runs.answering.judges import Case, Judge
 from harness.runs.answering.replies import Call
 from harness.runs.folder.run_folder import write_scores
 from harness.schema import Ability
-from harness.scoring.answered.people import beside_people
+from harness.scoring.answered.judge_agreement import JudgeAgreement, judge_agreement
 from harness.scoring.answered.score import Verdicts, score_answers
 from harness.scoring.uncertainty import independent
-from harness.seals import write_sealed
 
 _REMEDY = "make it writable: judgements are kept beside the answers"
 
 
 def judge_answers(
-    folder: AnswersFolder, dataset: Dataset, by: Judge, asker: Asker, repeat: int = 1
+    folder: AnswersFolder, dataset: Dataset, judge: Judge, client: ModelClient, repeat: int = 1
 ) -> Path:
-    """Put every answer of a folder to a judge, `repeat` times, and score the folder anew.
+    """Judges every answer of a folder `repeat` times, and writes the judgements beside them.
 
-    Replies are kept as they come, and none is paid twice. Answers to questions without a reference
-    are not judged. Raises UsageError and RunError as `Asker.all`, UsageError for a dataset without
-    references, and RunError where no judgement came.
+    Replies are cached as they arrive. Answers to questions without a reference are not judged.
+    Raises UsageError and RunError as `ModelClient.complete`, UsageError for a dataset without
+    references, and RunError if every call failed.
     """
     if repeat < 1:
         raise UsageError(f"--repeat must be 1 or more, not {repeat}")
     table = folder.table
-    known = {name: row for row, name in enumerate(dataset.query_ids)}
+    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
     references = dataset.query_table["answers"].to_pylist()
-    without = dataset.abilities == str(Ability.ABSTENTION)
-    cases = [
-        (query, n, Case(known[query], text))
-        for query, n, text in zip(
-            table["query"].to_pylist(),
-            table["repeat"].to_pylist(),
-            table["answer"].to_pylist(),
-            strict=True,
+    unanswerable = dataset.abilities == str(Ability.ABSTENTION)
+    answers = [
+        (query, number, text)
+        for query, number, text in zip(
+            *(table[name].to_pylist() for name in ("query", "repeat", "answer")), strict=True
         )
-        # With no reference there is nothing to hold an answer to, unless there is no answer.
-        if text is not None and (references[known[query]] or without[known[query]])
+        if text is not None and (references[row_of[query]] or unanswerable[row_of[query]])
     ]
-    if not cases:
+    if not answers:
         raise UsageError(f"{dataset.name} has no reference answers; a judge has nothing to go by")
     calls = []
-    for _, _, case in cases:
-        messages, params = by.prompt(case)
+    for query, _, text in answers:
+        messages, params = judge.prompt(row_of[query], text)
         for number in range(repeat):
-            more = {"seed": number} if repeat > 1 else {}
-            calls.append(
-                Call(asker.model, tuple(dict(one) for one in messages), {**params, **more}, number)
-            )
-    with progress(len(calls), "judgements", by.name) as bar:
-        asked = asker.all(calls, bar.update)
-    rows = [
-        _row(query, n, number, asked[at * repeat + number], by)
-        for at, (query, n, _) in enumerate(cases)
-        for number in range(repeat)
-    ]
-    if all(row["failed"] for row in rows):
-        raise RunError(f"no judgement came, first: {rows[0]['failed']}")
-    judged = pa.Table.from_pylist(rows, JUDGEMENTS)
-    record = {
-        "judge": f"{by.name}{f'x{repeat}' if repeat > 1 else ''}",
-        "version": by.version,
-        "signature": f"{by.signature}{f',repeat:{repeat}' if repeat > 1 else ''}",
-        "model": asker.model,
-        "endpoint": asker.address,
-        "repeat": repeat,
-        "answered_by": sorted({one.reply.model for one in asked if one.reply.model}),
-        "used": {
-            "calls": len(asked),
-            "new_calls": sum(one.new for one in asked),
-            "prompt_tokens": sum(one.reply.prompt_tokens or 0 for one in asked),
-            "completion_tokens": sum(one.reply.completion_tokens or 0 for one in asked),
-        },
-    }
-    return write_judgements(folder, judged, record)
-
-
-def _row(query: str, repeat: int, number: int, asked: Asked, by: Judge) -> dict[str, Any]:
-    reply = asked.reply
-    failed = reply.refused or (
-        "content filter" if reply.finish == "content_filter" and not reply.text else ""
+            seed = {"seed": number} if repeat > 1 else {}
+            calls.append(Call(client.model, messages, {**params, **seed}, number))
+    with progress(len(calls), "judgements", judge.name) as bar:
+        responses = client.complete(calls, bar.update)
+    rows = []
+    for (query, answer_number, _), number, response in zip(
+        [answer for answer in answers for _ in range(repeat)],
+        [*range(repeat)] * len(answers),
+        responses,
+        strict=True,
+    ):
+        reply = response.reply
+        rows.append(
+            {
+                "query": query,
+                "repeat": answer_number,
+                "judgement": number,
+                "correct": None if reply.error else judge.verdict(reply.text),
+                "reply": reply.text,
+                "error": reply.error,
+            }
+        )
+    if all(row["error"] for row in rows):
+        raise RunError(f"every judgement failed, first: {rows[0]['error']}")
+    return write_judgements(
+        folder,
+        pa.Table.from_pylist(rows, JUDGEMENTS),
+        JudgeIdentity(
+            name=f"{judge.name}{f'x{repeat}' if repeat > 1 else ''}",
+            version=judge.version,
+            signature=f"{judge.signature}{f',repeat:{repeat}' if repeat > 1 else ''}",
+            model=client.model,
+            endpoint=client.address,
+            repeat=repeat,
+        ),
+        models=response_models(responses),
+        usage=call_usage(responses, client.model),
     )
-    return {
-        "query": query,
-        "repeat": repeat,
-        "judgement": number,
-        "right": None if failed else by.verdict(reply.text),
-        "reply": reply.text,
-        "failed": failed or None,
-    }
 
 
-def write_judgements(folder: AnswersFolder, judged: pa.Table, record: dict[str, Any]) -> Path:
-    """Write the judgements beside the answers, whole; they say what they are judgements of."""
+def write_judgements(
+    folder: AnswersFolder,
+    table: pa.Table,
+    judge: JudgeIdentity,
+    *,
+    models: Sequence[str] = (),
+    usage: CallUsage | None = None,
+    imported: ImportedFile | None = None,
+    human_labels: HumanLabelSource | None = None,
+) -> Path:
+    """Writes the judgements of these answers beside them, complete or not at all."""
     import pyarrow.parquet as pq
 
-    failed = judged.num_rows - judged["failed"].null_count
-    neither = judged["right"].null_count - (judged.num_rows - judged["failed"].null_count)
-    counts = {"judgements": judged.num_rows, "neither": neither, "failed": failed}
-    target = folder.path / "judgements" / plain(record["signature"])
+    failed = table.num_rows - table["error"].null_count
+    record = JudgeRecord(
+        judge=judge,
+        counts=JudgementCounts(
+            judgements=table.num_rows,
+            undecided=table["correct"].null_count - failed,
+            failed=failed,
+        ),
+        answers_sha256=digest(folder.path / "answers.parquet"),
+        finished=now(),
+        versions={"harness": harness.__version__},
+        response_models=[*models],
+        usage=usage,
+        imported=imported,
+        human_labels=human_labels,
+    )
+    target = folder.path / "judgements" / file_name(judge.signature)
     with disk_errors(folder.path, _REMEDY), folder_aside(target) as aside:
-        pq.write_table(judged, aside / "judgements.parquet", compression="zstd")
-        write_sealed(
-            aside / "judge.json",
-            {
-                **record,
-                "counts": counts,
-                "answers": digest(folder.path / "answers.parquet"),
-                "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-                "versions": {"harness": harness.__version__},
-            },
-            ["judgements.parquet"],
-        )
+        pq.write_table(table, aside / "judgements.parquet", compression="zstd")
+        write_with_checksums(aside / "judge.json", record, ["judgements.parquet"])
     return target
 
 
 def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
-    """Score the answers of a folder, with the judgements that are of these very answers."""
+    """Scores the answers of a folder, with the judgements of these very answers."""
     import pyarrow.parquet as pq
 
     table = folder.table
     verdicts = _verdicts(folder, table)
     summary, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
-    summary["people"] = _people(dataset, table, verdicts)
-    summary["judges"] = {name: folder.judgements(name)[0] for name in folder.judged}
+    summary["judge_agreement"] = {
+        name: to_plain(agreement) for name, agreement in _agreement(dataset, table, verdicts)
+    }
+    summary["judges"] = {
+        name: to_plain(folder.judgements(name)[0]) for name in folder.judge_folders
+    }
     buffer = io.BytesIO()
     pq.write_table(per_query, buffer)
     with disk_errors(folder.path, _REMEDY):
@@ -156,65 +166,70 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
     return summary
 
 
-def _people(dataset: Dataset, answers: pa.Table, verdicts: Sequence[Verdicts]) -> dict[str, Any]:
-    """Every judge beside the people who judged the same answers; empty where none did."""
-    people = next((one for one in verdicts if one.name == PEOPLE), None)
-    if people is None:
-        return {}
-    known = {name: row for row, name in enumerate(dataset.query_ids)}
-    rows = np.array([known[name] for name in answers["query"].to_pylist()], np.int64)
+def _agreement(
+    dataset: Dataset, answers: pa.Table, verdicts: Sequence[Verdicts]
+) -> list[tuple[str, JudgeAgreement]]:
+    """Compares every judge with the human labels of the same answers; empty without any."""
+    human = next((one for one in verdicts if one.name == HUMAN), None)
+    if human is None:
+        return []
+    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    rows = np.array([row_of[name] for name in answers["query"].to_pylist()], np.int64)
     shares = independent(dataset)
     clusters = None if shares is None else shares[rows].astype(np.int64)
     if clusters is None and len(np.unique(rows)) < len(rows):  # several answers to one question
         clusters = rows
-    found = {
-        one.name: beside_people(one.right, people.right, clusters)
+    found = [
+        (one.name, judge_agreement(one.right, human.right, clusters))
         for one in verdicts
-        if one.name != PEOPLE
-    }
-    return {name: beside for name, beside in found.items() if beside is not None}
+        if one.name != HUMAN
+    ]
+    return [(name, agreement) for name, agreement in found if agreement is not None]
 
 
-def reader_of(record: dict[str, Any]) -> str:
-    """Who was asked and what was shown, for signatures: `plain/1(gpt-4o)|k:10`. What is shown of a
-    system and of a control to its measure is the same kind of answer."""
-    settings = record["settings"]
-    if settings["arm"] in ("given", "own"):
-        return "its own"  # of several systems, each its own: what differs between them
-    said = f"{settings['reader']}({settings['model']})"
-    if settings.get("temperature") is not None:
-        said += f",temperature:{settings['temperature']:g}"
-    if settings.get("repeat", 1) > 1:
-        said += f",repeat:{settings['repeat']}"
-    return said
+def reader_of(record: AnswersRecord) -> str:
+    """Names reader and model for signatures, as in `plain/1(gpt-4o)`.
+
+    Systems that answer themselves share one name: what differs between them is the system.
+    """
+    settings = record.settings
+    if settings.condition in ("imported", "own"):
+        return "its own"
+    name = f"{settings.reader}({settings.model})"
+    if settings.temperature is not None:
+        name += f",temperature:{settings.temperature:g}"
+    if settings.repeat > 1:
+        name += f",repeat:{settings.repeat}"
+    return name
 
 
 def _verdicts(folder: AnswersFolder, answers: pa.Table) -> Sequence[Verdicts]:
-    """What each judge said, by row of the answers; those of other answers are told and left out."""
-    place = {
-        key: at
-        for at, key in enumerate(
+    """Reads the verdicts of each judge by row of the answers; those of other answers are reported
+    and excluded."""
+    row_of = {
+        key: row
+        for row, key in enumerate(
             zip(answers["query"].to_pylist(), answers["repeat"].to_pylist(), strict=True)
         )
     }
-    own = digest(folder.path / "answers.parquet")
+    sha256 = digest(folder.path / "answers.parquet")
     found = []
-    for name in folder.judged:
+    for name, path in folder.judge_folders.items():
         record, judged = folder.judgements(name)
-        if record["answers"] != own:
+        if record.answers_sha256 != sha256:
             print(
-                f"note: {folder.judged[name]}: judges other answers than these, and is left out; "
-                "judge them again",
+                f"note: {path}: judges other answers than these, and is excluded; judge them again",
                 file=sys.stderr,
             )
             continue
-        right = judged["right"].cast(pa.float64()).to_numpy(zero_copy_only=False)
+        correct = judged["correct"].cast(pa.float64()).to_numpy(zero_copy_only=False)
         keys = zip(judged["query"].to_pylist(), judged["repeat"].to_pylist(), strict=True)
-        at = np.array([place[key] for key in keys], np.int64)
-        there = ~np.isnan(right)
-        counts = np.bincount(at[there], minlength=len(answers))
-        sums = np.bincount(at[there], right[there], len(answers))
+        rows = np.array([row_of[key] for key in keys], np.int64)
+        decided = ~np.isnan(correct)
+        counts = np.bincount(rows[decided], minlength=len(answers))
+        sums = np.bincount(rows[decided], correct[decided], len(answers))
         values = np.full(len(answers), np.nan)
         np.divide(sums, counts, out=values, where=counts > 0)
-        found.append(Verdicts(record["judge"], record["version"], record["signature"], values))
+        judge = record.judge
+        found.append(Verdicts(judge.name, judge.version, judge.signature, values))
     return found

@@ -1,9 +1,9 @@
-"""LoCoMo's own way to ask over retrieved turns, as its gpt_utils.py does, a question a call.
+"""The official reader of LoCoMo, as in its gpt_utils.py, with one question per call.
 
-Turns stand best first with the dates of their sessions. To questions that ask for a time a hint is
-added. An adversarial question offers its wrong answer beside the right one, that nothing is said of
-it: a choice of two, which is how LoCoMo asks it, and no test of whether a system abstains. Prompts
-are read out of the authors' file.
+Turns are shown best first with the dates of their sessions. Temporal questions get a hint. An
+adversarial question offers its wrong answer beside the correct one ("not mentioned"): LoCoMo asks
+it as a choice of two, which does not test whether a system abstains. Prompts are read from the
+authors' file.
 """
 
 from __future__ import annotations
@@ -12,17 +12,43 @@ import ast
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json
+from harness.records.base import Record, read_json_record
+from harness.runs.answering.context import Context
 from harness.runs.answering.prompts import Prompt, raw_file
 from harness.runs.answering.published_code import LOCOMO_PROMPTS, Code, published_code
-from harness.runs.answering.shown import Context
+from harness.runs.answering.replies import Message
 
 _TEMPORAL, _ADVERSARIAL = 2, 5
 _PARAMS = {"n": 1, "temperature": 0, "max_tokens": 32}
+
+
+class LoCoMoTurn(Record, forbid_unknown_fields=False):
+    """A turn of a conversation; `blip_caption` describes an image."""
+
+    speaker: str
+    dia_id: str
+    text: str
+    blip_caption: str | None = None
+
+
+class LoCoMoQuestion(Record, forbid_unknown_fields=False):
+    """A question; adversarial ones may have `adversarial_answer` in place of `answer`."""
+
+    question: str
+    category: int
+    answer: str | int | float | None = None
+    adversarial_answer: str | int | float | None = None
+
+
+class LoCoMoSample(Record, forbid_unknown_fields=False):
+    """A conversation and its questions, with the fields that are read."""
+
+    sample_id: str
+    conversation: dict[str, list[LoCoMoTurn] | str]
+    qa: list[LoCoMoQuestion]
 
 
 class LoCoMoReader:
@@ -37,74 +63,77 @@ class LoCoMoReader:
             raise UsageError("locomo-official shows turns: run with --granularity turn")
         code = published_code(LOCOMO_PROMPTS, source)
         self._dataset = dataset
-        self._prompt, self._of_choice = code.constant("QA_PROMPT"), code.constant("QA_PROMPT_CAT_5")
-        self._hint, self._offer, self._not_said = _added(code)
+        self._prompt, self._choice_prompt = (
+            code.constant("QA_PROMPT"),
+            code.constant("QA_PROMPT_CAT_5"),
+        )
+        self._hint, self._offer, self._not_mentioned = _additions(code)
         self._role = "system" if "gpt-3.5" in model else "user"
         self._turns: dict[tuple[str, str], str] = {}
-        self._asked: dict[str, Mapping[str, Any]] = {}
-        for record in read_json(raw_file(dataset, "locomo")):
-            self._take(record)
+        self._questions: dict[str, LoCoMoQuestion] = {}
+        for sample in read_json_record(raw_file(dataset, "locomo"), list[LoCoMoSample]):
+            self._add(sample)
         self.signature = f"locomo-official/3eb6f2c#{code.sha256[:8]}"
 
     def prompts(self, contexts: Sequence[Context]) -> Iterator[Prompt]:
-        """One for each question."""
+        """Yields a prompt for each question."""
         ids, names = self._dataset.query_ids, self._dataset.haystack_bases
         for context in contexts:
             haystack = names[self._dataset.query_haystack[context.query]]
-            rows = [row for one in context.shown for row in one.rows]
+            rows = [row for item in context.items for row in item.rows]
             documents = [self._dataset.documents[row].id for row in rows]
             turns = "\n".join(self._turns[haystack, id_] for id_ in documents)
-            asked, choices = self._question(ids[context.query])
-            template = self._prompt if choices is None else self._of_choice
-            text = f"{turns}\n\n{template.format(asked)}"
-            yield Prompt(context.query, ({"role": self._role, "content": text},), _PARAMS, choices)
+            question, choices = self._question(ids[context.query])
+            template = self._prompt if choices is None else self._choice_prompt
+            text = f"{turns}\n\n{template.format(question)}"
+            message = Message(role=self._role, content=text)
+            yield Prompt(context.query, (message,), _PARAMS, choices)
 
     def answer(self, prompt: Prompt, text: str) -> str:
-        """The reply; where answers were offered, the one whose letter it is."""
+        """Returns the reply; where answers were offered, the one of its letter."""
         if prompt.choices is None:
             return text.strip()
-        said = text.strip().lower()
-        if len(said) == 1:
-            return prompt.choices["a" if said == "a" else "b"].strip()
-        if len(said) == 3:
-            return prompt.choices["a" if said == "(a)" else "b"].strip()
-        return said
+        reply = text.strip().lower()
+        if len(reply) == 1:
+            return prompt.choices["a" if reply == "a" else "b"].strip()
+        if len(reply) == 3:
+            return prompt.choices["a" if reply == "(a)" else "b"].strip()
+        return reply
 
-    def _take(self, record: Mapping[str, Any]) -> None:
-        """The turns of a conversation as they are shown, and its questions."""
-        talk, id_ = record["conversation"], record["sample_id"]
-        for name, turns in talk.items():
-            if not isinstance(turns, list):
+    def _add(self, sample: LoCoMoSample) -> None:
+        """Adds the turns of a conversation as they are shown, and its questions."""
+        for name, turns in sample.conversation.items():
+            if isinstance(turns, str):
                 continue
-            date = talk.get(f"{name}_date_time", "")
+            date = sample.conversation.get(f"{name}_date_time", "")
             for turn in turns:
-                said = f'{turn["speaker"]} said, "{turn["text"]}"'
-                if "blip_caption" in turn:
-                    said += f" and shared {turn['blip_caption']}"
-                self._turns[id_, turn["dia_id"]] = f"{date}: {said}"
-        for number, question in enumerate(record["qa"]):
-            self._asked[f"{id_}_qa{number}"] = question
+                text = f'{turn.speaker} said, "{turn.text}"'
+                if turn.blip_caption is not None:
+                    text += f" and shared {turn.blip_caption}"
+                self._turns[sample.sample_id, turn.dia_id] = f"{date}: {text}"
+        for number, question in enumerate(sample.qa):
+            self._questions[f"{sample.sample_id}_qa{number}"] = question
 
     def _question(self, id_: str) -> tuple[str, Mapping[str, str] | None]:
-        """The question as it is put, and the answers that it offers. Which of the two stands first
-        is a matter of chance there, and of the question's id here."""
-        question = self._asked[id_]
-        text = question["question"]
-        if question["category"] == _TEMPORAL:
+        """Returns the question as it is asked, and the answers that it offers. Their order is
+        random in the script; here the question's id determines it."""
+        question = self._questions[id_]
+        text = question.question
+        if question.category == _TEMPORAL:
             return text + self._hint, None
-        if question["category"] != _ADVERSARIAL:
+        if question.category != _ADVERSARIAL:
             return text, None
-        wrong = str(question["answer"] if "answer" in question else question["adversarial_answer"])
-        answers = [self._not_said, wrong]
+        wrong = question.adversarial_answer if question.answer is None else question.answer
+        answers = [self._not_mentioned, str(wrong)]
         if hashlib.sha256(id_.encode()).digest()[0] % 2:
             answers.reverse()
         return text + self._offer.format(*answers), dict(zip("ab", answers, strict=True))
 
 
-def _added(code: Code) -> tuple[str, str, str]:
-    """What is added to questions of category 2 and of 5, and what stands for no answer."""
-    texts: dict[Any, str] = {}
-    not_said = ""
+def _additions(code: Code) -> tuple[str, str, str]:
+    """Returns the texts added to questions of categories 2 and 5, and the text for no answer."""
+    texts: dict[object, str] = {}
+    not_mentioned = ""
     for node in ast.walk(ast.Module([*code.function("get_gpt_answers")], [])):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Compare):
             category = node.test.comparators[0]
@@ -123,7 +152,9 @@ def _added(code: Code) -> tuple[str, str, str]:
             and call.func.attr == "format"
             and isinstance(call.args[0], ast.Constant)
         ):
-            not_said = not_said or str(call.args[0].value)
-    if not {_TEMPORAL, _ADVERSARIAL} <= texts.keys() or not not_said:
-        raise UsageError(f"{code.path}: does not say how questions are put; is it the authors'?")
-    return texts[_TEMPORAL], texts[_ADVERSARIAL], not_said
+            not_mentioned = not_mentioned or str(call.args[0].value)
+    if not {_TEMPORAL, _ADVERSARIAL} <= texts.keys() or not not_mentioned:
+        raise UsageError(
+            f"{code.path}: does not hold the prompts of questions; is it the authors' file?"
+        )
+    return texts[_TEMPORAL], texts[_ADVERSARIAL], not_mentioned

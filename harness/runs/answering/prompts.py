@@ -1,28 +1,27 @@
-"""What a reader sends for a question, and what every reader is."""
+"""The interface of readers, and the prompts that they send."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.runs.answering.shown import Context
+from harness.runs.answering.context import Context
+from harness.runs.answering.replies import Message
 from harness.schema import as_datetime
-
-Messages = tuple[Mapping[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """What is sent for the question at `query`; `choices` are the answers that letters stand for,
-    where the question offers some."""
+    """The prompt of the question at `query`; `choices` maps letters to answers for a question that
+    offers some."""
 
     query: int
-    messages: Messages
-    params: Mapping[str, Any]
+    messages: tuple[Message, ...]
+    params: Mapping[str, object]
     choices: Mapping[str, str] | None = None
 
 
@@ -32,28 +31,28 @@ class Reader(Protocol):
     signature: str
 
     def prompts(self, contexts: Sequence[Context]) -> Iterator[Prompt]:
-        """A prompt for each context. Raises UsageError for a dataset that it is not made for."""
+        """Yields a prompt for each context. Raises UsageError for an unsuitable dataset."""
         ...
 
     def answer(self, prompt: Prompt, text: str) -> str:
-        """The answer in a reply."""
+        """Returns the answer in a reply."""
         ...
 
 
-def moment(timestamp: int | None, unknown: str) -> str:
-    """`2023-05-20 02:21`, or a word where nobody knows."""
+def format_time(timestamp: int | None, unknown: str) -> str:
+    """Formats a time as `2023-05-20 02:21`; returns `unknown` for None."""
     return unknown if timestamp is None else f"{as_datetime(timestamp):%Y-%m-%d %H:%M}"
 
 
 def raw_file(dataset: Dataset, name: str) -> Path:
-    """The file that the dataset was prepared from, which an official reader shows parts of.
+    """Returns the file that the dataset was prepared from; official readers show parts of it.
 
-    Raises UsageError where the dataset is another, and where the file is not there any more.
+    Raises UsageError for another dataset, and if the file is missing or changed.
     """
     if dataset.name.partition("/")[0] != name or dataset.manifest.ids_only:
         raise UsageError(f"{name}-official reads {name}'s own files, and this is {dataset.name}")
     raw = dataset.manifest.raw[0]
     path = Path(raw.path)
     if not path.is_file() or path.stat().st_size != raw.bytes:
-        raise UsageError(f"{path}: the file that was run on is not there any more; --source PATH")
+        raise UsageError(f"{path}: the raw file is missing or changed; name it with --source PATH")
     return path

@@ -1,8 +1,8 @@
-"""Prompts that stand in other people's published code, read out of it without running it.
+"""Reads prompts from published code without running it.
 
-The file is downloaded when it is used, or taken from a clone, and is held to its sha256 or commit;
-nothing of it is in this repository. Its syntax tree is walked: branches are chosen by the
-values of names that are given, constants that are assigned are what is wanted.
+The file is downloaded when it is used, or read from a clone, and checked against its sha256 or
+pinned by its commit; this repository holds nothing of it. Its syntax tree is walked: given values
+of names choose the branches, and the result is the constant that is assigned there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,11 @@ EVALUATION = RemoteFile(
     sha256="ecce9c4c79dc89d99534ac17b383a5cbb5b9f0c69ee98adaf0684742e3d95251",
 )
 LOCOMO_PROMPTS = RemoteFile("task_eval/gpt_utils.py", f"{_LOCOMO}task_eval/gpt_utils.py")
-"""Pinned by the commit that its address names; its sha256 stands in the signature."""
+"""Pinned by the commit in its address; its sha256 is in the signature."""
+
+
+Choices = Mapping[str, str | bool]
+"""Values of names, which choose the branches of the code."""
 
 
 @dataclass(frozen=True)
@@ -46,43 +50,44 @@ class Code:
     tree: ast.Module
 
     def function(self, name: str) -> Sequence[ast.stmt]:
-        """The statements of a function. Raises UsageError where there is none."""
+        """Returns the statements of a function. Raises UsageError if there is none."""
         for node in self.tree.body:
             if isinstance(node, ast.FunctionDef) and node.name == name:
                 return node.body
         raise UsageError(f"{self.path}: has no function {name}; is it the authors' file?")
 
     def constant(self, name: str) -> str:
-        """A text that is assigned at the top of the file. Raises UsageError."""
+        """Returns a text that is assigned at module level. Raises UsageError if there is none."""
         found = assigned(self.tree.body, name, {})
         if found is None:
             raise UsageError(f"{self.path}: has no text {name}; is it the authors' file?")
         return found
 
-    def template(self, function: str, name: str, values: Mapping[str, Any], places: int) -> str:
-        """The text that a variable of a function has where these are the values of other names.
+    def template(self, function: str, name: str, values: Choices, n_fields: int) -> str:
+        """Returns the text of a variable of a function for these values of other names.
 
-        Raises UsageError where it has none, or not so many places to be filled in.
+        Raises UsageError if it has none, or another number of replacement fields.
         """
         found = assigned(self.function(function), name, values)
         if found is None:
             chosen = ", ".join(f"{key} {value!r}" for key, value in values.items())
             raise UsageError(f"{self.path}: {function} has no {name} for {chosen}")
         fields = [field for _, field, _, _ in string.Formatter().parse(found) if field is not None]
-        if fields != [""] * places:
-            raise UsageError(f"{self.path}: {name} of {function} has not {places} places {{}}")
+        if fields != [""] * n_fields:
+            raise UsageError(f"{self.path}: {name} of {function} has not {n_fields} fields {{}}")
         return found
 
-    def format_added(self, function: str, name: str, values: Mapping[str, Any], places: int) -> str:
-        """The text with so many places that a loop of a function fills in and adds to a variable.
+    def format_added(self, function: str, name: str, values: Choices, n_fields: int) -> str:
+        """Returns the text with so many replacement fields that a loop of a function formats and
+        adds to a variable.
 
-        Raises UsageError where none is added there, or several are.
+        Raises UsageError if there is none, or several.
         """
         found = {
             text
             for text in formats_added(self.function(function), name, values)
             if [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
-            == [""] * places
+            == [""] * n_fields
         }
         if len(found) != 1:
             raise UsageError(f"{self.path}: {function} adds {len(found)} texts to {name}, not one")
@@ -90,9 +95,9 @@ class Code:
 
 
 def published_code(file: RemoteFile, source: Path | None) -> Code:
-    """The file, of a clone or of one's own at `source`, else downloaded into the cache.
+    """Reads a published file from `source` (the file or a clone), or downloads it into the cache.
 
-    Raises UsageError where it is not there or not the pinned one, RunError where it cannot be had.
+    Raises UsageError if it is missing or not the pinned one, RunError if the download fails.
     """
     if source is None:
         from filelock import FileLock
@@ -123,12 +128,12 @@ def published_code(file: RemoteFile, source: Path | None) -> Code:
 
 
 def assigned(
-    body: Sequence[ast.stmt], name: str, values: Mapping[str, Any], found: str | None = None
+    body: Sequence[ast.stmt], name: str, values: Choices, found: str | None = None
 ) -> str | None:
-    """The text that a name has behind these statements, by the branches that `values` choose.
+    """Returns the text of a name after these statements, in the branches that `values` choose.
 
-    `found` is what it has before them. Statements that do not assign it are passed over. None where
-    nothing assigns it, or what is assigned or tested cannot be told.
+    `found` is its text before them. Returns None if nothing assigns it, or if an assigned value or
+    a test is unknown.
     """
     for statement in body:
         if not _assigns(statement, name):
@@ -149,9 +154,9 @@ def assigned(
     return found
 
 
-def formats_added(body: Sequence[ast.stmt], name: str, values: Mapping[str, Any]) -> Iterator[str]:
-    """The texts whose `format` is added to a variable (`name += "...".format(...)`), in loops too,
-    by the branches that `values` choose; of a test that cannot be told, both."""
+def formats_added(body: Sequence[ast.stmt], name: str, values: Choices) -> Iterator[str]:
+    """Yields the texts whose `format` is added to a variable (`name += "...".format(...)`), also
+    in loops, in the branches that `values` choose; in both branches of an unknown test."""
     for statement in body:
         if isinstance(statement, ast.If):
             test = _value(statement.test, values)
@@ -189,8 +194,8 @@ def _assigns(statement: ast.stmt, name: str) -> bool:
     return False
 
 
-def _value(node: ast.expr, values: Mapping[str, Any]) -> Any:
-    """What an expression of names, constants, comparisons and and, or, not is; else _UNKNOWN."""
+def _value(node: ast.expr, values: Choices) -> Any:
+    """Evaluates an expression of names, constants, comparisons and and, or, not; else _UNKNOWN."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

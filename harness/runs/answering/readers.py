@@ -1,8 +1,8 @@
-"""Readers: how a question and what is shown for it are put to a model, each with a signature.
+"""Readers: they turn a question and its context into a prompt. Each has a signature.
 
-`plain` is this project's own, `longmemeval-official` and `locomo-official` are their authors', and
-the path of a TOML file is a reader of your own (`templates`). Words behind a colon choose a variant
-(`longmemeval-official:nl:cot`).
+`plain` is built in, `longmemeval-official` and `locomo-official` are those of the datasets'
+authors, and the path of a TOML file is a user's own (`templates`). Words behind a colon choose a
+variant (`longmemeval-official:nl:cot`).
 """
 
 from __future__ import annotations
@@ -12,19 +12,26 @@ from pathlib import Path
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.runs.answering.prompts import Prompt, Reader, moment
-from harness.runs.answering.shown import Context, Shown
-from harness.runs.answering.templates import Template, fill, own_template, read_template
+from harness.runs.answering.context import Context, ContextItem
+from harness.runs.answering.prompts import Prompt, Reader, format_time
+from harness.runs.answering.templates import (
+    ReaderTemplate,
+    built_in_template,
+    fill,
+    read_template,
+    template_digest,
+)
 
 OFFICIAL = ("longmemeval-official", "locomo-official")
 READERS = ("plain", *OFFICIAL)
 
 
-def reader(name: str, dataset: Dataset, model: str, source: Path | None = None) -> Reader:
-    """The reader called `name`, or of a file. `source`: a clone of the authors' repository.
+def make_reader(name: str, dataset: Dataset, model: str, source: Path | None = None) -> Reader:
+    """Returns the reader of a name or of a template file. `source`: a clone of the authors'
+    repository.
 
-    Raises UsageError for an unknown name, a file that is no template, and a dataset that it is not
-    made for; RunError where the authors' file cannot be had.
+    Raises UsageError for an unknown name, an invalid template and an unsuitable dataset, and
+    RunError if the authors' file cannot be downloaded.
     """
     base, *variant = name.split(":")
     if base == "longmemeval-official":
@@ -35,58 +42,59 @@ def reader(name: str, dataset: Dataset, model: str, source: Path | None = None) 
         from harness.runs.answering.locomo_reader import LoCoMoReader
 
         return LoCoMoReader(dataset, variant, model, source)
-    own = own_template("reader", base)
-    path = own or Path(name)
-    if own is None and not path.is_file():
+    built_in = built_in_template("reader", base)
+    path = built_in or Path(name)
+    if built_in is None and not path.is_file():
         known = f"{near(base, [*READERS])}, or the path of a file"
         raise UsageError(f"unknown --reader {name!r}{known}")
-    if own is not None and variant:
+    if built_in is not None and variant:
         raise UsageError(f"--reader {name!r}: {base} has no variants")
     if source is not None:
         raise UsageError("--reader-source is for the official readers; leave it out")
-    return TemplateReader(read_template(path, "reader"), dataset)
+    return TemplateReader(path, dataset)
 
 
 class TemplateReader:
     """A reader of a template file."""
 
-    def __init__(self, template: Template, dataset: Dataset) -> None:
-        self._template, self._dataset = template, dataset
-        self.signature = template.signature
+    def __init__(self, path: Path, dataset: Dataset) -> None:
+        self._template = read_template(path, ReaderTemplate)
+        self._dataset = dataset
+        self.signature = f"{self._template.name}/{self._template.version}{template_digest(path)}"
 
     def prompts(self, contexts: Sequence[Context]) -> Iterator[Prompt]:
-        """The template, filled in."""
+        """Fills in the template."""
         template, table = self._template, self._dataset.query_table
         texts, stamps = table["text"].to_pylist(), table["timestamp"].to_pylist()
         for context in contexts:
-            shown = context.shown
+            items = context.items
             if template.order == "time":
-                shown = in_time(shown)
-            parts = [
+                items = by_time(items)
+            documents = [
                 fill(
                     template.document,
                     {
-                        "text": one.text,
-                        "date": moment(one.timestamp, "undated"),
-                        "speaker": one.speaker,
+                        "text": item.text,
+                        "date": format_time(item.timestamp, "undated"),
+                        "speaker": item.speaker,
                         "number": str(number),
                     },
                 )
-                for number, one in enumerate(shown, 1)
+                for number, item in enumerate(items, 1)
             ]
             values = {
-                "documents": template.separator.join(parts) or template.nothing,
+                "documents": template.separator.join(documents) or template.empty,
                 "question": texts[context.query],
-                "date": moment(stamps[context.query], "not known"),
+                "date": format_time(stamps[context.query], "not known"),
             }
             messages = template.messages(template.prompt, values)
             yield Prompt(context.query, messages, template.params)
 
     def answer(self, prompt: Prompt, text: str) -> str:
-        """The reply, without blanks around it."""
+        """Returns the reply without surrounding white space."""
         return text.strip()
 
 
-def in_time(shown: Sequence[Shown]) -> tuple[Shown, ...]:
-    """In the order in which it was said; what has no date comes first, in its own order."""
-    return tuple(sorted(shown, key=lambda one: (one.timestamp is not None, one.timestamp or 0)))
+def by_time(items: Sequence[ContextItem]) -> tuple[ContextItem, ...]:
+    """Sorts items by time; undated ones come first, in their own order."""
+    return tuple(sorted(items, key=lambda one: (one.timestamp is not None, one.timestamp or 0)))

@@ -1,7 +1,7 @@
-"""What an endpoint replied, kept so that no call is paid twice.
+"""Cache of a model's replies, so that no call is paid twice.
 
-One SQLite file in the cache, a row a call: the key is a digest of all that could change the reply,
-the row holds the reply and no prompt. A row is on the disk before its reply is used.
+The cache is one SQLite file with a row a call: the key is a digest of everything that could change
+the reply, the row holds the reply and no prompt. A row is on disk before its reply is used.
 """
 
 from __future__ import annotations
@@ -10,54 +10,70 @@ import hashlib
 import sqlite3
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import Any
+
+import msgspec
 
 from harness.errors import UsageError
+from harness.records.base import Record, decode, encode
 
 FILE = "replies.sqlite"
 _WAIT = 60.0  # seconds for another process that writes
 
 
+class Message(Record):
+    """A chat message."""
+
+    role: str
+    content: str
+
+
 @dataclass(frozen=True)
 class Call:
-    """One question to a model. `params` go beside the messages as they are; `repeat` is which of
-    several repetitions of the same question it is, from 0."""
+    """A call of a model. `params` are sent beside the messages unchanged; `repeat` numbers the
+    repetitions of one call, from 0."""
 
     model: str
-    messages: tuple[Mapping[str, str], ...]
-    params: Mapping[str, Any]
+    messages: tuple[Message, ...]
+    params: Mapping[str, object]
     repeat: int = 0
 
     def key(self, address: str) -> str:
-        """sha256 over everything that could change the reply at this address."""
-        import orjson
-
-        seen = [address, self.model, self.messages, self.params, self.repeat]
-        return hashlib.sha256(orjson.dumps(seen, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        """Returns the sha256 of everything that could change the reply at this address."""
+        parts = [address, self.model, self.messages, self.params, self.repeat]
+        return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
 
-@dataclass(frozen=True)
-class Reply:
-    """What came. `finish` is why the model ended (`stop`, `length`, `content_filter`), `model` as
-    the endpoint calls the one that answered; tokens are None where the endpoint does not say.
-    `refused` says why the endpoint did not take the call, which is no reply."""
+class Reply(Record):
+    """A model's reply.
+
+    `finish_reason` is `stop`, `length` or `content_filter`; `model` is the endpoint's name of the
+    model that answered; token counts are None if the endpoint does not report them. `refused` says
+    why the endpoint rejected the call; such a call has no reply.
+    """
 
     text: str
-    finish: str = ""
+    finish_reason: str = ""
     model: str = ""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     refused: str = ""
 
+    @property
+    def error(self) -> str | None:
+        """Why there is no answer: the call was refused or filtered; None if there is one."""
+        if self.finish_reason == "content_filter" and not self.text:
+            return "content filter"
+        return self.refused or None
+
 
 class Replies:
-    """The replies that are kept, for several threads and processes."""
+    """The cached replies; safe for threads and processes."""
 
     def __init__(self, home: Path) -> None:
-        """`home`: the folder of the cache. Raises UsageError for a file that is damaged."""
+        """`home`: the cache folder. Raises UsageError for a damaged file."""
         home.mkdir(parents=True, exist_ok=True)
         self.path = home / FILE
         self._lock = Lock()
@@ -75,8 +91,8 @@ class Replies:
             raise self._damaged(error) from None
 
     def get(self, key: str) -> Reply | None:
-        """The reply of an earlier call, None where there is none that is whole. Raises UsageError
-        for a file that is damaged."""
+        """Returns a cached reply, None if there is none or it is damaged. Raises UsageError for a
+        damaged file."""
         try:
             with self._lock:
                 found = self._db.execute("select reply from replies where key = ?", (key,))
@@ -86,39 +102,39 @@ class Replies:
         return None if row is None else _unpacked(key, row[0])
 
     def put(self, key: str, reply: Reply, model: str) -> None:
-        """Keep a reply; it is on the disk when this returns."""
+        """Stores a reply; it is on disk when this returns."""
         row = (key, model, time.time(), _packed(key, reply))
         with self._lock:
             self._db.execute("insert or replace into replies values (?, ?, ?, ?)", row)
 
     def count(self) -> dict[str, int]:
-        """How many replies of each model are kept."""
+        """Counts the replies by model."""
         with self._lock:
             found = self._db.execute("select model, count(*) from replies group by 1 order by 1")
             return dict(found.fetchall())
 
     def damaged(self) -> int:
-        """How many replies are not as they were written; they are asked again."""
+        """Counts the damaged replies; those calls will be made again."""
         try:
             with self._lock:
                 rows = self._db.execute("select key, reply from replies").fetchall()
-                (said,) = self._db.execute("pragma quick_check(1)").fetchone()
+                (status,) = self._db.execute("pragma quick_check(1)").fetchone()
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from None
-        if said != "ok":
-            raise self._damaged(said)
+        if status != "ok":
+            raise self._damaged(status)
         return sum(_unpacked(key, data) is None for key, data in rows)
 
     def clear(self, model: str = "") -> int:
-        """Forget the replies of a model, or all; how many there were."""
+        """Deletes the replies of a model, or all, and returns their number."""
         with self._lock:
             where, values = (" where model = ?", (model,)) if model else ("", ())
-            gone = self._db.execute(f"delete from replies{where}", values).rowcount
+            deleted = self._db.execute(f"delete from replies{where}", values).rowcount
             self._db.execute("vacuum")
-        return gone
+        return deleted
 
     def close(self) -> None:
-        """Close the file."""
+        """Closes the file."""
         self._db.close()
 
     def _damaged(self, error: object) -> UsageError:
@@ -128,27 +144,21 @@ class Replies:
 
 
 def _packed(key: str, reply: Reply) -> bytes:
-    """A reply, and below it the sha256 of it and its key."""
-    import orjson
-
-    said = orjson.dumps(asdict(reply))
-    return said + b"\n" + _digest(key, said)
+    """Encodes a reply, followed by the sha256 of its key and itself."""
+    data = encode(reply)
+    return data + b"\n" + _digest(key, data)
 
 
-def _unpacked(key: str, data: object) -> Reply | None:
-    """The reply; None where it is not as it was written. An older version wrote no sha256."""
-    import orjson
-
-    if not isinstance(data, bytes):
-        return None
-    said, end, digest = data.rpartition(b"\n")
-    if end and digest != _digest(key, said):
+def _unpacked(key: str, stored: object) -> Reply | None:
+    """Decodes a reply; None if it is not as it was written."""
+    data, _, digest = stored.rpartition(b"\n") if isinstance(stored, bytes) else (b"", b"", b"")
+    if digest != _digest(key, data):
         return None
     try:
-        return Reply(**orjson.loads(said if end else data))
-    except (orjson.JSONDecodeError, TypeError):
+        return decode(data, Reply, FILE)
+    except UsageError:
         return None
 
 
-def _digest(key: str, said: bytes) -> bytes:
-    return hashlib.sha256(key.encode() + b"\n" + said).hexdigest().encode()
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\n" + data).hexdigest().encode()

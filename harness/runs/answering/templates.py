@@ -1,7 +1,7 @@
-"""Readers and judges as TOML files of templates: the project's own, and anybody's.
+"""Reader and judge templates in TOML files: built in, or a user's own.
 
-A text in braces is a place that is filled in (`{question}`); every other brace stays as it is. Each
-file has a name and a version, and its signature holds a digest of the file unless it is our own.
+A name in braces is a placeholder (`{question}`); other braces stay as they are. A template has a
+name and a version, and its signature holds a digest of the file unless it is built in.
 """
 
 from __future__ import annotations
@@ -9,118 +9,114 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Literal, TypeVar
+
+import msgspec
 
 from harness.errors import UsageError
-from harness.files import known_keys, read_toml
+from harness.records.base import Record, read_toml_record
+from harness.runs.answering.replies import Message
 
-_PLACE = re.compile(r"\{(\w+)\}")
-_ORDERS = ("time", "rank")
-_OWN = Path(__file__).with_name("own")
+_PLACEHOLDER = re.compile(r"\{(\w+)\}")
+_BUILT_IN = Path(__file__).with_name("built_in")
 
 
-@dataclass(frozen=True)
-class Template:
-    """What a template file says.
-
-    `prompt` and `system` are filled in and sent; `params` go with every call. Of readers:
-    `document` is one document's text, `separator` stands between them, `nothing` in their place
-    where there are none, `order` is that of `time` or of `rank`. Of judges: `unanswerable` is the
-    prompt of questions without an answer, `right` and `wrong` find the verdict in the reply.
-    """
+class Template(Record):
+    """The fields of every template. `params` are sent with each call."""
 
     name: str
-    version: int
-    digest: str
     prompt: str
+    version: int = 1
     system: str = ""
-    params: Mapping[str, Any] = field(default_factory=dict)
+    params: dict[str, object] = msgspec.field(default_factory=dict)
+
+    def messages(self, prompt: str, values: Mapping[str, str]) -> tuple[Message, ...]:
+        """Returns the messages of a call, with the placeholders of `prompt` filled in."""
+        user = Message(role="user", content=fill(prompt, values))
+        return (Message(role="system", content=self.system), user) if self.system else (user,)
+
+
+class ReaderTemplate(Template):
+    """A reader: `document` is the text of one document, `separator` joins them, and `empty`
+    replaces them where there are none."""
+
     document: str = "{text}"
     separator: str = "\n\n"
-    nothing: str = ""
-    order: str = "time"
+    empty: str = ""
+    order: Literal["time", "rank"] = "time"
+
+
+class JudgeTemplate(Template):
+    """A judge: `unanswerable` is the prompt of questions without an answer; the expressions
+    `correct` and `incorrect` find the verdict in a reply."""
+
+    correct: str
+    incorrect: str
     unanswerable: str = ""
-    right: str = ""
-    wrong: str = ""
 
-    @property
-    def signature(self) -> str:
-        """`plain/1`; of somebody's own file with the first digits of its sha256."""
-        return f"{self.name}/{self.version}{f'#{self.digest}' if self.digest else ''}"
 
-    def messages(self, prompt: str, values: Mapping[str, str]) -> tuple[dict[str, str], ...]:
-        """The messages of a call, `prompt` filled in."""
-        system = [{"role": "system", "content": self.system}] if self.system else []
-        return (*system, {"role": "user", "content": fill(prompt, values)})
+T = TypeVar("T", ReaderTemplate, JudgeTemplate)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Put each value in its place; what is no place stays."""
-    return _PLACE.sub(lambda found: values.get(found[1], found[0]), template)
+    """Replaces each placeholder by its value; unknown placeholders stay."""
+    return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
 
 
-def own_template(kind: str, name: str) -> Path | None:
-    """The file of a reader or judge of this project's own, `kind` being which."""
-    path = _OWN / f"{kind}-{name}.toml"
+def built_in_template(kind: Literal["reader", "judge"], name: str) -> Path | None:
+    """Returns the file of a built-in reader or judge, None for an unknown name."""
+    path = _BUILT_IN / f"{kind}-{name}.toml"
     return path if path.is_file() else None
 
 
-def read_template(path: Path, kind: str) -> Template:
-    """Read a file of the `kind` "reader" or "judge". Raises UsageError, naming what is wrong."""
-    values = read_toml(path)
-    texts = ["prompt", "system"]
-    texts += (
-        ["document", "separator", "nothing", "order"]
-        if kind == "reader"
-        else ["unanswerable", "right", "wrong"]
-    )
-    known_keys(path, values, ["name", "version", "params", *texts])
-    for name in ("name", *texts):
-        if name in values and not isinstance(values[name], str):
-            raise UsageError(f"{path}: {name} must be a text")
-    if not values.get("name", "").strip() or not values.get("prompt", "").strip():
-        raise UsageError(f"{path}: name and prompt are missing")
-    version, params = values.get("version", 1), values.get("params", {})
-    if not isinstance(version, int) or isinstance(version, bool):
-        raise UsageError(f"{path}: version must be a whole number")
-    if not isinstance(params, dict) or {"model", "messages", "stream"} & params.keys():
-        raise UsageError(f"{path}: params must be a table, without model, messages and stream")
-    given = {name: values[name] for name in texts if name in values}
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:8] if path.parent != _OWN else ""
-    template = Template(values["name"], version, digest, **{**given, "params": params})
-    if kind == "reader":
-        _check_places(path, "prompt", template.prompt, {"documents", "question"}, {"date"})
-        of_one = {"date", "speaker", "number"}
-        _check_places(path, "document", template.document, {"text"}, of_one)
-        if template.order not in _ORDERS:
-            raise UsageError(f"{path}: order must be {' or '.join(_ORDERS)}")
-    else:
-        asked = {"question", "answer", "response"}
-        _check_places(path, "prompt", template.prompt, asked, {"date"})
+def template_digest(path: Path) -> str:
+    """Returns `#` and the first digits of a template's sha256; empty for a built-in template."""
+    if path.parent == _BUILT_IN:
+        return ""
+    return f"#{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
+
+
+def read_template(path: Path, kind: type[T]) -> T:
+    """Reads and checks a template. Raises UsageError that names the field."""
+    template = read_toml_record(path, kind)
+    if not template.name.strip() or not template.prompt.strip():
+        raise UsageError(f"{path}: name and prompt must not be empty")
+    if {"model", "messages", "stream"} & template.params.keys():
+        raise UsageError(f"{path}: params must be without model, messages and stream")
+    if isinstance(template, ReaderTemplate):
+        _check_placeholders(path, "prompt", template.prompt, {"documents", "question"}, {"date"})
+        optional = {"date", "speaker", "number"}
+        _check_placeholders(path, "document", template.document, {"text"}, optional)
+    elif isinstance(template, JudgeTemplate):
+        required = {"question", "answer", "response"}
+        _check_placeholders(path, "prompt", template.prompt, required, {"date"})
         if template.unanswerable:
-            _check_places(path, "unanswerable", template.unanswerable, asked - {"answer"}, asked)
-        for name in ("right", "wrong"):
-            _check_pattern(path, name, getattr(template, name))
+            _check_placeholders(
+                path, "unanswerable", template.unanswerable, required - {"answer"}, required
+            )
+        _check_pattern(path, "correct", template.correct)
+        _check_pattern(path, "incorrect", template.incorrect)
     return template
 
 
-def _check_places(
-    path: Path, name: str, text: str, needed: Collection[str], others: Collection[str]
+def _check_placeholders(
+    path: Path, field: str, text: str, required: Collection[str], optional: Collection[str]
 ) -> None:
-    found = {*_PLACE.findall(text)}
-    if missing := sorted({*needed} - found):
-        raise UsageError(f"{path}: {name} lacks the place {{{missing[0]}}}")
-    if unknown := sorted(found - {*needed} - {*others}):
-        known = ", ".join(sorted({*needed, *others}))
-        raise UsageError(f"{path}: {name} has a place {{{unknown[0]}}} that nothing fills: {known}")
+    found = {*_PLACEHOLDER.findall(text)}
+    known = sorted({*required, *optional})
+    if missing := sorted({*required} - found):
+        raise UsageError(f"{path}: {field}: the placeholder {{{missing[0]}}} is missing")
+    if unknown := sorted(found - {*known}):
+        raise UsageError(
+            f"{path}: {field}: unknown placeholder {{{unknown[0]}}}; known: {', '.join(known)}"
+        )
 
 
-def _check_pattern(path: Path, name: str, pattern: str) -> None:
+def _check_pattern(path: Path, field: str, pattern: str) -> None:
     if not pattern:
-        raise UsageError(f"{path}: {name} is missing: the expression that finds it in a reply")
+        raise UsageError(f"{path}: {field} must not be empty: it finds the verdict in a reply")
     try:
         re.compile(pattern)
     except re.error as error:
-        raise UsageError(f"{path}: {name} is no regular expression ({error})") from None
+        raise UsageError(f"{path}: {field} is no regular expression ({error})") from None

@@ -1,5 +1,5 @@
-"""Answers of a reader against the reference answers, and what judges said of them.
+"""Scores of answers: against references, by LoCoMo's official F1, and by judges.
 
-`locomo` is LoCoMo's official F1, `texts` tells answers that decline, `score` makes the blocks of
-scores, with intervals and signatures, as rankings have theirs.
+`texts` detects answers that abstain, `error_attribution` tells retrieval errors from reader errors,
+`score` builds scores with intervals and signatures, as for rankings.
 """

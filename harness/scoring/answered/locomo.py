@@ -1,7 +1,7 @@
-"""LoCoMo's official measure of an answer: F1 of stemmed words, by the rule of its category.
+"""LoCoMo's official metric of an answer: F1 of stemmed words, by the rule of its category.
 
 The rules are those of task_eval/evaluation.py (snap-research/locomo, 3eb6f2c), and the stemmer is
-the one that it uses, NLTK's. Tests hold every rule against stemming and counting written apart.
+the one that it uses, NLTK's. Tests compare every rule with an independent implementation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CATEGORIES = {
     "single-hop": SINGLE_HOP,
     "adversarial": ADVERSARIAL,
 }
-"""The numbers of the categories in LoCoMo's file, by their names here."""
+"""The numbers of LoCoMo's categories, by their names here."""
 
 _ARTICLES = re.compile(r"\b(a|an|the|and)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -31,11 +31,11 @@ _REFUSALS = ("no information available", "not mentioned")
 
 
 def f1(answer: str, reference: str, category: int) -> float:
-    """The value of an answer, from 0 to 1, by the number of its question's category.
+    """Scores an answer from 0 to 1, by the number of its question's category.
 
-    2, 3 and 4: F1 of the words with the reference, of which in 3 only what stands before the first
-    semicolon counts. 1: both are parted at commas, and the best F1 of each part of the reference
-    with a part of the answer is averaged. 5: whether the answer says that nothing is said of it.
+    2, 3 and 4: F1 of the words with the reference; in 3 only the reference's text before the first
+    semicolon counts. 1: both are split at commas, and the best F1 of each part of the reference
+    with a part of the answer is averaged. 5: whether the answer says that it is not mentioned.
     Raises ValueError for another category.
     """
     if category == ADVERSARIAL:
@@ -43,27 +43,27 @@ def f1(answer: str, reference: str, category: int) -> float:
     if category == OPEN_DOMAIN:
         reference = reference.split(";")[0].strip()
     if category == MULTI_HOP:
-        said = [part.strip() for part in answer.split(",")]
-        wanted = [part.strip() for part in reference.split(",")]
-        return float(np.mean([max(_f1(one, part) for one in said) for part in wanted]))
+        given = [part.strip() for part in answer.split(",")]
+        expected = [part.strip() for part in reference.split(",")]
+        return float(np.mean([max(_f1(one, part) for one in given) for part in expected]))
     if category not in (TEMPORAL, OPEN_DOMAIN, SINGLE_HOP):
         raise ValueError(f"LoCoMo has no category {category}")
     return _f1(answer, reference)
 
 
 def normalised(text: str) -> list[str]:
-    """The words that are compared: no commas, lower case, no other ASCII punctuation, no a, an,
-    the, and. Commas go first, as in the authors' script: `1,000` is one word."""
+    """Returns the words that are compared: no commas, lower case, no other ASCII punctuation, no a,
+    an, the, and. Commas are removed first, as in the authors' script: `1,000` is one word."""
     lower = text.replace(",", "").lower().translate(_NO_PUNCTUATION)
     return _ARTICLES.sub(" ", lower).split()
 
 
 def _f1(answer: str, reference: str) -> float:
-    said, wanted = ([*map(_stem, normalised(text))] for text in (answer, reference))
-    same = sum((Counter(said) & Counter(wanted)).values())
-    if not same:
+    given, expected = ([*map(_stem, normalised(text))] for text in (answer, reference))
+    common = sum((Counter(given) & Counter(expected)).values())
+    if not common:
         return 0.0
-    precision, recall = same / len(said), same / len(wanted)
+    precision, recall = common / len(given), common / len(expected)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -74,7 +74,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _stemmer():  # type: ignore[no-untyped-def]
-    """NLTK's Porter stemmer, which is not quite Porter's."""
+    """Returns NLTK's Porter stemmer, which extends Porter's."""
     try:
         from nltk.stem.porter import PorterStemmer
     except ModuleNotFoundError:

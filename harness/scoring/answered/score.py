@@ -18,8 +18,12 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.schema import Ability
 from harness.scoring.answered import locomo
-from harness.scoring.answered.losses import Held, held, shares
-from harness.scoring.answered.texts import declines
+from harness.scoring.answered.error_attribution import (
+    EvidenceCoverage,
+    class_shares,
+    evidence_coverage,
+)
+from harness.scoring.answered.texts import abstains
 from harness.scoring.answers import METRICS, Text, best_of
 from harness.scoring.arrays import Values
 from harness.scoring.cells import Column, query_table
@@ -72,7 +76,7 @@ def score_answers(
     came[rows[[text is not None for text in texts]]] = True
     masks = slices(dataset)
     blocks, tables = [], []
-    for block in _blocks(dataset, rows, texts, judged, held(dataset, answers)):
+    for block in _blocks(dataset, rows, texts, judged, evidence_coverage(dataset, answers)):
         of_block = next((one.signature for one in judged if one.name == block.name), "")
         base = _signature(dataset, block, reader, of_block, came)
         found = _cells(dataset, block, masks, base, int((asked & ~came).sum()))
@@ -147,16 +151,16 @@ def _blocks(
     rows: np.ndarray,
     texts: Sequence[str | None],
     judged: Sequence[Verdicts],
-    evidence: Held | None,
+    evidence: EvidenceCoverage | None,
 ) -> list[_Block]:
     references: list[list[str]] = dataset.query_table["answers"].to_pylist()
     without = dataset.abilities == str(Ability.ABSTENTION)
     n = dataset.n_queries
-    found = {name: np.full(len(texts), np.nan) for name in (*TEXTS, "declined")}
+    found = {name: np.full(len(texts), np.nan) for name in (*TEXTS, "abstained")}
     for at, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
         if text is None:
             continue
-        found["declined"][at] = declines(text)
+        found["abstained"][at] = abstains(text)
         if without[row]:
             continue
         cut, known = Text(text), [Text(one) for one in references[row]]
@@ -164,7 +168,7 @@ def _blocks(
             found[name][at] = best_of(METRICS[name], cut, known)
     about = (
         "answers against the references, without a model; of questions that have none only whether "
-        "they were declined"
+        "the answer abstains"
     )
     columns = [_column(name, values, rows, n) for name, values in found.items()]
     blocks = [_Block("answers-text", 1, about, columns)]
@@ -187,7 +191,7 @@ def _blocks(
         accuracy = _column("accuracy", one.right, rows, n)
         columns = [accuracy]
         if evidence is not None:
-            columns += [_column(*of, rows, n) for of in shares(evidence, one.right).items()]
+            columns += [_column(*of, rows, n) for of in class_shares(evidence, one.right).items()]
         blocks.append(_Block(one.name, one.version, about, columns))
     return blocks
 

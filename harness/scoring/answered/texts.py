@@ -1,7 +1,7 @@
-"""Whether an answer declines to answer: what a person would read as "that is not known".
+"""Detects answers that abstain: what a person would read as "that is not known".
 
-Looked for in the answer's own words, by expressions that are listed here, in English. It is a
-measure without a model, and errs: tests hold how often on sentences of both kinds.
+It matches English expressions, without a model, and errs; tests hold how often on sentences of
+both kinds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PHRASES = (
 _REFUSAL = re.compile("|".join(f"(?:{one})" for one in _PHRASES), re.IGNORECASE)
 
 
-def declines(answer: str) -> bool:
-    """Whether an answer says that it is not known; an empty one does."""
+def abstains(answer: str) -> bool:
+    """Tests whether an answer says that it is not known; an empty one does."""
     text = answer.replace("\u2019", "'").strip()
     return not text or _REFUSAL.search(text) is not None

@@ -1,4 +1,4 @@
-"""Answers as tables of text: a line a system and control, by ability, and where it was lost."""
+"""Answers as tables of text: a row per system and baseline, by ability, and error attribution."""
 
 from __future__ import annotations
 
@@ -7,28 +7,31 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.runs.answering.folder import AnswersFolder, names_of
+from harness.records.base import convert, to_plain
+from harness.runs.answering.folder import AnswersFolder, display_names
+from harness.runs.answering.records import AnswersRecord, JudgementCounts, JudgeRecord
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
+from harness.scoring.answered.judge_agreement import JudgeAgreement, Kappa, RateEstimate
 from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells, range_over_judges
 
 _TEXT = ("exact_match", "token_f1", "containment")
 _ANSWERABLE = {
-    "right_with": "right, all shown",
-    "right_without": "right without",
-    "lost_reader": "wrong, all shown",
-    "declined_wrongly": "declined, all shown",
-    "lost_part": "wrong, part shown",
-    "lost_none": "wrong, none shown",
+    "correct_given_evidence": "correct given evidence",
+    "correct_without_evidence": "correct without",
+    "reader_error": "reader error",
+    "wrong_abstention": "wrong abstention",
+    "partial_retrieval_error": "partial retrieval error",
+    "retrieval_error": "retrieval error",
 }
 _BESIDE = {
-    "right_if_all": "right if all shown",
-    "right_if_none": "right if none shown",
-    "retrieval_could_gain": "retrieval could add",
-    "reader_could_gain": "a reader could add",
-    "declined_rightly": "no answer: declined",
-    "made_up": "no answer: made up",
+    "accuracy_given_evidence": "accuracy given evidence",
+    "accuracy_given_no_evidence": "given none",
+    "retrieval_headroom": "retrieval headroom",
+    "reader_headroom": "reader headroom",
+    "correct_abstention": "correct abstention",
+    "hallucinated": "hallucinated",
 }
 
 
@@ -38,8 +41,8 @@ class Answered:
 
     folder: Path
     name: str
-    """The system, or what the control is called; with what it was shown where two have one name."""
-    record: Mapping[str, Any]
+    """The name of the system or baseline, with the size of its context where two have one name."""
+    record: AnswersRecord
     scores: Mapping[str, Any]
 
     @classmethod
@@ -47,8 +50,8 @@ class Answered:
         """Raises UsageError for what is no folder of answers."""
         records = [AnswersFolder(folder).record for folder in folders]
         return [
-            cls(folder, name, record, read_scores(folder, record))
-            for folder, name, record in zip(folders, names_of(records), records, strict=True)
+            cls(folder, name, record, read_scores(folder, to_plain(record)))
+            for folder, name, record in zip(folders, display_names(records), records, strict=True)
         ]
 
     @property
@@ -75,23 +78,23 @@ def overview(answered: Sequence[Answered]) -> str:
     """A line a system: what it was shown and what came, over all questions."""
     judges = list(dict.fromkeys(name for one in answered for name in one.judges))
     official = any("locomo-answers" in one.blocks for one in answered)
-    heads = ["", "tokens shown", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
+    heads = ["", "context tokens", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
     heads += ["F1 (LoCoMo)"] if official else []
-    heads += ["declined", *(name.removeprefix("judge:") for name in judges)]
+    heads += ["abstained", *(name.removeprefix("judge:") for name in judges)]
     ranges = [range_over_judges(one.scores["protocols"]) for one in answered]
     heads += ["over judges"] if any(ranges) else []
     rows = []
     for one, over in zip(answered, ranges, strict=True):
         text = all_cells(one.blocks["answers-text"])
-        said = one.record.get("shown_tokens")
-        usd = (one.record.get("used") or {}).get("usd")
-        row = [one.name, "-" if said is None else f"{said:,.0f}"]
+        tokens = one.record.mean_context_tokens
+        usd = one.record.usage.usd if one.record.usage else None
+        row = [one.name, "-" if tokens is None else f"{tokens:,.0f}"]
         row.append("-" if usd is None else f"{usd:.4f}")
-        row += [str(text["declined"]["n"]) if "declined" in text else "-"]
+        row += [str(text["abstained"]["n"]) if "abstained" in text else "-"]
         row += [_value(text.get(name)) for name in _TEXT]
         if official:
             row.append(_value(all_cells(one.blocks.get("locomo-answers", _NOTHING)).get("f1")))
-        row.append(_value(text.get("declined")))
+        row.append(_value(text.get("abstained")))
         for name in judges:
             row.append(_between(all_cells(one.blocks.get(name, _NOTHING)).get("accuracy")))
         if any(ranges):
@@ -124,56 +127,59 @@ def by_ability(answered: Sequence[Answered]) -> str:
     return f"{metric} of {protocol.removeprefix('judge:')}\n\n{grid(rows, ['', *shown])}"
 
 
-def losses(answered: Sequence[Answered]) -> str:
-    """Where each system's questions were won and lost, by the last judge of each; empty where
-    nobody judged, or nobody says what was shown."""
+def error_attribution(answered: Sequence[Answered]) -> str:
+    """Shows the error attribution of each system, by its last judge; empty without a judge or a
+    known context."""
     where, beside = [], []
     for one in answered:
         cells = all_cells(one.blocks[one.judges[-1]]) if one.judges else {}
-        if "right_with" in cells or "made_up" in cells:
+        if "correct_given_evidence" in cells or "hallucinated" in cells:
             where.append([one.name, *(_value(cells.get(name)) for name in _ANSWERABLE)])
             beside.append([one.name, *(_between(cells.get(name)) for name in _BESIDE)])
     if not where:
         return ""
     return (
-        "where questions that have an answer went, by how much of their evidence was shown\n\n"
+        "error attribution: shares of answerable questions, by the evidence in the context\n\n"
         f"{grid(where, ['', *_ANSWERABLE.values()])}\n\n"
-        "accuracy by what was shown, the most that either could add, and questions without an "
-        f"answer\n\n{grid(beside, ['', *_BESIDE.values()])}"
+        "accuracy by evidence in the context, headroom, and unanswerable questions\n\n"
+        f"{grid(beside, ['', *_BESIDE.values()])}"
     )
 
 
 def judged(answered: Sequence[Answered]) -> str:
     """Who judged, and what of it was no verdict; empty where nobody did."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    found: dict[str, list[JudgementCounts]] = {}
     for one in answered:
-        for about in one.scores.get("judges", {}).values():
-            found.setdefault(about["signature"], []).append(about["counts"])
+        for values in one.scores.get("judges", {}).values():
+            record = convert(values, JudgeRecord, str(one.folder))
+            found.setdefault(record.judge.signature, []).append(record.counts)
     lines = []
     for who, counts in found.items():
-        total = sum(one["judgements"] for one in counts)
+        total = sum(one.judgements for one in counts)
         line = f"judge {who}: {total:,} judgements"
-        if neither := sum(one["neither"] for one in counts):
-            line += f", {neither:,} replies neither yes nor no, in no mean"
-        if failed := sum(one["failed"] for one in counts):
-            line += f", {failed:,} did not come"
+        if undecided := sum(one.undecided for one in counts):
+            line += f", {undecided:,} undecided replies excluded"
+        if failed := sum(one.failed for one in counts):
+            line += f", {failed:,} failed"
         lines.append(line)
-    return "\n".join([*lines, *(line for one in answered for line in _beside_people(one))])
+    return "\n".join([*lines, *(line for one in answered for line in _human_agreement(one))])
 
 
-def _beside_people(one: Answered) -> Iterator[str]:
-    """What is known of each judge from the answers that people judged too."""
-    for judge, beside in (one.scores.get("people") or {}).items():
-        kappa = _within(beside["kappa"])
+def _human_agreement(one: Answered) -> Iterator[str]:
+    """Describes how each judge agrees with human labels of the same answers."""
+    for judge, values in (one.scores.get("judge_agreement") or {}).items():
+        found = convert(values, JudgeAgreement, str(one.folder))
         yield (
-            f"{judge.removeprefix('judge:')} agrees with people on {one.name}: kappa {kappa} of "
-            f"{beside['n']}, sensitivity {_share(beside['sensitivity'])}, specificity "
-            f"{_share(beside['specificity'])}"
+            f"{judge.removeprefix('judge:')} against human labels on {one.name}: kappa "
+            f"{_within(found.kappa)} (n={found.n}), sensitivity {_share(found.sensitivity)}, "
+            f"specificity {_share(found.specificity)}"
         )
-        corrected, powered = beside["corrected"], beside["with_people"]
-        for words, rate in (("corrected for that", corrected), ("judge and people", powered)):
-            note = f" ({rate['note']})" if rate["note"] else ""
-            yield f"  accuracy, {words}: {_within(rate)}{note}"
+        for label, rate in (
+            ("corrected for judge errors", found.corrected),
+            ("prediction-powered", found.prediction_powered),
+        ):
+            note = f" ({rate.note})" if rate.note else ""
+            yield f"  accuracy, {label}: {_within(rate)}{note}"
 
 
 def repeated(answered: Sequence[Answered]) -> str:
@@ -195,12 +201,12 @@ def repeated(answered: Sequence[Answered]) -> str:
     return "\n".join(lines)
 
 
-def _within(found: Mapping[str, Any]) -> str:
-    if found["value"] is None:
+def _within(found: Kappa | RateEstimate) -> str:
+    if found.value is None:
         return "-"
-    if found["low"] is None:
-        return f"{found['value']:.3f}"
-    return f"{found['value']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+    if found.low is None:
+        return f"{found.value:.3f}"
+    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
 
 
 def _share(value: float | None) -> str:

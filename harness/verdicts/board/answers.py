@@ -1,7 +1,7 @@
 """The answers that stand beside a board: what readers made of its runs, as judges saw them.
 
 One group a reader and judge, which is what must be equal for answers to compare: systems, and the
-controls that the same reader was asked with. They are no rows of the board of rankings.
+baselines of the same reader. They are no rows of the board of rankings.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.runs.answering.folder import RECORD, AnswersFolder, names_of
+from harness.records.base import to_plain
+from harness.runs.answering.context import BASELINES
+from harness.runs.answering.folder import RECORD, AnswersFolder, display_names
 from harness.runs.answering.judging import reader_of
-from harness.runs.answering.shown import CONTROLS
+from harness.runs.answering.records import AnswersRecord
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
-from harness.scoring.answered.losses import CLASSES
+from harness.scoring.answered.error_attribution import CLASSES
 from harness.scoring.scores import all_cells, main_block, main_metrics, range_over_judges
 
 Key = tuple[str, str, str, str]
@@ -31,14 +33,15 @@ def key_of_dataset(dataset: Mapping[str, Any]) -> Key:
 def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
     """The groups of answers below a folder of results, by dataset; sorted, so that the same folders
     give the same groups. Folders that cannot be read or were not scored are left out."""
-    groups: dict[tuple[Key, str, str, str], list[tuple[Mapping[str, Any], dict[str, Any]]]] = {}
+    groups: dict[tuple[Key, str, str, str], list[tuple[AnswersRecord, dict[str, Any]]]] = {}
     for path in sorted(results.glob(f"*.answers/{RECORD}")):
         folder = AnswersFolder(path.parent)
         try:
-            record, scores = folder.record, read_scores(path.parent, folder.record)
+            record = folder.record
+            scores = read_scores(path.parent, to_plain(record))
         except UsageError:
             continue
-        key = key_of_dataset(record["dataset"])
+        key = key_of_dataset(to_plain(record.dataset))
         blocks = [b for b in scores["protocols"] if b["protocol"].startswith("judge:")]
         over = range_over_judges(blocks)
         for block in blocks or [main_block(scores["protocols"])]:
@@ -51,9 +54,9 @@ def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
                 groups.setdefault(of, []).append((record, row))
     found: dict[Key, list[dict[str, Any]]] = {}
     for (key, reader, protocol, metric), of_group in sorted(groups.items()):
-        names = names_of([record for record, _ in of_group])
+        names = display_names([record for record, _ in of_group])
         named = [{**row, "system": name} for name, (_, row) in zip(names, of_group, strict=True)]
-        # One control is asked beside each run, and is the same beside runs of one measure.
+        # A baseline is asked beside each run, and is the same for contexts of one size.
         once = {_once(row): row for row in sorted(named, key=_place, reverse=True)}
         rows = sorted(once.values(), key=_place)
         group = {"reader": reader, "protocol": protocol, "metric": metric, "rows": rows}
@@ -62,18 +65,18 @@ def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
 
 
 def _row(
-    folder: str, record: Mapping[str, Any], block: Mapping[str, Any], metric: str
+    folder: str, record: AnswersRecord, block: Mapping[str, Any], metric: str
 ) -> dict[str, Any]:
     slices = {name: part["metrics"] for name, part in block["slices"].items()}
     shown = ("all", *(str(ability) for ability in Ability))
     losses = {name: slices["all"][name] for name in CLASSES if name in slices["all"]}
     return {
         "folder": folder,
-        "system": record["name"],
-        "arm": record["settings"]["arm"],
-        "tokens": _short(record.get("shown_tokens")),
-        "usd": _short((record.get("used") or {}).get("usd")),
-        "failed": record["queries"]["failed"],
+        "system": record.name,
+        "arm": record.settings.condition,
+        "tokens": _short(record.mean_context_tokens),
+        "usd": _short(record.usage.usd if record.usage else None),
+        "failed": record.queries.failed,
         "values": {
             name: _cell(slices[name][metric])
             for name in shown
@@ -96,12 +99,12 @@ def _short(value: float | None) -> float | None:
 
 
 def _once(row: Mapping[str, Any]) -> str:
-    """What is the same for rows that would stand twice: all but the folder, of a control."""
+    """What is the same for rows that would stand twice: all but the folder, of a baseline."""
     same = {name: value for name, value in row.items() if name != "folder"}
-    return repr(same) if row["arm"] in CONTROLS else str(row["folder"])
+    return repr(same) if row["arm"] in BASELINES else str(row["folder"])
 
 
 def _place(row: Mapping[str, Any]) -> tuple[int, str, str]:
-    """Systems first, then the controls in their order."""
+    """Systems first, then the baselines in their order."""
     arm = row["arm"]
-    return (CONTROLS.index(arm) + 1 if arm in CONTROLS else 0, row["system"], row["folder"])
+    return (BASELINES.index(arm) + 1 if arm in BASELINES else 0, row["system"], row["folder"])

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
+from harness.records.base import convert
+from harness.scoring.answered.judge_agreement import ConfusionCounts
 from harness.scoring.grid import grid
 from harness.statistics.judged import (
     Errors,
@@ -17,7 +20,7 @@ from harness.statistics.judged import (
 from harness.verdicts.compare.scored import Block, ScoredRun
 
 ACCURACY = "accuracy"
-PEOPLE = ("people", "answer")
+HUMAN = ("human", "answer")
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,11 @@ def behind(
     order = runs[0].rows(block).queries
     for a, b in pairs:
         errors = [_errors(runs[at], judge) for at in (a, b)]
-        if any(PEOPLE not in runs[at].blocks for at in (a, b)) or None in errors:
+        if any(HUMAN not in runs[at].blocks for at in (a, b)) or None in errors:
             continue
         judged, people = (
             runs[b].rows(of).values(ACCURACY, order) - runs[a].rows(of).values(ACCURACY, order)
-            for of in (block, PEOPLE)
+            for of in (block, HUMAN)
         )
         if np.isnan(judged).all():
             continue
@@ -99,11 +102,12 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
 
 
 def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
-    """Of one judge, as counted on this run's answers: hits, misses, rejections, alarms."""
-    beside = (run.scores.get("people") or {}).get(judge)
-    if beside is None:
+    """Returns the confusion counts of one judge on this run's answers, in the order of Errors."""
+    agreement = (run.scores.get("judge_agreement") or {}).get(judge)
+    if agreement is None:
         return None
-    return tuple(beside["errors"][name] for name in ("hits", "misses", "rejections", "alarms"))
+    counts = convert(agreement["confusion"], ConfusionCounts, str(run.folder))
+    return msgspec.structs.astuple(counts)
 
 
 def _said(rate: Rate) -> str:

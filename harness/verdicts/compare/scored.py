@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.rankings.arrow import read_parquet
+from harness.records.base import to_plain
 from harness.runs.answering.folder import AnswersFolder, is_answers
 from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
 from harness.scoring.scores import all_cells
@@ -82,7 +83,10 @@ class ScoredRun:
 
 def record_of(folder: Path) -> dict[str, Any]:
     """Who made what is scored in a folder. Raises UsageError for one of no run and no answers."""
-    return AnswersFolder(folder).record if is_answers(folder) else RunFolder(folder).record
+    if not is_answers(folder):
+        return RunFolder(folder).record
+    record = AnswersFolder(folder).record
+    return {**to_plain(record), "retriever": {"name": record.name, "baseline": record.baseline}}
 
 
 @dataclass(frozen=True)

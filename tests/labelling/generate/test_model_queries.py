@@ -16,7 +16,7 @@ from harness.dataset.prepare import home
 from harness.errors import RunError, UsageError
 from harness.labelling.generate.generate import GenerateOptions, generate
 from harness.labelling.generate.splits import DEFAULT, parse
-from harness.runs.answering.asking import Asker, Way
+from harness.runs.answering.client import ModelClient, RequestOptions
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -40,8 +40,8 @@ def server() -> Iterator[OpenAIEndpoint]:
 
 def choices(url: str, **way: Any) -> GenerateOptions:
     settings = {"concurrency": 2, "retries": 3, "timeout": HANGS, **way}
-    asker = Asker(Way("tiny", url, **settings), home(), "harness label generate")
-    return GenerateOptions([], parse(DEFAULT), similarity=None, asker=asker)
+    client = ModelClient(RequestOptions("tiny", url, **settings), home(), "harness label generate")
+    return GenerateOptions([], parse(DEFAULT), similarity=None, client=client)
 
 
 def test_each_document_is_asked_about_once_and_the_cost_is_counted(

@@ -51,7 +51,7 @@ def test_killed_at_twenty_points_not_one_call_is_paid_twice_and_none_is_lost(
     with OpenAIEndpoint(slowly) as endpoint:
         model = ["--model", "m", "--endpoint", endpoint.url, "--concurrency", str(_AT_ONCE)]
         harness = [sys.executable, "-m", "harness"]
-        answer = [*harness, "answer", str(run), "--no-controls", *model]
+        answer = [*harness, "answer", str(run), "--no-baselines", *model]
         for point in range(_POINTS):
             _killed(answer, endpoint, 1 + 5 * point)
             assert not list(run.parent.glob("*.answers")), "nothing half-written stands there"
@@ -74,7 +74,7 @@ def test_killed_at_twenty_points_not_one_call_is_paid_twice_and_none_is_lost(
     ]
     assert (len(answers), asked) == (sample.n_queries, sample.n_queries)
     (judged,) = folder.glob("judgements/*/judgements.parquet")
-    assert pq.read_table(judged)["right"].to_pylist() == right
+    assert pq.read_table(judged)["correct"].to_pylist() == right
     # What was in the air when it was killed was billed, and its reply came to nobody: it is sent
     # again with the key that it had, by which the endpoint knows it.
     assert len(set(billed)) == 2 * sample.n_queries

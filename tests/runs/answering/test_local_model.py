@@ -59,7 +59,7 @@ def test_a_small_model_answers_and_judges_and_nothing_is_asked_twice(
     answer = ["answer", run, *asked, "--k", 3, "--out", tmp_path / "out", "--window", 4000]
     told = harness(*answer)
     assert told.status == 0, told.err
-    assert "newest first, left out: no question was answered, first: " in told.err  # too long
+    assert "newest documents: excluded: no question was answered, first: " in told.err  # too long
     folders = sorted((tmp_path / "out").glob("*.answers"))
     assert len(folders) == 4
     judged = harness("judge", *folders, *asked, "--judge", "plain")
@@ -68,18 +68,18 @@ def test_a_small_model_answers_and_judges_and_nothing_is_asked_twice(
         record = orjson.loads((folder / "answers.json").read_bytes())
         table = pq.read_table(folder / "answers.parquet")
         assert all(table["answer"].to_pylist())
-        assert record["answered_by"] == ["smol"]
-        assert record["used"]["prompt_tokens"] == sum(table["prompt_tokens"].to_pylist()) > 0
+        assert record["response_models"] == ["smol"]
+        assert record["usage"]["prompt_tokens"] == sum(table["prompt_tokens"].to_pylist()) > 0
         (judge,) = folder.glob("judgements/*/judge.json")
         counts = orjson.loads(judge.read_bytes())["counts"]
         judgements = pq.read_table(judge.with_name("judgements.parquet"))
         assert (counts["judgements"], counts["failed"]) == (6, 0)
-        assert counts["neither"] == judgements["right"].null_count
+        assert counts["undecided"] == judgements["correct"].null_count
         assert all(judgements["reply"].to_pylist())
     before = [(folder / "answers.parquet").read_bytes() for folder in folders]
     process.kill()
     process.wait()
-    none = ["--controls", "none,random,evidence"]  # what was refused would be asked again
+    none = ["--baselines", "none,random,evidence"]  # what was refused would be asked again
     again = harness(*answer, *none)
     assert again.status == 0, again.err
     assert [(folder / "answers.parquet").read_bytes() for folder in folders] == before

@@ -16,10 +16,11 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.answering import judges, locomo_reader, longmemeval_reader
-from harness.runs.answering.judges import Case, judge
+from harness.runs.answering.context import Context, ContextBuilder, ContextLimits
+from harness.runs.answering.judges import make_judge
 from harness.runs.answering.prompts import Prompt
-from harness.runs.answering.readers import reader
-from harness.runs.answering.shown import Context, Limits, Shower
+from harness.runs.answering.readers import make_reader
+from harness.runs.answering.replies import Message
 from harness.scoring.answered.locomo import CATEGORIES
 
 
@@ -44,8 +45,8 @@ def _longmemeval(data: Path, granularity: str) -> tuple[Dataset, list[Any]]:
 
 def _shown(dataset: Dataset, query: int, ids: list[str]) -> Context:
     rows = dataset.rows_by_id(int(dataset.query_haystack[query]))
-    shower = Shower(dataset, Limits())
-    return Context(query, tuple(shower._of(query, [rows[id_] for id_ in ids])))
+    builder = ContextBuilder(dataset, ContextLimits())
+    return Context(query, tuple(builder.items(query, [rows[id_] for id_ in ids])))
 
 
 def test_longmemeval_shows_sessions_by_date_as_json_without_the_key(
@@ -58,7 +59,7 @@ def test_longmemeval_shows_sessions_by_date_as_json_without_the_key(
     dates = dict(zip(record["haystack_session_ids"], record["haystack_dates"], strict=True))
     turns = dict(zip(record["haystack_session_ids"], record["haystack_sessions"], strict=True))
     assert dates[early] < dates[late]
-    by = reader("longmemeval-official", dataset, "gpt-4o", scripts)
+    by = make_reader("longmemeval-official", dataset, "gpt-4o", scripts)
     (prompt,) = by.prompts([_shown(dataset, query, [late, early])])
 
     def part(number: int, id_: str) -> str:
@@ -68,19 +69,19 @@ def test_longmemeval_shows_sessions_by_date_as_json_without_the_key(
     history = part(1, early) + part(2, late)
     now, question = record["question_date"], record["question"]
     assert prompt.messages == (
-        {"role": "user", "content": f"Chats:{history}\nNow: {now}\nQ: {question}\nA:"},
+        Message(role="user", content=f"Chats:{history}\nNow: {now}\nQ: {question}\nA:"),
     )
     assert prompt.params == {"n": 1, "temperature": 0, "max_tokens": 500}
     assert by.signature == "longmemeval-official/9e0b455:json"
-    slow = reader("longmemeval-official:nl:cot", dataset, "gpt-4o", scripts)
+    slow = make_reader("longmemeval-official:nl:cot", dataset, "gpt-4o", scripts)
     (prompt,) = slow.prompts([_shown(dataset, query, [late])])
-    text = prompt.messages[0]["content"]
+    text = prompt.messages[0].content
     first = turns[late][0]
     assert f"## S1, {dates[late]}:\n\n{first['role']}: {first['content'].strip()}" in text
     assert text.endswith("A (slowly):")
     assert prompt.params["max_tokens"] == 800
     (alone,) = by.prompts([Context(query, ())])
-    assert alone.messages[0]["content"] == question
+    assert alone.messages[0].content == question
 
 
 def test_longmemeval_widens_a_turn_to_its_round(data: Path, scripts: Path) -> None:
@@ -88,24 +89,24 @@ def test_longmemeval_widens_a_turn_to_its_round(data: Path, scripts: Path) -> No
     record = records[1]
     query = dataset.query_ids.index(record["question_id"])
     session, turns = record["haystack_session_ids"][0], record["haystack_sessions"][0]
-    by = reader("longmemeval-official", dataset, "gpt-4o", scripts)
+    by = make_reader("longmemeval-official", dataset, "gpt-4o", scripts)
     for number, shown in ((1, turns[:2]), (len(turns), turns[-1:])):
         if f"{session}_{number}" not in dataset.rows_by_id(int(dataset.query_haystack[query])):
             continue
         (prompt,) = by.prompts([_shown(dataset, query, [f"{session}_{number}"])])
         said = [{k: v for k, v in turn.items() if k != "has_answer"} for turn in shown]
-        assert json.dumps(said) in prompt.messages[0]["content"]
+        assert json.dumps(said) in prompt.messages[0].content
 
 
 def test_longmemeval_judges_by_the_type_of_the_question(data: Path, scripts: Path) -> None:
     dataset, records = _longmemeval(data, "session")
-    by = judge("longmemeval-official", dataset, "gpt-4o-2024-08-06", scripts)
+    by = make_judge("longmemeval-official", dataset, "gpt-4o-2024-08-06", scripts)
     assert by.name == "judge:longmemeval-official(gpt-4o-2024-08-06)"
     words = {"knowledge-update": "Same, older", "multi-session": "Same?"}
     for record in records:
         query = dataset.query_ids.index(record["question_id"])
-        messages, params = by.prompt(Case(query, "I think so"))
-        text = messages[0]["content"]
+        messages, params = by.prompt(query, "I think so")
+        text = messages[0].content
         assert text.startswith(words.get(record["question_type"], "Same?"))
         question, answer = record["question"], record["answer"]
         assert f"Q {question} / A {answer} / R I think so" in text
@@ -117,7 +118,7 @@ def test_longmemeval_judges_by_the_type_of_the_question(data: Path, scripts: Pat
         None,
         None,
     ]
-    other = judge("longmemeval-official", dataset, "gpt-4o-mini", scripts)
+    other = make_judge("longmemeval-official", dataset, "gpt-4o-mini", scripts)
     assert other.name == "judge:longmemeval-prompts(gpt-4o-mini)"
 
 
@@ -125,7 +126,7 @@ def test_locomo_puts_each_category_as_its_script_does(data: Path, scripts: Path)
     source = data / "locomo" / "locomo10.json"
     dataset = open_dataset("locomo", source=source)
     talk = orjson.loads(source.read_bytes())[0]
-    by = reader("locomo-official", dataset, "gpt-4o", scripts)
+    by = make_reader("locomo-official", dataset, "gpt-4o", scripts)
     assert by.signature.startswith("locomo-official/3eb6f2c#")
     met = set()
     for number, question in enumerate(talk["qa"]):
@@ -133,7 +134,7 @@ def test_locomo_puts_each_category_as_its_script_does(data: Path, scripts: Path)
         query = dataset.query_ids.index(f"{talk['sample_id']}_qa{number}")
         assert CATEGORIES[str(dataset.categories[query])] == category
         (prompt,) = by.prompts([_shown(dataset, query, ["D1:5", "D1:3"])])
-        text = prompt.messages[0]["content"]
+        text = prompt.messages[0].content
         turn = talk["conversation"]["session_1"][4]
         date = talk["conversation"]["session_1_date_time"]
         said = f'{date}: {turn["speaker"]} said, "{turn["text"]}"'
@@ -154,9 +155,9 @@ def test_locomo_puts_each_category_as_its_script_does(data: Path, scripts: Path)
     assert met == {1, 2, 3, 4, 5}
     first = {by._question(id_)[1]["a"] == "Nobody said" for id_ in _adversarial(dataset)}
     assert first == {True, False}  # either stands first
-    older = reader("locomo-official", dataset, "gpt-3.5-turbo", scripts)
+    older = make_reader("locomo-official", dataset, "gpt-3.5-turbo", scripts)
     (prompt,) = older.prompts([Context(0, ())])
-    assert prompt.messages[0]["role"] == "system"
+    assert prompt.messages[0].role == "system"
 
 
 def _check_choices(by: Any, prompt: Prompt) -> None:
@@ -175,22 +176,22 @@ def test_official_ways_are_for_their_own_datasets(
 ) -> None:
     for name in ("longmemeval-official", "locomo-official"):
         with pytest.raises(UsageError, match="and this is sample"):
-            reader(name, sample, "gpt-4o", scripts)
+            make_reader(name, sample, "gpt-4o", scripts)
     with pytest.raises(UsageError, match="judges LongMemEval, and this is sample"):
-        judge("longmemeval-official", sample, "gpt-4o", scripts)
+        make_judge("longmemeval-official", sample, "gpt-4o", scripts)
     sessions = open_dataset(
         "locomo", granularity="session", source=data / "locomo" / "locomo10.json"
     )
     with pytest.raises(UsageError, match="shows turns"):
-        reader("locomo-official", sessions, "gpt-4o", scripts)
+        make_reader("locomo-official", sessions, "gpt-4o", scripts)
     with pytest.raises(UsageError, match="did you mean plain"):
-        reader("plane", sample, "gpt-4o")
+        make_reader("plane", sample, "gpt-4o")
     dataset, _ = _longmemeval(data, "session")
     with pytest.raises(UsageError, match="no variant 'xml'"):
-        reader("longmemeval-official:xml", dataset, "gpt-4o", scripts)
+        make_reader("longmemeval-official:xml", dataset, "gpt-4o", scripts)
 
 
 def test_without_stand_ins_the_authors_own_files_are_asked_for(data: Path, tmp_path: Path) -> None:
     dataset, _ = _longmemeval(data, "session")
     with pytest.raises(UsageError, match="is not the authors' run_generation"):
-        reader("longmemeval-official", dataset, "gpt-4o", write_scripts(tmp_path))
+        make_reader("longmemeval-official", dataset, "gpt-4o", write_scripts(tmp_path))

@@ -76,7 +76,7 @@ def test_what_is_not_there_or_not_as_it_was_is_refused(file: RemoteFile, tmp_pat
     for said, function, values, places in (
         ("has no template for task 'four'", "ask", {**one, "task": "four"}, 3),
         ("has no template for task 'one'", "ask", {"task": "one"}, 3),
-        ("has not 2 places", "ask", one, 2),
+        ("has not 2 fields", "ask", one, 2),
         ("has no function gone", "gone", one, 3),
     ):
         with pytest.raises(UsageError, match=said):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.scoring.answered.texts import declines
+from harness.scoring.answered.texts import abstains
 
 DECLINING = [
     "No information available.",
@@ -38,13 +38,13 @@ ANSWERING = [
 
 @pytest.mark.parametrize("answer", DECLINING)
 def test_it_is_told_in_many_words(answer: str) -> None:
-    assert declines(answer)
+    assert abstains(answer)
 
 
 @pytest.mark.parametrize("answer", ANSWERING[:-1])
 def test_other_negations_are_answers(answer: str) -> None:
-    assert not declines(answer)
+    assert not abstains(answer)
 
 
 def test_it_errs_where_the_answer_is_about_not_telling() -> None:
-    assert declines(ANSWERING[-1])
+    assert abstains(ANSWERING[-1])

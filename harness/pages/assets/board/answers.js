@@ -1,12 +1,12 @@
-// Answers beside a board: of each reader and judge the systems, and the controls below them.
+// Answers beside a board: of each reader and judge the systems, and the baselines below them.
 
 import { againstCost } from "../shared/cost.js";
 import { count, NONE, plain, span } from "../shared/numbers.js";
 import { el, find, replace } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 
-const ANSWER_CONTROLS = new Set(["none", "newest", "random", "evidence"]);
-const lostShare = (row, ...names) => {
+const BASELINE_CONDITIONS = new Set(["none", "newest", "random", "evidence"]);
+const errorShare = (row, ...names) => {
   const known = names.map((name) => row.losses[name]?.value).filter((value) => value !== undefined);
   return known.length ? plain(known.reduce((sum, value) => sum + value, 0)) : NONE;
 };
@@ -19,7 +19,7 @@ function answerColumns(rows) {
       head: "System",
       cell: ({ system, arm }) => [
         system,
-        ANSWER_CONTROLS.has(arm) ? [" ", el("span", { class: "tag" }, "control")] : "",
+        BASELINE_CONDITIONS.has(arm) ? [" ", el("span", { class: "tag" }, "baseline")] : "",
       ],
     },
     ...slices.map((slice) =>
@@ -34,17 +34,17 @@ function answerColumns(rows) {
           : plain(cell.value);
       }),
     ),
-    ...(rows.some(({ losses }) => losses.lost_none)
+    ...(rows.some(({ losses }) => losses.retrieval_error)
       ? [
           number(
-            "lost in retrieval",
-            (row) => lostShare(row, "lost_part", "lost_none"),
-            "wrong without all of the evidence, of questions that have an answer",
+            "retrieval error",
+            (row) => errorShare(row, "partial_retrieval_error", "retrieval_error"),
+            "wrong without all of the evidence in the context, of answerable questions",
           ),
           number(
-            "lost in reading",
-            (row) => lostShare(row, "lost_reader", "declined_wrongly"),
-            "wrong or declined though all of the evidence was shown, of questions that have an answer",
+            "reader error",
+            (row) => errorShare(row, "reader_error", "wrong_abstention"),
+            "wrong with all of the evidence in the context, of answerable questions",
           ),
         ]
       : []),
@@ -76,7 +76,7 @@ export function answers(found) {
           ...row,
           ...row.values.all,
           name: row.system,
-          control: ANSWER_CONTROLS.has(row.arm),
+          baseline: BASELINE_CONDITIONS.has(row.arm),
         })),
         metric,
       ),

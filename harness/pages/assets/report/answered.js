@@ -1,4 +1,4 @@
-// What readers made of a run, beside controls: by ability, and where questions were lost.
+// What readers made of a run, beside baselines: by ability, with error attribution.
 
 import { againstCost } from "../shared/cost.js";
 import { count, many, plain, span } from "../shared/numbers.js";
@@ -6,22 +6,22 @@ import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { data, who } from "./data.js";
 
-/** What each class is called, in the order in which they stand. */
-export const LOST = {
-  right_with: "right, all evidence shown",
-  right_without: "right without all of it",
-  lost_reader: "wrong, all evidence shown",
-  declined_wrongly: "declined, all evidence shown",
-  lost_part: "wrong, a part shown",
-  lost_none: "wrong, none shown",
-  declined_rightly: "no answer there: declined",
-  made_up: "no answer there: made up",
+/** The labels of the classes of answers, in their order. */
+export const CLASSES = {
+  correct_given_evidence: "correct, all evidence in the context",
+  correct_without_evidence: "correct without all of it",
+  reader_error: "reader error: wrong, all evidence in the context",
+  wrong_abstention: "wrong abstention: all evidence in the context",
+  partial_retrieval_error: "partial retrieval error: wrong, a part in the context",
+  retrieval_error: "retrieval error: wrong, none in the context",
+  correct_abstention: "unanswerable: correct abstention",
+  hallucinated: "unanswerable: hallucinated",
 };
 const BESIDE = {
-  right_if_all: "right where all was shown",
-  right_if_none: "right where none was shown",
-  retrieval_could_gain: "better retrieval could add, at most",
-  reader_could_gain: "a better reader could add, at most",
+  accuracy_given_evidence: "accuracy given all evidence",
+  accuracy_given_no_evidence: "accuracy given no evidence",
+  retrieval_headroom: "retrieval headroom",
+  reader_headroom: "reader headroom",
 };
 
 export function answered() {
@@ -29,7 +29,7 @@ export function answered() {
   find("answers").hidden = !there;
   if (!there) return;
   find("answers-how").textContent =
-    "A reader model answered from what was retrieved, and from controls in its place: nothing, the newest, a random selection of equal size, and the evidence alone. Each number is of one reader and one judge.";
+    "A reader model answered from what was retrieved, and from baselines in its place: no context, the newest documents, as many random documents, and the evidence only. Each number is of one reader and one judge.";
   find("answers-said").replaceChildren(
     ...data.answered.flatMap((rows, run) =>
       [...new Set(rows.map(({ reader }) => reader))].flatMap((reader) =>
@@ -73,9 +73,9 @@ function ofProtocol(protocol, rows) {
             ? el("span", { class: "small" }, `${span(cell.low, cell.high)}, n ${count(cell.n)}`)
             : null,
         ];
-  const system = (row) => [row.system, row.control ? [" ", tag("control")] : ""];
+  const system = (row) => [row.system, row.baseline ? [" ", tag("baseline")] : ""];
   const number = (head, cell) => ({ head, number: true, cell });
-  const lost = rows.some((row) => cells(row, "all").right_with || cells(row, "all").made_up);
+  const lost = rows.some((row) => cells(row, "all").correct_given_evidence || cells(row, "all").hallucinated);
   const classes = (kinds, interval) =>
     table(
       [
@@ -91,7 +91,7 @@ function ofProtocol(protocol, rows) {
     table(
       [
         { head: "System", cell: system },
-        number("Tokens shown", ({ tokens }) =>
+        number("Context tokens", ({ tokens }) =>
           tokens === null || tokens === undefined ? "–" : count(Math.round(tokens)),
         ),
         ...slices.map((slice) =>
@@ -112,13 +112,13 @@ function ofProtocol(protocol, rows) {
           el(
             "p",
             { class: "how" },
-            "Where questions went: shares of those that have an answer and evidence; the last two of those that have none.",
+            "Error attribution: shares of the answerable questions with evidence; the last two of the unanswerable ones.",
           ),
-          classes(LOST, false),
+          classes(CLASSES, false),
           el(
             "p",
             { class: "how" },
-            "Accuracy by what was shown, and the most that either could add.",
+            "Accuracy by evidence in the context, and headroom: the most that better retrieval or a better reader could add.",
           ),
           classes(BESIDE, true),
         ]
@@ -129,14 +129,14 @@ function ofProtocol(protocol, rows) {
 
 function noVerdicts(protocol, rows) {
   const found = rows.flatMap(({ judges }) => judges.filter(({ judge }) => judge === protocol));
-  const neither = found.reduce((sum, one) => sum + one.neither, 0);
+  const undecided = found.reduce((sum, one) => sum + one.undecided, 0);
   const all = found.reduce((sum, one) => sum + one.judgements, 0);
-  return neither
+  return undecided
     ? [
         el(
           "p",
           { class: "note" },
-          `${count(neither)} of ${many(all, "judgement")} said neither yes nor no, and are in no mean.`,
+          `${count(undecided)} of ${many(all, "judgement")} are undecided and excluded.`,
         ),
       ]
     : [];
@@ -155,7 +155,7 @@ export function answersOf(run, at, text) {
       el(
         "li",
         {},
-        el("span", { class: "place", "aria-hidden": "true" }, row.control ? "·" : "★"),
+        el("span", { class: "place", "aria-hidden": "true" }, row.baseline ? "·" : "★"),
         el(
           "div",
           {},
@@ -168,7 +168,7 @@ export function answersOf(run, at, text) {
               {},
               tag(right[at] === null ? "no verdict" : right[at] ? "right" : "wrong"),
               ` ${judge.replace("judge:", "")}`,
-              lost[at] ? `: ${LOST[lost[at]]}` : "",
+              lost[at] ? `: ${CLASSES[lost[at]]}` : "",
               right[at] === null && reply[at] >= 0
                 ? el("span", { class: "small" }, text(reply[at]))
                 : "",

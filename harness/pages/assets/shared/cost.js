@@ -1,4 +1,4 @@
-// Answers against what they cost: a point a system, its interval upright, controls hollow.
+// Answers against what they cost: a point a system, its interval upright, baselines hollow.
 
 import { count, dollars } from "./numbers.js";
 import { el, svg } from "./page.js";
@@ -65,21 +65,21 @@ function drawing(rows, cost, title, said) {
   for (const one of ticks)
     words(said(one), { class: "tick", x: `${at(one)}%`, y: HIGH - 8, "text-anchor": "middle" });
   const points = rows.map((row) => ({ ...row, x: at(row[cost]), y: down(row.value) }));
-  for (const { x, y, low, high, control } of points) {
-    const of = control ? "control" : "own";
+  for (const { x, y, low, high, baseline } of points) {
+    const of = baseline ? "baseline" : "own";
     if (low !== undefined && low !== null)
       box.append(
         svg("line", { class: of, x1: `${x}%`, x2: `${x}%`, y1: down(low), y2: down(high) }),
       );
     box.append(svg("circle", { class: of, cx: `${x}%`, cy: y, r: 5 }));
   }
-  for (const { name, x, at: y, control } of lettered(points))
-    words(name, { class: control ? "name control" : "name", x: `${x + 1.6}%`, y: y + 4 });
+  for (const { name, x, at: y, baseline } of lettered(points))
+    words(name, { class: baseline ? "name baseline" : "name", x: `${x + 1.6}%`, y: y + 4 });
   return el("figure", { class: "cost" }, el("figcaption", {}, title), box);
 }
 
 /**
- * Drawings of rows [{name, control, value, low, high, tokens, usd}]: by tokens shown, and by money
+ * Drawings of rows [{name, baseline, value, low, high, tokens, usd}]: by tokens shown, and by money
  * where that is known of two or more. Nothing where there is nothing to set against each other.
  */
 export function againstCost(rows, metric) {

@@ -20,7 +20,7 @@ IDS = ["--dataset", "longmemeval/s-ids"]
 
 def _one(told: Any) -> dict[str, Any]:
     assert told.status == 0, told.err
-    (found,) = orjson.loads(told.out)["answered"]
+    (found,) = orjson.loads(told.out)["results"]
     return dict(found)
 
 
@@ -45,7 +45,7 @@ def test_the_official_scripts_output_gives_its_own_aggregates(
     path = tmp_path / "log.jsonl.eval-results-gpt-4o"
     path.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in records))
     one = _one(harness("answer", path, *IDS, "--name", "theirs", "--json"))
-    judge = "judge:given(gpt-4o-2024-08-06)"
+    judge = "judge:imported(gpt-4o-2024-08-06)"
     labels = {r["question_id"]: r["autoeval_label"]["label"] for r in records}
     kinds = dict(zip(dataset.query_ids, dataset.categories.tolist(), strict=True))
     by_kind = {
@@ -78,7 +78,7 @@ def test_locomo_predictions_have_its_official_f1(
     one = _one(harness("answer", path, *locomo, "--json"))
     cell = _cell(one, "locomo-answers", "f1")
     assert (cell["n"], cell["value"]) == (1986, pytest.approx(np.mean(expected), abs=1e-12))
-    assert one["answers"]["given"]["form"] == "locomo"
+    assert one["answers"]["imported"]["format"] == "locomo"
     assert set(one["scores"]["protocols"][1]["slices"]) >= {"category:adversarial", "multi-hop"}
 
 
@@ -106,7 +106,7 @@ def test_mem0s_results_bring_their_judgements(
     # One question stands twice in its conversation, and only one of the two was answered.
     assert "1 answers may be of several questions, ignored" in told.err
     labels = [r["llm_score"] for records in results.values() for r in records]
-    cell = _cell(one, "judge:given(llm_score)", "accuracy")
+    cell = _cell(one, "judge:imported(llm_score)", "accuracy")
     assert cell["n"] == len(labels) - 1 == 1539
     assert cell["value"] == pytest.approx(np.mean(labels), abs=1e-3)
     assert _cell(one, "answers-text", "exact_match")["value"] == 1.0
@@ -152,8 +152,11 @@ def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(
     assert _one(told)["answers"]["queries"] == {"asked": 2, "answers": 2, "failed": 1}
     for text, said in (
         ("[1]", "expected records of question_id"),
-        ('{"question_id": "e47becba"}', "no field 'hypothesis'"),
-        ('{"0": [{"question": "q", "response": "r", "llm_score": 3}]}', "neither 0 nor 1"),
+        ('{"question_id": "e47becba"}', "hypothesis: is missing"),
+        (
+            '{"0": [{"question": "q", "response": "r", "llm_score": 3}]}',
+            "llm_score: invalid enum value 3",
+        ),
         ("{", "line 1: not valid JSON"),
         (
             '[{"question_id": "nobody", "hypothesis": "r"}]',
@@ -165,7 +168,7 @@ def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(
         assert (told.status, len(told.err.strip().splitlines())) == (2, 1), told.err
         assert said in told.err
     told = harness("answer", path)
-    assert "say what it is over with --dataset" in told.err
+    assert "name its dataset with --dataset" in told.err
     told = harness("answer", path, *IDS, "--model", "m")
     assert "--model is of no use for a file of answers" in told.err
 

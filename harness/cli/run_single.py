@@ -18,7 +18,7 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.published import run_published
-from harness.cli.timed import in_time, seconds
+from harness.cli.timeout import in_time, seconds
 from harness.errors import UsageError
 
 if TYPE_CHECKING:

@@ -15,9 +15,14 @@ from harness import Hit, Result, Settings, open_dataset, run
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
-from harness.runs.answering.readers import reader
-from harness.runs.answering.shown import CONTROLS, Context, Limits, Shower
-from harness.runs.answering.templates import read_template
+from harness.runs.answering.context import (
+    BASELINES,
+    Context,
+    ContextBuilder,
+    ContextLimits,
+)
+from harness.runs.answering.readers import make_reader
+from harness.runs.answering.templates import ReaderTemplate, read_template
 from harness.scoring.budget import text_tokens
 
 
@@ -34,67 +39,69 @@ class Says:
         ]
 
 
-def test_a_run_is_shown_as_it_ranked_and_controls_to_its_measure(
+def test_a_run_is_shown_as_it_ranked_and_baselines_to_its_measure(
     sample: Dataset, sample_run: Callable[..., Path]
 ) -> None:
     folder = sample_run("bm25")
-    shower = Shower(sample, Limits(k=7))
-    shown = shower.retrieved(folder)
+    builder = ContextBuilder(sample, ContextLimits(k=7))
+    shown = builder.retrieved(folder)
     assert [one.query for one in shown] == [*range(sample.n_queries)]
     rankings = read_rankings(folder / "rankings.parquet")
     ids = sample.documents.column("id").to_pylist()
     first = rankings.document[:7].to_pylist()
-    assert [ids[row] for one in shown[0].shown for row in one.rows] == first
+    assert [ids[row] for one in shown[0].items for row in one.rows] == first
     for context in shown:
         texts = sample.documents.contents(
-            np.array([one.rows[0] for one in context.shown], np.int32)
+            np.array([one.rows[0] for one in context.items], np.int32)
         )
-        assert [one.text for one in context.shown] == texts
+        assert [one.text for one in context.items] == texts
         assert context.tokens == text_tokens(texts).sum()
-    for name in CONTROLS:
-        of = shower.control(name, shown)
+    for name in BASELINES:
+        of = builder.baseline(name, shown)
         assert [one.query for one in of] == [one.query for one in shown]
         for context, beside in zip(of, shown, strict=True):
-            rows = [one.rows[0] for one in context.shown]
+            rows = [one.rows[0] for one in context.items]
             held = sample.haystack_rows(int(sample.query_haystack[context.query]))
             assert {*rows} <= {*held.tolist()}
             if name == "random":
-                assert len(rows) == len({*rows}) == len(beside.shown)
+                assert len(rows) == len({*rows}) == len(beside.items)
             if name == "newest":
-                stamps = [one.timestamp for one in context.shown]
+                stamps = [one.timestamp for one in context.items]
                 assert stamps == sorted(stamps, reverse=True)  # type: ignore[type-var]
                 assert context.tokens <= 8000
             if name == "evidence":
-                assert {*rows} == shower.evidence(context.query)
+                assert {*rows} == builder.evidence(context.query)
             if name == "none":
                 assert not rows
-    assert shower.control("random", shown) == Shower(sample, Limits(k=7)).control("random", shown)
-    assert shower.control("random", shown) != shower.control("random", shown, seed=1)
-    with pytest.raises(UsageError, match="unknown control"):
-        shower.control("all", shown)
+    assert builder.baseline("random", shown) == ContextBuilder(sample, ContextLimits(k=7)).baseline(
+        "random", shown
+    )
+    assert builder.baseline("random", shown) != builder.baseline("random", shown, seed=1)
+    with pytest.raises(UsageError, match="unknown baseline"):
+        builder.baseline("all", shown)
 
 
 def test_a_budget_takes_the_longest_prefix_that_fits(
     sample: Dataset, sample_run: Callable[..., Path]
 ) -> None:
     folder = sample_run("bm25")
-    whole = Shower(sample, Limits()).retrieved(folder)
-    cut = Shower(sample, Limits(budget=100)).retrieved(folder)
+    whole = ContextBuilder(sample, ContextLimits()).retrieved(folder)
+    cut = ContextBuilder(sample, ContextLimits(budget=100)).retrieved(folder)
     for all_, some in zip(whole, cut, strict=True):
-        n = len(some.shown)
-        assert some.shown == all_.shown[:n]
+        n = len(some.items)
+        assert some.items == all_.items[:n]
         assert some.tokens <= 100
-        assert n == len(all_.shown) or some.tokens + all_.shown[n].tokens > 100
+        assert n == len(all_.items) or some.tokens + all_.items[n].tokens > 100
 
 
 def test_texts_of_a_systems_own_are_shown_with_the_documents_that_they_are(
     sample: Dataset, tmp_path: Path
 ) -> None:
     folder = run(sample, Says(), Settings(limit=5), out=tmp_path)
-    shown = Shower(sample, Limits()).retrieved(folder)
+    shown = ContextBuilder(sample, ContextLimits()).retrieved(folder)
     assert len(shown) == 5
     for context in shown:
-        mine, thought, source = context.shown
+        mine, thought, source = context.items
         held = sample.haystack_rows(int(sample.query_haystack[context.query])).tolist()
         texts = sample.documents.contents(np.array(held[:2], np.int32))
         assert (mine.text, source.text) == (texts[0], texts[1])
@@ -102,18 +109,18 @@ def test_texts_of_a_systems_own_are_shown_with_the_documents_that_they_are(
         assert mine.rows[0] == held[0]
         assert source.rows == (held[1],)
         assert source.timestamp is not None
-    assert len(Shower(sample, Limits(k=1)).retrieved(folder)[0].shown) == 1
+    assert len(ContextBuilder(sample, ContextLimits(k=1)).retrieved(folder)[0].items) == 1
 
 
 def test_as_of_a_time_nothing_later_is_shown(tmp_path: Path) -> None:
     dataset = open_dataset("sample", split="test-as-of")
     folder = run(dataset, "bm25", Settings(limit=40), out=tmp_path)
-    shower = Shower(dataset, Limits(window=100_000))
-    shown = shower.retrieved(folder)
+    builder = ContextBuilder(dataset, ContextLimits(window=100_000))
+    shown = builder.retrieved(folder)
     stamps = dataset.query_table["timestamp"].to_pylist()
     for name in ("newest", "random"):
-        for context in shower.control(name, shown):
-            said = [one.timestamp for one in context.shown]
+        for context in builder.baseline(name, shown):
+            said = [one.timestamp for one in context.items]
             assert all(at is not None and at <= stamps[context.query] for at in said)
 
 
@@ -129,7 +136,7 @@ def test_a_question_that_failed_is_not_answered(
     at = table.column_names.index("failed")
     pq.write_table(table.set_column(at, "failed", [failed]), folder / "queries.parquet")
     reseal(folder)
-    assert 3 not in {one.query for one in Shower(sample, Limits()).retrieved(folder)}
+    assert 3 not in {one.query for one in ContextBuilder(sample, ContextLimits()).retrieved(folder)}
 
 
 # -- Templates -------------------------------------------------------------------------------------
@@ -140,7 +147,7 @@ version = 2
 prompt = "{documents} ? {question} {date} {never} {{ }"
 document = "{number}:{text}"
 separator = " | "
-nothing = "nothing"
+empty = "nothing"
 order = "rank"
 [params]
 max_tokens = 9
@@ -150,32 +157,32 @@ max_tokens = 9
 def test_a_template_of_ones_own_is_filled_in_and_signed(sample: Dataset, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(MINE.replace(" {never}", ""))
-    by = reader(str(path), sample, "m")
+    by = make_reader(str(path), sample, "m")
     assert by.signature == f"mine/2#{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
     rows = sample.haystack_rows(0)[:2].tolist()
-    shown = tuple(Shower(sample, Limits())._of(0, rows))
+    shown = tuple(ContextBuilder(sample, ContextLimits()).items(0, rows))
     (full,) = by.prompts([Context(0, shown)])
     query = sample.query(0)
     texts = sample.documents.contents(np.array(rows, np.int32))
-    assert full.messages[0]["content"].startswith(f"1:{texts[0]} | 2:{texts[1]} ? {query.text} 20")
-    assert full.messages[0]["content"].endswith(" {{ }")
+    assert full.messages[0].content.startswith(f"1:{texts[0]} | 2:{texts[1]} ? {query.text} 20")
+    assert full.messages[0].content.endswith(" {{ }")
     assert full.params == {"max_tokens": 9}
     (empty,) = by.prompts([Context(0, ())])
-    assert empty.messages[0]["content"].startswith("nothing ? ")
+    assert empty.messages[0].content.startswith("nothing ? ")
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("{documents} ", "", "prompt lacks the place {documents}"),
-        ("{number}", "{no}", "document has a place {no} that nothing fills"),
-        ('order = "rank"', 'order = "luck"', "order must be time or rank"),
-        ("version = 2", "version = true", "version must be a whole number"),
+        ("{documents} ", "", "prompt: the placeholder {documents} is missing"),
+        ("{number}", "{no}", "document: unknown placeholder {no}"),
+        ('order = "rank"', 'order = "luck"', "order: invalid enum value 'luck'"),
+        ("version = 2", "version = true", "version: expected int, got bool"),
         ("max_tokens = 9", "model = 'x'", "without model"),
-        ('name = "mine"', "", "name and prompt are missing"),
+        ('name = "mine"', "", "name: is missing"),
         ('order = "rank"', 'oder = "rank"', "did you mean order"),
-        ('nothing = "nothing"', "nothing = 5", "nothing must be a text"),
-        ("{never}", "{never}", "prompt has a place {never} that nothing fills"),
+        ('empty = "nothing"', "empty = 5", "empty: expected str, got int"),
+        ("{never}", "{never}", "prompt: unknown placeholder {never}"),
     ],
 )
 def test_a_template_that_is_not_as_it_must_be_is_refused(
@@ -185,5 +192,5 @@ def test_a_template_that_is_not_as_it_must_be_is_refused(
     text = MINE if old == "{never}" else MINE.replace(" {never}", "")
     path.write_text(text.replace(old, new))
     with pytest.raises(UsageError) as told:
-        read_template(path, "reader")
+        read_template(path, ReaderTemplate)
     assert said in str(told.value)

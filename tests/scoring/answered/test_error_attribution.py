@@ -13,12 +13,18 @@ from answering_rule import DECLINED, Rule
 from openai_endpoint import Chat
 
 from harness.dataset.reader import Dataset
-from harness.runs.answering.answer import shown_to
+from harness.records.base import to_plain
+from harness.runs.answering.answer import context_columns
+from harness.runs.answering.context import Context, ContextBuilder, ContextLimits
 from harness.runs.answering.folder import ANSWERS
-from harness.runs.answering.readers import reader
-from harness.runs.answering.shown import Context, Limits, Shower
+from harness.runs.answering.readers import make_reader
 from harness.schema import Ability
-from harness.scoring.answered.losses import CLASSES, held, names, shares
+from harness.scoring.answered.error_attribution import (
+    CLASSES,
+    answer_classes,
+    class_shares,
+    evidence_coverage,
+)
 from harness.scoring.answered.score import Verdicts, score_answers
 
 
@@ -28,8 +34,8 @@ def _row(dataset: Dataset, query: int, ids: list[str] | None, answer: str | None
         "repeat": 0,
         "answer": answer,
         "documents": ids,
-        "things": 0 if ids is None else len(ids),
-        "unresolved": 0,
+        "items": 0 if ids is None else len(ids),
+        "unresolved_items": 0,
     }
 
 
@@ -42,64 +48,68 @@ def test_every_answer_has_the_class_that_it_is_of(sample: Dataset) -> None:
     all_, part = gold[query], gold[query][:1]
     (nothing, *_) = np.flatnonzero(sample.abilities == str(Ability.ABSTENTION)).tolist()
     cases: list[tuple[dict[str, Any], float, str | None]] = [
-        (_row(sample, query, [*all_, "x"], "so"), 1, "right_with"),
-        (_row(sample, query, part, "so"), 1, "right_without"),
-        (_row(sample, query, [], "so"), 1, "right_without"),
-        (_row(sample, query, all_, "so"), 0, "lost_reader"),
-        (_row(sample, query, all_, DECLINED), 0, "declined_wrongly"),
-        (_row(sample, query, part, "so"), 0, "lost_part"),
-        (_row(sample, query, part, DECLINED), 0, "lost_part"),
-        (_row(sample, query, ["x"], DECLINED), 0, "lost_none"),
-        (_row(sample, nothing, ["x"], DECLINED), 1, "declined_rightly"),
-        (_row(sample, nothing, [], "so"), 0, "made_up"),
+        (_row(sample, query, [*all_, "x"], "so"), 1, "correct_given_evidence"),
+        (_row(sample, query, part, "so"), 1, "correct_without_evidence"),
+        (_row(sample, query, [], "so"), 1, "correct_without_evidence"),
+        (_row(sample, query, all_, "so"), 0, "reader_error"),
+        (_row(sample, query, all_, DECLINED), 0, "wrong_abstention"),
+        (_row(sample, query, part, "so"), 0, "partial_retrieval_error"),
+        (_row(sample, query, part, DECLINED), 0, "partial_retrieval_error"),
+        (_row(sample, query, ["x"], DECLINED), 0, "retrieval_error"),
+        (_row(sample, nothing, ["x"], DECLINED), 1, "correct_abstention"),
+        (_row(sample, nothing, [], "so"), 0, "hallucinated"),
         # Nobody knows: no verdict, no answer, a text that is no document and may say it.
         (_row(sample, query, all_, "so"), np.nan, None),
         (_row(sample, query, all_, None), 1, None),
-        ({**_row(sample, query, part, "so"), "unresolved": 1}, 0, None),
-        ({**_row(sample, query, all_, "so"), "unresolved": 1}, 0, "lost_reader"),
+        ({**_row(sample, query, part, "so"), "unresolved_items": 1}, 0, None),
+        ({**_row(sample, query, all_, "so"), "unresolved_items": 1}, 0, "reader_error"),
     ]
     table = pa.Table.from_pylist([row for row, _, _ in cases], ANSWERS)
     right = np.array([value for _, value, _ in cases])
-    of = held(sample, table)
+    of = evidence_coverage(sample, table)
     assert of is not None
-    assert names(of, right) == [name for _, _, name in cases]
-    found = shares(of, np.full(len(cases), 0.25))
+    assert answer_classes(of, right) == [name for _, _, name in cases]
+    found = class_shares(of, np.full(len(cases), 0.25))
     total = np.nansum([found[name] for name in CLASSES], axis=0)
     assert {*np.round(total, 12)} <= {0.0, 1.0}
     given = table.set_column(3, "documents", pa.nulls(len(table), table["documents"].type))
-    assert held(sample, given) is None
+    assert evidence_coverage(sample, given) is None
 
 
 @pytest.fixture
 def contexts(sample: Dataset, sample_run: Callable[..., Path]) -> list[Context]:
-    return Shower(sample, Limits(k=10)).retrieved(sample_run("bm25"))
+    return ContextBuilder(sample, ContextLimits(k=10)).retrieved(sample_run("bm25"))
 
 
-TRUE = {"right_if_all": 0.85, "right_if_none": 0.1, "declined_rightly": 0.7}
+TRUE = {
+    "accuracy_given_evidence": 0.85,
+    "accuracy_given_no_evidence": 0.1,
+    "correct_abstention": 0.7,
+}
 
 
 @pytest.mark.slow
 def test_the_table_finds_the_rules_own_rates_within_its_intervals(
     sample: Dataset, contexts: list[Context]
 ) -> None:
-    by = reader("plain", sample, "m")
+    by = make_reader("plain", sample, "m")
     prompts = [*by.prompts(contexts)]
-    shown = [shown_to(sample, context) for context in contexts]
+    shown = [context_columns(sample, context) for context in contexts]
     held_in = dict.fromkeys(TRUE, 0)
     draws, means = 60, dict.fromkeys(TRUE, 0.0)
     for seed in range(draws):
         rule = Rule(
             sample,
-            right_if_all=TRUE["right_if_all"],
-            right_if_part=0.4,
-            right_if_none=TRUE["right_if_none"],
-            declines_unanswerable=TRUE["declined_rightly"],
+            accuracy_given_evidence=TRUE["accuracy_given_evidence"],
+            accuracy_given_part=0.4,
+            accuracy_given_no_evidence=TRUE["accuracy_given_no_evidence"],
+            declines_unanswerable=TRUE["correct_abstention"],
             declines_wrong=0.3,
             seed=seed,
         )
         rows, right = [], []
         for prompt, documents in zip(prompts, shown, strict=True):
-            said = rule(Chat([dict(one) for one in prompt.messages], ""))
+            said = rule(Chat(to_plain([*prompt.messages]), ""))
             rows.append({"query": sample.query_ids[prompt.query], "repeat": 0, "answer": said})
             rows[-1].update(documents)
             right.append(float(rule.truth(prompt.query, said)))

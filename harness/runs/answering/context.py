@@ -1,8 +1,9 @@
-"""What a reader is shown for each question: what a run returned, or a control in its place.
+"""Builds the context that a reader is shown for each question: from a run, or a baseline.
 
-Controls say what the number of a system is worth: nothing at all, the newest of the haystack, a
-random selection of as many documents, and the evidence alone, which is the best that retrieval can
-do. Whatever is shown is cut to the same budget of tokens (`words+marks`, see scoring/budget).
+Baselines tell what the number of a system is worth: no context, the newest documents of the
+haystack, random documents (as many as the run returned), and the evidence alone, which is the best
+that retrieval can do. Every context is cut to the same token budget (`words+marks`, see
+scoring/budget).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -24,18 +26,19 @@ from harness.scoring.budget import TokenCounts, text_tokens
 from harness.scoring.matching.hits import read_hits
 from harness.scoring.resolve import cleaned, resolve
 
-CONTROLS = ("none", "newest", "random", "evidence")
-"""In place of what was retrieved."""
+Baseline = Literal["none", "newest", "random", "evidence"]
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+"""Contexts in place of what a run returned."""
 
-RETRIEVED = "retrieved"
-WINDOW = 8000
-"""Tokens of the newest that are shown where no budget says how many."""
+RETRIEVED: Literal["retrieved"] = "retrieved"
+DEFAULT_WINDOW = 8000
+"""Tokens of the newest documents where neither window nor budget is given."""
 
 
 @dataclass(frozen=True)
-class Shown:
-    """One thing that a reader is shown: its text, and the documents that it is, as rows; a text of
-    a system's own may be none. `timestamp` is when it was said in this haystack."""
+class ContextItem:
+    """A text in a context, and the rows of its documents (none for a system's own text that matches
+    no document). `timestamp` is its time in the question's haystack."""
 
     text: str
     rows: tuple[int, ...]
@@ -46,21 +49,21 @@ class Shown:
 
 @dataclass(frozen=True)
 class Context:
-    """What is shown for the question at `query`, best first."""
+    """The context of the question at `query`, best item first."""
 
     query: int
-    shown: tuple[Shown, ...]
+    items: tuple[ContextItem, ...]
 
     @property
     def tokens(self) -> int:
-        """What all of it costs."""
-        return sum(one.tokens for one in self.shown)
+        """Returns the number of tokens."""
+        return sum(item.tokens for item in self.items)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How much is shown: the first `k` (None: all that was returned) that cost at most `budget`
-    tokens together (None: any), and of the newest as many as cost `window`."""
+class ContextLimits:
+    """Limits of a context: the first `k` items (None: all) that fit into `budget` tokens (None: no
+    limit); `window` tokens of the newest documents."""
 
     k: int | None = None
     budget: int | None = None
@@ -74,66 +77,66 @@ class Limits:
 
     @property
     def newest(self) -> int:
-        """Tokens of the newest."""
-        return self.window or self.budget or WINDOW
+        """Returns the tokens of the newest documents."""
+        return self.window or self.budget or DEFAULT_WINDOW
 
 
-class Shower:
-    """Makes what is shown of the documents of a dataset."""
+class ContextBuilder:
+    """Builds contexts from the documents of a dataset."""
 
-    def __init__(self, dataset: Dataset, limits: Limits) -> None:
+    def __init__(self, dataset: Dataset, limits: ContextLimits) -> None:
         self._dataset, self._limits = dataset, limits
         self._counts = TokenCounts(dataset)
         self._stamps = lru_cache(maxsize=1)(self._read_stamps)
 
     def retrieved(self, folder: Path) -> list[Context]:
-        """What a run returned to each question that it was asked, and answered without an error."""
+        """Builds a context from a run for each question that it answered without an error."""
         run = RunFolder(folder)
         known = asked_in(run, self._dataset)
         asked = np.flatnonzero(known.asked & ~known.failed).tolist()
         found = self._texts(run) if run.hits.is_file() else self._documents(run)
         return [self._cut(query, found.get(query, ())) for query in asked]
 
-    def control(self, name: str, beside: Sequence[Context], seed: int = 0) -> list[Context]:
-        """A control for the questions of `beside`, which says how many documents `random` has.
+    def baseline(self, name: str, retrieved: Sequence[Context], seed: int = 0) -> list[Context]:
+        """Builds a baseline for the questions of `retrieved`; `random` has as many documents.
 
-        Raises UsageError for an unknown name, and for `newest` where nothing has a date.
+        Raises UsageError for an unknown name, and for `newest` if no document has a date.
         """
         if name == "none":
-            return [Context(one.query, ()) for one in beside]
+            return [Context(one.query, ()) for one in retrieved]
         if name == "newest":
             if not self._dated:
                 raise UsageError(f"{self._dataset.name}: documents have no dates, none is newest")
-            return [self._newest(one.query) for one in beside]
+            return [self._newest(one.query) for one in retrieved]
         if name == "random":
-            return [self._random(one, seed) for one in beside]
+            return [self._random(one, seed) for one in retrieved]
         if name == "evidence":
-            gold = ((one.query, self._gold.get(one.query, [])) for one in beside)
-            return [Context(query, tuple(self._of(query, rows))) for query, rows in gold]
-        raise UsageError(f"unknown control {name!r}; known: {', '.join(CONTROLS)}")
+            gold = ((one.query, self._gold.get(one.query, [])) for one in retrieved)
+            return [Context(query, tuple(self.items(query, rows))) for query, rows in gold]
+        raise UsageError(f"unknown baseline {name!r}; known: {', '.join(BASELINES)}")
 
     def evidence(self, query: int) -> frozenset[int]:
-        """Rows of the documents that are evidence for a question."""
+        """Returns the rows of the evidence of a question."""
         return frozenset(self._gold.get(query, ()))
 
-    def _documents(self, run: RunFolder) -> dict[int, tuple[Shown, ...]]:
+    def _documents(self, run: RunFolder) -> dict[int, tuple[ContextItem, ...]]:
         rankings, _ = cleaned(read_rankings(run.rankings), self._dataset)
         resolved = resolve(rankings, self._dataset)
-        held = resolved.row >= 0
+        included = resolved.row >= 0
         if self._limits.k is not None:
-            held &= resolved.rank <= self._limits.k
-        queries, rows = resolved.query[held], resolved.row[held]
-        found: dict[int, tuple[Shown, ...]] = {}
+            included &= resolved.rank <= self._limits.k
+        queries, rows = resolved.query[included], resolved.row[included]
+        found: dict[int, tuple[ContextItem, ...]] = {}
         cuts = np.flatnonzero(np.diff(queries)) + 1
         for part in np.split(np.arange(len(queries)), cuts):
             if len(part):
                 query = int(queries[part[0]])
-                found[query] = tuple(self._of(query, rows[part].tolist()))
+                found[query] = tuple(self.items(query, rows[part].tolist()))
         return found
 
-    def _texts(self, run: RunFolder) -> dict[int, tuple[Shown, ...]]:
-        """Texts of the system's own; a hit without one is the text of its documents."""
-        found: dict[int, list[Shown]] = {}
+    def _texts(self, run: RunFolder) -> dict[int, tuple[ContextItem, ...]]:
+        """Reads the system's own texts; a hit without one has the texts of its documents."""
+        found: dict[int, list[ContextItem]] = {}
         hits = [
             hit
             for hit in sorted(read_hits(self._dataset, run.hits), key=lambda h: (h.query, h.place))
@@ -141,26 +144,26 @@ class Shower:
         ]
         costs = text_tokens([hit.text for hit in hits]).tolist()
         for hit, cost in zip(hits, costs, strict=True):
-            of = list(self._of(hit.query, hit.documents))
-            dates = [one.timestamp for one in of if one.timestamp is not None]
-            one = Shown(
-                hit.text or " ".join(each.text for each in of),
+            documents = list(self.items(hit.query, hit.documents))
+            dates = [one.timestamp for one in documents if one.timestamp is not None]
+            item = ContextItem(
+                hit.text or " ".join(one.text for one in documents),
                 tuple(hit.documents),
                 max(dates, default=None),
-                cost if hit.text else sum(each.tokens for each in of),
+                cost if hit.text else sum(one.tokens for one in documents),
             )
-            found.setdefault(hit.query, []).append(one)
-        return {query: tuple(shown) for query, shown in found.items()}
+            found.setdefault(hit.query, []).append(item)
+        return {query: tuple(items) for query, items in found.items()}
 
-    def _cut(self, query: int, shown: Sequence[Shown]) -> Context:
-        """As many of the first as the limits let through."""
-        kept, spent = [], 0
-        for one in shown[: self._limits.k]:
-            spent += one.tokens
-            if self._limits.budget is not None and spent > self._limits.budget:
+    def _cut(self, query: int, items: Sequence[ContextItem]) -> Context:
+        """Takes the longest prefix within the limits."""
+        included, tokens = [], 0
+        for item in items[: self._limits.k]:
+            tokens += item.tokens
+            if self._limits.budget is not None and tokens > self._limits.budget:
                 break
-            kept.append(one)
-        return Context(query, tuple(kept))
+            included.append(item)
+        return Context(query, tuple(included))
 
     def _newest(self, query: int) -> Context:
         haystack = int(self._dataset.query_haystack[query])
@@ -169,19 +172,19 @@ class Shower:
         order = np.argsort(np.nan_to_num(stamps.astype(float), nan=-np.inf), kind="stable")[::-1]
         costs = np.cumsum(self._counts.of(rows[order]))
         fits = rows[order][: int(np.searchsorted(costs, self._limits.newest, side="right"))]
-        return Context(query, tuple(self._of(query, fits.tolist())))
+        return Context(query, tuple(self.items(query, fits.tolist())))
 
-    def _random(self, beside: Context, seed: int) -> Context:
-        """As many documents as `beside` has things, of a choice that the question's id settles."""
-        query, n = beside.query, len(beside.shown)
+    def _random(self, retrieved: Context, seed: int) -> Context:
+        """Draws as many documents as `retrieved` has items; the question's id seeds the draw."""
+        query, n = retrieved.query, len(retrieved.items)
         rows = self._dataset.haystack_rows(int(self._dataset.query_haystack[query]))
         text = f"{seed} {self._dataset.query_ids[query]}".encode()
         drawn = np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:8]))
         chosen = drawn.choice(len(rows), min(n, len(rows)), replace=False)
-        return self._cut(query, tuple(self._of(query, rows[chosen].tolist())))
+        return self._cut(query, tuple(self.items(query, rows[chosen].tolist())))
 
-    def _of(self, query: int, rows: Sequence[int]) -> Iterator[Shown]:
-        """Documents, as they were said in the question's haystack."""
+    def items(self, query: int, rows: Sequence[int]) -> Iterator[ContextItem]:
+        """Yields documents as they are in the question's haystack."""
         if not rows:
             return
         at = np.array(rows, np.int32)
@@ -194,7 +197,7 @@ class Shower:
         for row, text, speaker, cost in zip(
             rows, documents.contents(at), speakers, costs, strict=True
         ):
-            yield Shown(text, (row,), stamps.get(row), cost, speaker or "")
+            yield ContextItem(text, (row,), stamps.get(row), cost, speaker or "")
 
     def _read_stamps(self, haystack: int) -> Mapping[int, int | None]:
         if not self._dated:
@@ -204,7 +207,7 @@ class Shower:
 
     @cached_property
     def _dated(self) -> bool:
-        """Whether any document has a date."""
+        """Tests whether any document has a date."""
         stamps = self._dataset.documents.column("timestamp")
         return bool(stamps.null_count < len(stamps)) or any(
             self._dataset.haystack_timestamps(one).null_count < self._dataset.haystack_size(one)
@@ -213,11 +216,13 @@ class Shower:
 
     @cached_property
     def _gold(self) -> dict[int, list[int]]:
-        """Rows of the evidence of each question, in the dataset's order."""
+        """Collects the rows of the evidence of each question, in the dataset's order."""
         judged = self._dataset.qrels()
-        mine = (judged.grade >= 1) & (judged.document >= 0)
+        relevant = (judged.grade >= 1) & (judged.document >= 0)
         found: dict[int, set[int]] = {}
-        pairs = zip(judged.query[mine].tolist(), judged.document[mine].tolist(), strict=True)
+        pairs = zip(
+            judged.query[relevant].tolist(), judged.document[relevant].tolist(), strict=True
+        )
         for query, row in pairs:
             found.setdefault(query, set()).add(row)
         return {query: sorted(rows) for query, rows in found.items()}
