@@ -102,7 +102,7 @@ def print_short(
     if cells:
         print(f"\n{_main_table(block, cells, columns)}")
     else:
-        print("\nno query could be scored; see left_out.json")
+        print("\nno query could be scored; see excluded.json")
     if "semantic" in summary:
         print(f"\n{semantic_table(summary['semantic'])}")
     for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
@@ -247,7 +247,7 @@ def _silent(n: int, missing: str, *, own_run: bool) -> str:
 def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
     slices = block["slices"]
     if not slices:
-        return "no query could be scored; see left_out.json"
+        return "no query could be scored; see excluded.json"
     known = next(iter(slices.values()))["metrics"]
     shown = _columns(block["protocol"], known, columns)
     order = [str(a) for a in Ability] + ["answerable", "all"]

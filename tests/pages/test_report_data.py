@@ -125,7 +125,7 @@ def test_each_query_has_its_evidence_with_ranks_and_its_ranking(
 
 
 def test_a_query_that_is_not_scored_says_why(data: dict[str, Any], bm25: Path) -> None:
-    left_out = read_json(bm25 / "left_out.json")["memory"]
+    left_out = read_json(bm25 / "excluded.json")["memory"]
     block, ids = data["queries"]["blocks"][0], data["queries"]["columns"]["id"]
     assert left_out
     for reason, names in left_out.items():

@@ -157,7 +157,7 @@ def test_a_question_of_which_no_text_is_found_is_not_measurable_and_never_zero(
     score_run(folder, dataset, Choices(ks=(4,)))
     found = cell(folder, "recall@4", "trec")
     assert (found["value"], found["n"]) == (0.5, 2)  # silence is an answer, and found nothing
-    left_out = read_json(folder / "left_out.json")["trec"]
+    left_out = read_json(folder / "excluded.json")["trec"]
     assert left_out == {"not measurable: no text was resolved": ["choir"]}
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 import harness
 from harness.dataset.progress import progress
@@ -22,6 +23,7 @@ from harness.files import (
     folder_aside,
     write_bytes,
 )
+from harness.records.scores import ScoreReport
 from harness.runs.answering.asking import Asked, Asker
 from harness.runs.answering.folder import JUDGEMENTS, PEOPLE, AnswersFolder, plain
 from harness.runs.answering.judges import Case, Judge
@@ -139,21 +141,24 @@ def write_judgements(folder: AnswersFolder, judged: pa.Table, record: dict[str, 
     return target
 
 
-def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
+def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
     """Score the answers of a folder, with the judgements that are of these very answers."""
     import pyarrow.parquet as pq
 
     table = folder.table
     verdicts = _verdicts(folder, table)
-    summary, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
-    summary["people"] = _people(dataset, table, verdicts)
-    summary["judges"] = {name: folder.judgements(name)[0] for name in folder.judged}
+    report, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
+    report = replace(
+        report,
+        people=_people(dataset, table, verdicts),
+        judges={name: folder.judgements(name)[0] for name in folder.judged},
+    )
     buffer = io.BytesIO()
     pq.write_table(per_query, buffer)
     with disk_errors(folder.path, _REMEDY):
         write_bytes(folder.path / "scores.parquet", buffer.getvalue())
-        write_scores(folder.path, summary)
-    return summary
+        write_scores(folder.path, report)
+    return report
 
 
 def _people(dataset: Dataset, answers: pa.Table, verdicts: Sequence[Verdicts]) -> dict[str, Any]:
