@@ -250,7 +250,7 @@ def shown(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> in
     answered = Answered.read(folders)
     if options.json:
         found = [
-            {"folder": str(one.folder), "answers": dict(one.record), "scores": dict(one.scores)}
+            {"folder": str(one.folder), "answers": dict(one.record), "scores": one.scores}
             for one in answered
         ]
         print_json(kind, {"answered": found})

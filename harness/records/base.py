@@ -84,6 +84,18 @@ def to_plain(record: Any) -> Any:
     return msgspec.to_builtins(record)
 
 
+def to_tree(value: Any) -> Any:
+    """Converts a record to dictionaries and lists with every field, also those with a default."""
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {encoded: to_tree(getattr(value, name)) for name, encoded in names}
+    if isinstance(value, dict):
+        return {key: to_tree(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_tree(one) for one in value]
+    return value
+
+
 def read_json_record(path: Path, kind: type[T], remedy: str = "") -> T:
     """Reads a JSON file as a record. Raises UsageError as `decode`, and for a missing file."""
     try:

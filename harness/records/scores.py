@@ -10,7 +10,7 @@ protocol. `ProtocolResult.slices` gives the results one by one:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -191,6 +191,26 @@ class ProtocolResult(Record, dict=True):
             columns=columns,
         )
 
+    def select(self, slices: Collection[str], metrics: Sequence[str]) -> ProtocolResult:
+        """Returns the results of some slices and metrics alone."""
+        return ProtocolResult.build(
+            {
+                name: SliceResult(
+                    n=part.n, metrics={m: part.metrics[m] for m in metrics if m in part.metrics}
+                )
+                for name, part in self.slices.items()
+                if name in slices
+            },
+            protocol=self.protocol,
+            version=self.version,
+            description=self.description,
+            level=self.level,
+            ties=self.ties,
+            signature=self.signature,
+            excluded=self.excluded,
+            depth_sensitive=self.depth_sensitive,
+        )
+
     @property
     def name(self) -> str:
         """The protocol with its version: `memory/1`."""
@@ -208,6 +228,10 @@ class ProtocolResult(Record, dict=True):
             name: SliceResult(n=one.n, metrics=_from_columns(one, self, name))
             for name, one in self.columns.items()
         }
+
+    def find(self, metric: str, slice_: str) -> MetricResult | None:
+        """Returns the result of a metric over a slice; None where there is none."""
+        return self.slices[slice_].metrics.get(metric) if slice_ in self.columns else None
 
     @property
     def overall(self) -> dict[str, MetricResult]:
@@ -282,6 +306,14 @@ class KnowledgeUpdateResult(Record):
     random_baseline: dict[str, float | None]
     signature: str
 
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature of each value."""
+        return {
+            name: fill_signature(self.signature, name, "knowledge-update", self.n)
+            for name in self.values
+        }
+
 
 class ChangesResult(Record):
     """Returned documents that no longer hold, by metric; lower is better.
@@ -296,6 +328,13 @@ class ChangesResult(Record):
     values: dict[str, float | None]
     random_baseline: dict[str, float | None]
     signature: str
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature of each value."""
+        return {
+            name: fill_signature(self.signature, name, "all", self.n[name]) for name in self.values
+        }
 
 
 class PrecisionRecallF1(Record):
@@ -347,6 +386,18 @@ class AbstentionResult(Record):
         """All queries that are judged here."""
         return self.n_unanswerable + self.n_answerable
 
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature of each number."""
+        over = {
+            "false_positive_rate": ("abstention", self.n_unanswerable),
+            "as_returned": ("all", self.n),
+        }
+        if self.confidence is not None:
+            spoke = ("all", self.confidence.n)
+            over |= {"auroc": spoke, "at_threshold": spoke, "aurc": spoke}
+        return {name: fill_signature(self.signature, name, *of) for name, of in over.items()}
+
 
 class TokenSummary(Record):
     """Tokens of the returned documents of a query: mean, median and 95th percentile over n."""
@@ -382,6 +433,12 @@ class TokensResult(Record):
     random_method: str
     signature: str
 
+    def signature_of(self, budget: str, slice_: str = "answerable") -> str:
+        """Returns the signature of recall within a budget; `slice_` may be an ability."""
+        found = self.recall_within_budget[budget]
+        n = found.n if slice_ == "answerable" else found.by_ability[slice_].n
+        return fill_signature(self.signature, f"recall_in_tokens@{budget}", slice_, n)
+
 
 class Estimate(Record):
     """A number with its interval; low and high are None where there is none."""
@@ -403,8 +460,8 @@ class SemanticVersusIds(Record):
     mean_by_ids: float
     mean_semantic: float
     difference: Estimate
-    pearson: Estimate | None = None
-    spearman: Estimate | None = None
+    pearson: Estimate
+    spearman: Estimate
 
 
 class SemanticSource(Record):

@@ -217,6 +217,11 @@ def called(record: dict[str, Any]) -> str:
     return str(record.get("name") or record["retriever"]["name"])
 
 
+def was_requested(record: Mapping[str, Any]) -> bool:
+    """Tests whether the system was asked for k documents: of imported rankings nobody knows."""
+    return "measured" in record and "rankings_from" not in (record.get("retriever") or {})
+
+
 def empty_haystacks(record: dict[str, Any]) -> str:
     """What is to be said where every query of a haystack was answered with nothing; else ""."""
     found = record.get("empty_haystacks")

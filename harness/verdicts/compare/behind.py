@@ -100,7 +100,7 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
 
 def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
     """Of one judge, as counted on this run's answers: hits, misses, rejections, alarms."""
-    beside = (run.scores.get("people") or {}).get(judge)
+    beside = (run.scores.people or {}).get(judge)
     if beside is None:
         return None
     return tuple(beside["errors"][name] for name in ("hits", "misses", "rejections", "alarms"))
