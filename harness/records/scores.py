@@ -17,8 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from harness.checksums import ChecksummedRecord
-from harness.records.base import Record
+from harness.records.base import ChecksummedRecord, Record
 
 SCORES_VERSION = 1
 
