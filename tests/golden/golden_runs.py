@@ -20,15 +20,49 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from harness import RetrieverSpec, open_dataset, run, score_run
+from harness.records.base import to_tree
+from harness.runs.folder.run_folder import read_scores
 
-KEYS: dict[str, str | None] = {}
+KEYS: dict[str, str | None] = {
+    "unit": "level",
+    "left_out": "excluded",
+    "left_out.json": "excluded.json",
+    "chance": "random_baseline",
+    "ceiling": "upper_bound",
+    "interval/units": "interval/clusters",
+    "interval/effective": "interval/effective_clusters",
+    "over_haystacks/value": "macro_haystack/value",
+    "over_haystacks/low": "macro_haystack/interval/low",
+    "over_haystacks/high": "macro_haystack/interval/high",
+    "over_haystacks/units": "macro_haystack/interval/clusters",
+    "over_haystacks/effective": "macro_haystack/interval/effective_clusters",
+    "over_categories/value": "macro_category/value",
+    "over_categories/categories": "macro_category/groups",
+    "not_measurable": "unmeasurable",
+    "touched_by_depth": "depth_sensitive",
+    "asked_for": "requested",
+    "scores/dataset/own_document_left_out": "scores/dataset/excludes_own_document",
+    "scores/score_version": "scores/version",
+    "scores/unknown_documents_in_run": "scores/unknown_documents",
+    "scores/repeated_documents_in_run": "scores/repeated_documents",
+    "came": "returned",
+    "came/least": "returned/min",
+    "came/k_beyond": "returned/unreached_cutoffs",
+    "false_evidence_rate": "false_positive_rate",
+    "newest_above_all_older": "update_ranked_first",
+    **{f"newest_found@{k}": f"update_recall@{k}" for k in (1, 5, 10)},
+    **{f"only_stale_found@{k}": f"stale_only_rate@{k}" for k in (1, 5, 10)},
+    "retrieved_a_query": "per_query",
+    "retrieved_a_query_top_10": "per_query_top_10",
+    "rankings_that_ended_before": "ended",
+}
 """Frozen name -> name today, for keys, columns, files, reasons of exclusion and folders.
 
 A name is one part of a key or several ("tokens/chance"), matched as a whole; of two that fit, the
 longer one counts. None: the number is no longer stored, with the reason in a comment beside it.
 """
 
-ADDED: tuple[str, ...] = ()
+ADDED: tuple[str, ...] = ("unmeasurable", "macro_haystack/groups", "confidence/n")
 """Parts of keys, in today's names, that did not exist when the values were frozen."""
 
 TOLERANCE = 1e-12
@@ -114,16 +148,29 @@ def numbers(folder: Path) -> dict[str, float]:
 
 
 def _numbers(folder: Path) -> Iterator[tuple[str, float]]:
-    scores = json.loads((folder / now("scores.json")).read_bytes())
-    for block in scores.pop(now("protocols")):
-        where = f"{block.pop(now('protocol'))}/{block.pop(now('unit'))}"
-        for slice_, part in block.pop(now("slices")).items():
-            yield from _walk(part.pop(now("metrics")), f"cells/{where}/{slice_}")
-            yield from _walk(part, f"slice/{where}/{slice_}")
-        yield from _walk(block, f"protocol/{where}")
-    yield "warnings", len(scores.pop(now("warnings")))
-    yield from _walk(scores, "scores")
-    yield from _walk(json.loads((folder / now("left_out.json")).read_bytes()), "left_out")
+    report = read_scores(folder)
+    for protocol in report.protocols:
+        where = f"{protocol.protocol}/{protocol.level}"
+        for slice_, part in protocol.slices.items():
+            yield from _walk(to_tree(part.metrics), f"cells/{where}/{slice_}")
+            yield f"slice/{where}/{slice_}/n", part.n
+        yield f"protocol/{where}/version", protocol.version
+        yield from _walk(protocol.excluded, f"protocol/{where}/excluded")
+        yield from _walk(protocol.depth_sensitive, f"protocol/{where}/depth_sensitive")
+    yield "warnings", len(report.warnings)
+    for name, section in (
+        ("knowledge_update", report.knowledge_update),
+        ("changes", report.changes),
+    ):
+        if section is not None:
+            tree = to_tree(section)
+            counts = {key: n for key, n in tree.items() if type(n) is int}
+            random = {"random_baseline": tree["random_baseline"]}
+            yield from _walk(counts | tree["values"] | random, f"scores/{name}")
+    apart = ("protocols", "warnings", "knowledge_update", "changes", "checksums")
+    rest = {name: one for name, one in to_tree(report).items() if name not in apart}
+    yield from _walk(rest, "scores")
+    yield from _walk(json.loads((folder / "excluded.json").read_bytes()), "excluded")
     record = json.loads((folder / now("run.json")).read_bytes())
     for part in map(now, ("queries", "dataset", "notes")):
         yield from _walk(record[part], f"run/{part}")
