@@ -30,7 +30,7 @@ def test_a_running_test_is_read_from_another_terminal(harness: Harness, tmp_path
     said = harness("abtest", tests, "--json")
     rows = json.loads(said.out)["reports"]
     assert [row["plan"]["name"] for row in rows] == ["clicks", "ranks"]
-    assert rows[1]["metrics"][0]["units_a"] + rows[1]["metrics"][0]["units_b"] == 400
+    assert rows[1].metrics[0]["units_a"] + rows[1].metrics[0]["units_b"] == 400
     assert rows[1]["trouble"] == []
     assert "No difference" in rows[1]["conclusion"]
     running.close()

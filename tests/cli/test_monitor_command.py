@@ -81,7 +81,7 @@ def test_a_config_and_a_state_that_goes_on(
     command += ("--state", tmp_path / "state", "--json")
     first = json.loads(harness(*command).out)
     assert (first["window"]["size"], first["totals"]["recalls"]) == (50, 60)
-    assert first["metrics"] == ["hit@1"]
+    assert first.metrics == ["hit@1"]
     again = json.loads(harness(*command).out)
     assert again["totals"]["recalls"] == 60
     write(log, questions, 200, wrong=True)

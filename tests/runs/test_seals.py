@@ -60,7 +60,7 @@ def test_a_number_changed_by_hand_passes_no_verdict(
     )
     path = pair[0] / "scores.json"
     scores = orjson.loads(path.read_bytes())
-    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = 0.99
+    scores["protocols"][0].slices["all"].metrics["recall@10"].value = 0.99
     for seal, said in ((scores["checksums"], "was changed since"), (None, "has no seal")):
         changed = {**scores, "checksums": seal} if seal else {**scores}
         if seal is None:

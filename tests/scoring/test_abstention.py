@@ -223,7 +223,7 @@ def scored(tmp_path: Path) -> Callable[..., Any]:
         answered = Answered.everything(4)
         for name, values in known.items():
             getattr(answered, name)[:] = values
-        return score(dataset, read_rankings(run), answered=answered).summary["abstention"]
+        return score(dataset, read_rankings(run), answered=answered).report.abstention
 
     return call
 

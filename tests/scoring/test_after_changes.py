@@ -145,10 +145,10 @@ def test_a_query_that_a_run_file_leaves_out_is_not_one_that_kept_silent(tmp_path
     judged = {"a": {"knee": 0}, "b": {"knee": 0}}
     data = made(tmp_path / "data", CHANGES, judged, {"a": 90, "b": 90})
     file = lists({"a": ["knee"]})
-    assert score(data, file).summary["changes"]["n_after_forget"] == 1
+    assert score(data, file).report.changes["n_after_forget"] == 1
     answered = Answered.everything(data.n_queries)
     answered.replied[:] = True
-    found = score(data, file, answered=answered).summary["changes"]
+    found = score(data, file, answered=answered).report.changes
     assert (found["n_after_forget"], found["forgotten_returned@1"]) == (2, 0.5)
 
 
@@ -239,7 +239,7 @@ def test_who_forgets_the_old_is_seen_by_each_number_with_its_signature(
     found = {}
     for name in ("bm25", "recency"):
         folder = run(dataset, RetrieverSpec(name), Settings(k=20), out=tmp_path)
-        found[name] = score_run(folder, dataset).summary["changes"]
+        found[name] = score_run(folder, dataset).report.changes
     for name in ("outdated_returned@10", "outdated_above@10", "forgotten_returned@10"):
         assert found["recency"][name] < found["recency"]["chance"][name] < found["bm25"][name]
         assert found["bm25"]["signatures"][name].startswith(f"{name}|protocol:changes/1|data:chan")

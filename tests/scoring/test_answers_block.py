@@ -16,8 +16,8 @@ from harness.verdicts.compare.compare import compare
 
 
 def block(scores: Scores) -> dict[str, dict[str, dict[str, float]]]:
-    found = next(b for b in scores.summary["protocols"] if b["protocol"] == "answers")
-    return {name: part["metrics"] for name, part in found["slices"].items()}
+    found = next(b for b in scores.report.protocols if b.protocol == "answers")
+    return {name: part.metrics for name, part in found.slices.items()}
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_success_at_k_counts_questions_whose_answer_stands_in_the_texts(
     dataset = open_dataset("sample")
     folder = run(dataset, "bm25", out=tmp_path)
     plain = score_run(folder, dataset).summary
-    assert "answers" not in {b["protocol"] for b in plain["protocols"]}
+    assert "answers" not in {b.protocol for b in plain["protocols"]}
     scores = score_run(folder, dataset, Choices(answers=True))
     cells = block(scores)["all"]
     by_hand = []

@@ -79,7 +79,7 @@ def test_recall_within_a_budget_is_that_of_the_longest_prefix_that_fits(tmp_path
         query={"late": {"ability": Ability.TEMPORAL}, "none": {"ability": Ability.ABSTENTION}},
     )
     run = {"q": ["a", "b", "c"], "late": ["e", "a", "d"], "short": ["x", "b"], "none": ["e"]}
-    tokens = score(dataset, lists(run)).summary["tokens"]
+    tokens = score(dataset, lists(run)).report.tokens
     within = tokens["recall_within_budget"]
     # q: a and b cost 500 exactly, c comes after; late: 4,300 before d, 4,900 with it; short: x is
     # no document and costs nothing; missing: nothing found.
@@ -112,7 +112,7 @@ def test_tokens_of_the_top_ten_stop_at_rank_ten(tmp_path: Path) -> None:
     answered = Answered.everything(2)
     answered.failed[1] = True
     run = lists({"q": ids, "failed": ids})
-    tokens = score(dataset, run, Choices(["trec"]), answered=answered).summary["tokens"]
+    tokens = score(dataset, run, Choices(["trec"]), answered=answered).report.tokens
     assert tokens["retrieved_a_query"]["mean"] == sum(range(1, 13))
     assert tokens["retrieved_a_query_top_10"]["mean"] == sum(range(1, 11))
     assert tokens["retrieved_a_query"]["n"] == 1
@@ -130,5 +130,5 @@ def test_no_mean_is_taken_of_nothing(tmp_path: Path) -> None:
         "p95": None,
     }
     assert summary["tokens"]["recall_within_budget"]["500"]["recall"] is None
-    assert all(block["slices"] == {} for block in summary["protocols"])
+    assert all(block.slices == {} for block in summary["protocols"])
     assert summary["abstention"] is None

@@ -153,7 +153,7 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
 
     def cell() -> tuple[dict[str, Any], list[str]]:
         summary = score(dataset, run, Choices(["memory"], ks=(2,))).summary
-        block = summary["protocols"][0]["slices"]["all"]["metrics"]
+        block = summary["protocols"][0].slices["all"].metrics
         return block["recall@2"], summary["warnings"]
 
     exact, warnings = cell()

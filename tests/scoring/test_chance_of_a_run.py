@@ -65,8 +65,8 @@ def summary(dataset: Dataset, depth: int = len(TURNS)) -> dict[str, Any]:
 
 def cells(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     for block in found["protocols"]:
-        for name, cell in block["slices"]["all"]["metrics"].items():
-            yield f"{block['protocol']} {block['unit']} {name}", cell
+        for name, cell in block.slices["all"].metrics.items():
+            yield f"{block.protocol} {block['unit']} {name}", cell
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_chance_of_documents_sessions_and_answers_is_the_mean_over_all_orders(
         seen.add((name.split("@")[0], exact))
         # Drawn for each query anew; the values are no further than 0.5 from their mean.
         error = 1e-10 if exact else 5 * 0.5 / np.sqrt(DRAWS * len(ORDERS))
-        assert cell["chance"] == pytest.approx(cell["value"], abs=error), name
+        assert cell.random_baseline == pytest.approx(cell.value, abs=error), name
     for exact in ("recall", "hit", "recall_all"):
         assert (f"memory turn>session {exact}", True) in seen
     assert ("longmemeval-official turn>session hit", True) in seen

@@ -84,8 +84,8 @@ def test_a_summary_names_the_metrics_that_depth_could_change(tmp_path: Path) -> 
     def named(depth: int, **more: object) -> list[str]:
         run = lists({"q": ids[:depth], "r": ids[:depth]})
         choices = Choices(["trec"], ks=(1, 2))
-        (block,) = score(dataset, run, choices, depth=depth, **more).summary["protocols"]  # type: ignore[arg-type]
-        return list(block["touched_by_depth"])
+        (block,) = score(dataset, run, choices, depth=depth, **more).report.protocols  # type: ignore[arg-type]
+        return list(block.depth_sensitive)
 
     assert named(2) == ["ndcg", "map", "mrr", "rprec"]  # one query has three relevant documents
     assert named(3) == ["ndcg", "map", "mrr"]

@@ -36,7 +36,7 @@ def dataset(folder: Path, queries: dict[str, tuple[Ability, dict[str, int]]]) ->
 
 
 def update_numbers(data: Dataset, run: dict[str, list[str]], **choices: Any) -> dict[str, Any]:
-    found: dict[str, Any] = score(data, lists(run), Choices(**choices)).summary["knowledge_update"]
+    found: dict[str, Any] = score(data, lists(run), Choices(**choices)).report.knowledge_update
     return found
 
 
@@ -85,12 +85,12 @@ def test_only_updates_with_gold_of_different_dates_count(tmp_path: Path) -> None
     run = lists({q: ["old", "new"] for q in data.query_ids})
     answered = Answered.everything(data.n_queries)
     answered.failed[data.query_ids.index("failed")] = True
-    numbers = score(data, run, answered=answered).summary["knowledge_update"]
+    numbers = score(data, run, answered=answered).report.knowledge_update
     assert numbers["n"] == 2
     assert numbers["update_ranked_first"] == 0
     assert numbers["stale_only_rate@1"] == 0.5  # the failed query has found nothing
     without = dataset(tmp_path / "without", {"q": (UPDATE, {"new": 1})})
-    assert score(without, lists({"q": ["new"]})).summary["knowledge_update"] is None
+    assert score(without, lists({"q": ["new"]})).report.knowledge_update is None
 
 
 def test_a_date_is_that_of_the_query_s_own_haystack(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ def summaries(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 
 
 def cells(summary: dict[str, Any], protocol: str, unit: str) -> dict[str, dict[str, Any]]:
-    (block,) = [b for b in summary["protocols"] if (b["protocol"], b["unit"]) == (protocol, unit)]
-    found: dict[str, dict[str, Any]] = block["slices"]["all"]["metrics"]
+    (block,) = [b for b in summary["protocols"] if (b.protocol, b.level) == (protocol, unit)]
+    found: dict[str, dict[str, Any]] = block.slices["all"].metrics
     return found
 
 
@@ -72,7 +72,7 @@ def test_bm25_and_chance_reach_the_reference_values(
     tolerance = 0.05 if unit == "session" and part == "chance" else 0.005
     for k, expected in zip(KS, percent, strict=False):
         cell = found[f"{metric}@{k}"]
-        assert cell["n"] == n
+        assert cell.n == n
         assert 100 * cell[part] == pytest.approx(expected, abs=tolerance + 1e-9), k
 
 
@@ -92,14 +92,12 @@ def test_abilities_hold_the_questions_of_the_paper_s_counts(
     summaries: dict[str, dict[str, Any]],
 ) -> None:
     summary = summaries["turn"]
-    (official,) = [b for b in summary["protocols"] if b["protocol"] == "locomo-official"]
-    n = {name: part["n"] for name, part in official["slices"].items()}
+    (official,) = [b for b in summary["protocols"] if b.protocol == "locomo-official"]
+    n = {name: part["n"] for name, part in official.slices.items()}
     assert n["multi-hop"] == n["category:multi-hop"] == 282
     assert n["temporal"] == n["category:temporal"] == 321
     assert n["lookup"] == n["category:open-domain"] + n["category:single-hop"] == 96 + 841
     assert n["abstention"] == n["category:adversarial"] == 446
     assert n["answerable"] == 1986 - 446
-    (memory,) = [
-        b for b in summary["protocols"] if (b["protocol"], b["unit"]) == ("memory", "turn")
-    ]
+    (memory,) = [b for b in summary["protocols"] if (b.protocol, b.level) == ("memory", "turn")]
     assert memory["left_out"] == {"no evidence in the answer key": 4}

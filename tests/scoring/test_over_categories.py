@@ -43,13 +43,13 @@ def test_each_category_counts_once_and_the_witness_says_the_same(
     for protocol in scores.protocols:
         each = [scores["mrr@1", f"category:{name}", protocol] for name in ("drinks", "bread")]
         assert each == [pytest.approx(2 / 3), 1]
-        cell = scores.cell("mrr@1", "all", protocol)
-        assert cell["value"] == pytest.approx(3 / 4)
+        cell = scores.result("mrr@1", "all", protocol)
+        assert cell.value == pytest.approx(3 / 4)
         assert cell["over_categories"] == {"value": pytest.approx(np.mean(each)), "categories": 2}
-    assert "over_categories" not in scores.cell("mrr@1", "category:drinks")
+    assert "over_categories" not in scores.result("mrr@1", "category:drinks")
     assert verify(folder).agrees
     summary = read_json(folder / "scores.json")
-    summary["protocols"][0]["slices"]["all"]["metrics"]["mrr@1"]["over_categories"]["value"] = 0.9
+    summary["protocols"][0].slices["all"].metrics["mrr@1"]["over_categories"]["value"] = 0.9
     (folder / "scores.json").write_bytes(orjson.dumps(summary))
     (told,) = verify(folder).differences
     assert (told.what, told.slice) == ("over_categories.value of mrr@1", "all")
@@ -58,4 +58,4 @@ def test_each_category_counts_once_and_the_witness_says_the_same(
 def test_categories_that_are_no_subsets_have_no_such_mean(tmp_path: Path, home: Path) -> None:
     dataset = open_dataset("sample")
     scores = score_run(run(dataset, "bm25", out=tmp_path), dataset)
-    assert "over_categories" not in scores.cell("recall@10")
+    assert "over_categories" not in scores.result("recall@10")

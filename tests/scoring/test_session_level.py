@@ -52,8 +52,8 @@ def session_cells(data: Dataset, run: Any, **choices: Any) -> dict[str, Any]:
     ks = choices.pop("ks", (1, 2, 3))
     depth = choices.pop("depth", None)
     summary = score(data, run, Choices(["memory"], ks=ks, **choices), depth=depth).summary
-    (block,) = [b for b in summary["protocols"] if b["unit"] == "turn>session"]
-    cells: dict[str, Any] = block["slices"]["all"]["metrics"]
+    (block,) = [b for b in summary["protocols"] if b.level == "turn>session"]
+    cells: dict[str, Any] = block.slices["all"].metrics
     return cells
 
 
@@ -151,4 +151,4 @@ def test_documents_that_are_not_turns_or_have_no_sessions_get_no_session_level(
     sessions = dataset(tmp_path / "sessions", {"q": ["s0t0"]}, granularity="session")
     for data in (plain, sessions):
         summary = score(data, lists({"q": ["a"]})).summary
-        assert "turn>session" not in {block["unit"] for block in summary["protocols"]}
+        assert "turn>session" not in {block.level for block in summary["protocols"]}

@@ -130,20 +130,20 @@ def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> Non
     summary = scores.summary
     seen = 0
     for block in summary["protocols"]:
-        found = list(numbers(block["slices"]))
+        found = list(numbers(block.slices))
         for (slice_, _, metric, _), _, signature in found:
             parsed = Signature.parse(signature)
-            cell = block["slices"][slice_]["metrics"][metric]
+            cell = block.slices[slice_].metrics[metric]
             assert parsed.metric == metric
             assert parsed.slice == slice_
-            assert parsed.n == cell["n"]
-            assert (parsed.unit, parsed.ties) == (block["unit"], block["ties"])
-            assert parsed.protocol == f"{block['protocol']}/{block['version']}"
+            assert parsed.n == cell.n
+            assert (parsed.unit, parsed.ties) == (block.level, block.ties)
+            assert parsed.protocol == f"{block.protocol}/{block.version}"
             assert parsed.formula
             assert parsed.rules
         seen += len(found)
-        left_out = [q for ids in scores.left_out[block["protocol"]].values() for q in ids]
-        assert block["slices"]["all"]["n"] == len(RUN.keys() - left_out)
+        left_out = [q for ids in scores.excluded[block.protocol].values() for q in ids]
+        assert block.slices["all"].n == len(RUN.keys() - left_out)
     assert seen > 100
     updates = summary["knowledge_update"]
     assert {Signature.parse(s).n for s in updates["signatures"].values()} == {updates["n"]} == {2}
@@ -159,7 +159,7 @@ def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> Non
 
 def test_the_numbers_of_abstention_carry_signatures_with_their_own_n(dataset: Dataset) -> None:
     run = {q: {d: float(8 - i + int(q[1])) for i, d in enumerate(ids)} for q, ids in RUN.items()}
-    found = score(dataset, run).summary["abstention"]
+    found = score(dataset, run).report.abstention
     signed = {name: Signature.parse(text) for name, text in found["signatures"].items()}
     assert signed["false_positive_rate"].n == found["n_unanswerable"] == 1
     assert signed["auroc"].n == found["n_unanswerable"] + found["n_answerable"] == 6
@@ -195,9 +195,9 @@ def test_a_change_of_any_setting_changes_the_signature(
         dataset = small(tmp_path / folder, **(data or {}))
         summary = score(dataset, lists(RUN), **arguments).summary
         plain = ("memory", dataset.manifest.granularity)
-        (block,) = [b for b in summary["protocols"] if (b["protocol"], b["unit"]) == plain]
-        (cell, *_) = block["slices"]["all"]["metrics"].values()
-        text: str = cell["signature"]
+        (block,) = [b for b in summary["protocols"] if (b.protocol, b.level) == plain]
+        (cell, *_) = block.slices["all"].metrics.values()
+        text: str = cell.signature
         return text
 
     assert signature("plain") == signature("again")
@@ -208,9 +208,9 @@ def test_runs_that_failed_on_different_queries_compare_as_failures_count_0(
     dataset: Dataset,
 ) -> None:
     def first(answered: Answered) -> tuple[int, str]:
-        cells = score(dataset, lists(RUN), answered=answered).summary["protocols"][0]["slices"]
-        cell = next(iter(cells["all"]["metrics"].values()))
-        return cell["n"], cell["signature"]
+        cells = score(dataset, lists(RUN), answered=answered).report.protocols[0].slices
+        cell = next(iter(cells["all"].metrics.values()))
+        return cell.n, cell.signature
 
     (n, one), (again, other) = first(fail_one(3)), first(fail_one(4))
     assert n == again == 5
@@ -221,9 +221,9 @@ def test_the_metric_of_a_signature_is_what_was_asked_for(tmp_path: Path) -> None
     dataset = one_corpus(tmp_path / "data", ["a", "b"], {"q": {"a": 2}})
     run: Run = {"q": {"a": 1.0}}
     choices = Choices(["trec"], metrics=[Metric.parse("P(rel=2)@1")])
-    (block,) = score(dataset, run, choices).summary["protocols"]
-    cell = block["slices"]["all"]["metrics"]["precision(rel=2)@1"]
-    assert Signature.parse(cell["signature"]).metric == "precision(rel=2)@1"
+    (block,) = score(dataset, run, choices).report.protocols
+    cell = block.slices["all"].metrics["precision(rel=2)@1"]
+    assert Signature.parse(cell.signature).metric == "precision(rel=2)@1"
 
 
 def test_an_unknown_rule_for_missing_queries_is_refused(dataset: Dataset) -> None:

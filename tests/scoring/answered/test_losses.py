@@ -106,7 +106,7 @@ def test_the_table_finds_the_rules_own_rates_within_its_intervals(
         table = pa.Table.from_pylist(rows, ANSWERS)
         judge = Verdicts("judge:rule", 1, "rule", np.array(right))
         summary, _ = score_answers(sample, table, "plain", [judge])
-        cells = summary["protocols"][-1]["slices"]["all"]["metrics"]
+        cells = summary["protocols"][-1].slices["all"].metrics
         for name, true in TRUE.items():
             interval = cells[name]["interval"]
             held_in[name] += interval["low"] <= true <= interval["high"]
