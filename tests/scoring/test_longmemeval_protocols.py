@@ -91,7 +91,7 @@ def values(scores: Scores, protocol: str, unit: str) -> dict[str, dict[str, Any]
     """query -> metric -> value of the per-query table."""
     table = scores.per_query
     table = table.filter(pc.equal(table["protocol"], protocol))
-    rows = table.filter(pc.equal(table["unit"], unit)).to_pylist()
+    rows = table.filter(pc.equal(table["level"], unit)).to_pylist()
     return {row["query"]: row for row in rows}
 
 
@@ -222,10 +222,10 @@ def test_the_printing_script_s_470_counts_empty_gold_as_0_1_0_and_419_leaves_it_
         "longmemeval-470": no_answer,
     }
     cells = official.slices["all"].metrics
-    assert [cells[f"{m}@1"]["value"] for m in NAMES.values()] == [0, 0, 0]
-    assert [cells[f"{m}@3"]["value"] for m in NAMES.values()] == [1, 1, 1]
+    assert [cells[f"{m}@1"].value for m in NAMES.values()] == [0, 0, 0]
+    assert [cells[f"{m}@3"].value for m in NAMES.values()] == [1, 1, 1]
     cells = printed.slices["all"].metrics
     # q0 at k = 3 is (1, 1, 1), and q1, without evidence and without an answer, (0, 1, 0).
-    assert [cells[f"{m}@3"]["value"] for m in NAMES.values()] == [0.5, 1, 0.5]
-    assert [cells[f"{m}@1"]["value"] for m in NAMES.values()] == [0, 0.5, 0]
+    assert [cells[f"{m}@3"].value for m in NAMES.values()] == [0.5, 1, 0.5]
+    assert [cells[f"{m}@1"].value for m in NAMES.values()] == [0, 0.5, 0]
     assert {cell.n for cell in cells.values()} == {2}
