@@ -108,12 +108,12 @@ def compared(cells: dict[str, Any], last: Line, p: float = 0.4) -> dict[str, Any
             part: {
                 metric: {
                     "before": last["cells"][part][metric]["value"],
-                    "difference": round(cell["value"] - last["cells"][part][metric]["value"], 6),
+                    "difference": round(cell.value - last["cells"][part][metric]["value"], 6),
                     "low": -0.02,
                     "high": 0.02,
                     "p": p,
                     "smallest": 0.0001,
-                    "n": cell["n"],
+                    "n": cell.n,
                     "won": 5,
                     "lost": 4,
                 }

@@ -62,19 +62,19 @@ def test_every_public_name_is_there_and_says_what_it_is() -> None:
 
 
 def test_the_number_that_everybody_wants_is_one_step_away(scores: Scores, dataset: Dataset) -> None:
-    whole = scores.summary["protocols"][0]["slices"]
-    assert scores["recall@10"] == whole["all"]["metrics"]["recall@10"]["value"]
-    assert scores["recall@10", "temporal"] == whole["temporal"]["metrics"]["recall@10"]["value"]
+    whole = scores.report.protocols[0].slices
+    assert scores["recall@10"] == whole["all"].metrics["recall@10"].value
+    assert scores["recall@10", "temporal"] == whole["temporal"].metrics["recall@10"].value
     assert scores["recall@10", harness.Ability.TEMPORAL] == scores["recall@10", "temporal"]
-    trec = next(b for b in scores.summary["protocols"] if b["protocol"] == "trec")
-    value = trec["slices"]["all"]["metrics"]["ndcg@10"]["value"]
+    trec = next(b for b in scores.report.protocols if b.protocol == "trec")
+    value = trec.slices["all"].metrics["ndcg@10"].value
     assert scores["ndcg@10", "all", "trec"] == scores["ndcg@10", "all", "trec/1"] == value
-    sessions = next(b for b in scores.summary["protocols"] if b["unit"] == "turn>session")
-    value = sessions["slices"]["all"]["metrics"]["recall@10"]["value"]
+    sessions = next(b for b in scores.report.protocols if b.level == "turn>session")
+    value = sessions.slices["all"].metrics["recall@10"].value
     assert scores["recall@10", "all", "memory:turn>session"] == value
-    cell = scores.cell("recall@10", "temporal")
-    assert cell["n"] == whole["temporal"]["n"] == (dataset.abilities == "temporal").sum()
-    assert cell["signature"].startswith("recall@10|protocol:memory/1|data:sample")
+    cell = scores.result("recall@10", "temporal")
+    assert cell.n == whole["temporal"]["n"] == (dataset.abilities == "temporal").sum()
+    assert cell.signature.startswith("recall@10|protocol:memory/1|data:sample")
 
 
 @pytest.mark.parametrize(
@@ -96,10 +96,10 @@ def test_what_was_not_scored_is_told_with_the_near_names(
 def test_tables_hold_every_cell(scores: Scores, with_evidence: int) -> None:
     table = scores.to_arrow()
     cells = [
-        (block["protocol"], slice_, metric)
-        for block in scores.summary["protocols"]
-        for slice_, part in block["slices"].items()
-        for metric in part["metrics"]
+        (block.protocol, slice_, metric)
+        for block in scores.report.protocols
+        for slice_, part in block.slices.items()
+        for metric in part.metrics
     ]
     assert table.num_rows == len(cells)
     named = zip(table["protocol"].to_pylist(), table["metric"].to_pylist(), strict=True)
@@ -140,8 +140,8 @@ def test_a_comparison_is_asked_by_metric_and_slice(folders: list[Path], scores: 
 def test_a_mean_over_nothing_is_nan() -> None:
     nothing = {"value": None, "n": 0}
     block = {"protocol": "memory", "version": 1, "unit": "turn", "slices": {}}
-    block["slices"] = {"all": {"n": 0, "metrics": {"recall@10": nothing}}}
+    block.slices = {"all": {"n": 0, "metrics": {"recall@10": nothing}}}
     empty = Scores({"protocols": [block]}, pa.table({}))
     assert math.isnan(empty["recall@10"])
-    assert empty.cell("recall@10")["value"] is None
+    assert empty.cell("recall@10").value is None
     assert "recall@10 -" in repr(empty)

@@ -274,7 +274,7 @@ def print_answers(options: argparse.Namespace, kind: str, folders: Sequence[Path
     answered = Answered.read(folders)
     if options.json:
         found = [
-            {"folder": str(one.folder), "answers": to_plain(one.record), "scores": dict(one.scores)}
+            {"folder": str(one.folder), "answers": to_plain(one.record), "scores": one.scores}
             for one in answered
         ]
         print_json(kind, {"results": found})

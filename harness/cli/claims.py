@@ -223,5 +223,5 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> Ours:
         folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
         choices = Choices(metrics=tuple(parse_metrics(claim.ours.metric)))
         scores = score_run(folder, dataset, choices)
-    cell, value = scores.cell(claim.ours.metric), scores[claim.ours.metric]
-    return replace(claim.ours, value=value, n=cell["n"], signature=cell["signature"])
+    result, value = scores.result(claim.ours.metric), scores[claim.ours.metric]
+    return replace(claim.ours, value=value, n=result.n, signature=result.signature)

@@ -175,19 +175,21 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
 def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
     """The queries that tell two runs apart most, with evidence and both rankings."""
     from harness.runs.folder.run_folder import dataset_of_run, read_scores
-    from harness.scoring.scores import main_block
+    from harness.scoring.scores import main_protocol
     from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
 
-    main = main_block(read_scores(folders[0])["protocols"])
+    main = main_protocol(read_scores(folders[0]).protocols)
+    if main is None:
+        raise UsageError(f"{folders[0]}: no query was scored, so there is none to show")
     metric = (options.metrics or "recall@10").split(",")[0]
-    block = ((options.protocol or [main["protocol"]])[0], main["unit"])
+    block = ((options.protocol or [main.protocol])[0], main.level)
     found = won_lost_tied(folders[0], folders[1], block, metric)
     dataset = dataset_of_run(folders[0], source=options.source)
     pair = (folders[0], folders[1])
     return {
         "metric": metric,
         "protocol": block[0],
-        "unit": block[1],
+        "level": block[1],
         "counts": {part: len(getattr(found, part)) for part in ("won", "lost", "tied")},
         "won": side_by_side(dataset, pair, found.won[: options.queries], options.top),
         "lost": side_by_side(dataset, pair, found.lost[: options.queries], options.top),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from harness.errors import UsageError
+from harness.records.base import Record, to_plain
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +29,11 @@ def print_json(kind: str, value: dict[str, Any], *, default: Callable[[Any], Any
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
-    line = orjson.dumps({"schema": f"harness.{kind}/1", **value}, default=default, option=options)
+
+    def plain(one: Any) -> Any:
+        return to_plain(one) if isinstance(one, Record) else default(one)
+
+    line = orjson.dumps({"schema": f"harness.{kind}/1", **value}, default=plain, option=options)
     print(line.decode(), flush=True)
 
 

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
+    from harness.records.scores import ScoreReport
     from harness.runs.folder.published import Published
 
 
@@ -191,7 +192,7 @@ def of_config(
 
 def run_published(
     options: argparse.Namespace,
-) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+) -> tuple[Path, ScoreReport, dict[str, Any]]:
     """Take a published file in and score it; gives the folder, scores.json and run.json."""
     from harness.cli.options import scoring_choices
     from harness.runs.folder.run_folder import RunFolder
@@ -211,7 +212,7 @@ def run_published(
         record["retriever"]["rankings_from"]["url"] = options.url
     record |= {key: getattr(options, key) for key in ("by", "repeat") if getattr(options, key)}
     seal_again(folder / "run.json", record)
-    return folder, scores.summary, record
+    return folder, scores.report, record
 
 
 def _at_hand(options: argparse.Namespace) -> Path:

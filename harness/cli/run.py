@@ -190,8 +190,8 @@ def call(options: argparse.Namespace) -> int:
     from harness.cli.tables import show
     from harness.runs.folder.run_folder import empty_haystacks
 
-    folder, summary, record = run_one(options)
-    show(summary, record, folder, shown_first(scoring_choices(options)), options)
+    folder, report, record = run_one(options)
+    show(report, record, folder, shown_first(scoring_choices(options)), options)
     failed = record["queries"]["failed"]
     if failed:
         print(

@@ -176,7 +176,7 @@ def _score(
 
     scores = score_run(folder, dataset, choices, semantic=semantic)
     record = RunFolder(folder).record
-    show(scores.summary, record, folder, shown_first(choices), options)
+    show(scores.report, record, folder, shown_first(choices), options)
     return record
 
 

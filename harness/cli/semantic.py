@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.cli.output import print_json
 from harness.cli.summary_notes import ends
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.records.scores import Estimate, Interval, SemanticResult, SemanticVersusIds
 
 _ROWS = {
     "semantic_recall": "recall",
@@ -92,76 +95,72 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
         print_json("score-expected", {"semantic": found})
     elif not options.quiet:
         print(semantic_table(found))
-        metrics = found["slices"]["all"]["metrics"]
         first = f"semantic_recall@{_shown_k(found)}"
-        print(f"\nsignature of {first}, all: {metrics[first]['signature']}")
+        print(f"\nsignature of {first}, all: {found.results.overall[first].signature}")
     return 0
 
 
-def semantic_table(found: dict[str, Any]) -> str:
+def semantic_table(found: SemanticResult) -> str:
     """The section of scores.json for a person: one cut-off, over all queries."""
     from harness.scoring.grid import grid
 
-    if "all" not in found["slices"]:
+    results, versus = found.results.overall, found.versus_ids or {}
+    if not results:
         return "semantic: no query has evidence with a text"
     k = _shown_k(found)
-    cells, beside = found["slices"]["all"]["metrics"], found["beside_ids"] or {}
     rows = []
     for metric, title in _ROWS.items():
-        cell = cells[f"{metric}@{k}"]
-        row = [title, _number(cell["value"]), _range(cell.get("interval"))]
-        row.append(_number(cell.get("chance")))
-        if beside:
-            row += _beside(beside.get(f"{metric}@{k}"))
+        result = results[f"{metric}@{k}"]
+        row = [title, _number(result.value), _range(result.interval)]
+        row.append(_number(result.random_baseline))
+        if versus:
+            row += _versus_ids(versus.get(f"{metric}@{k}"))
         rows.append(row)
     headers = [f"semantic, k = {k}", "value", "95%", "chance"]
-    if beside:
+    if versus:
         headers += ["by ids", "difference", "Pearson r", "Spearman rho"]
     table = grid(rows, headers)
-    return "\n".join([table, *_below(found, beside.get(f"semantic_recall@{k}"))])
+    return "\n".join([table, *_below(found, versus.get(f"semantic_recall@{k}"))])
 
 
-def _below(found: dict[str, Any], beside: dict[str, Any] | None) -> list[str]:
+def _below(found: SemanticResult, versus: SemanticVersusIds | None) -> list[str]:
     """How it was measured, and that it is no substitute."""
-    n = found["slices"]["all"]["n"]
-    source = found["chance_from"]
-    kind = "a seeded sample of" if source["sampled"] else "all"
-    of = "documents" if found["checked_against_ids"] else "distinct texts that were returned"
+    n = found.results.slices["all"].n
+    source = found.random_source
+    kind = "a seeded sample of" if source.sampled else "all"
+    of = "documents" if found.checked_against_ids else "distinct texts that were returned"
     lines = [
-        f"n {n}; similar is cosine >= {found['threshold']:g} by {found['model']}; chance is random "
-        f"texts from {kind} {source['texts']:,} {of}"
+        f"n {n}; similar is cosine >= {found.threshold:g} by {found.model}; chance is random "
+        f"texts from {kind} {source.texts:,} {of}"
     ]
-    intervals = [cell.get("interval") for cell in found["slices"]["all"]["metrics"].values()]
-    rough = {one["rough"] for one in intervals if one and one.get("rough")}
-    if rough:
-        lines.append(f"intervals are rough: {'; '.join(sorted(rough))}")
-    if beside is not None:
+    intervals = [one.interval for one in found.results.overall.values() if one.interval]
+    if approximate := {one.approximate for one in intervals if one.approximate}:
+        lines.append(f"intervals are approximate: {'; '.join(sorted(approximate))}")
+    if versus is not None:
         lines.append(
-            f"by ids, difference and correlation: over the {beside['n']} queries that have both"
+            f"by ids, difference and correlation: over the {versus.n} queries that have both"
         )
-        if note := beside["pearson"]["note"]:
-            lines.append(f"correlation over {beside['pearson']['over']}: {note}")
-    if found["left_out"]:
-        said = (f"{count} {reason}" for reason, count in found["left_out"].items())
+        if note := versus.pearson.note:
+            lines.append(f"correlation over {versus.pearson.cluster_by}: {note}")
+    if found.excluded:
+        said = (f"{count} {reason}" for reason, count in found.excluded.items())
         lines.append(f"not in this table: {'; '.join(said)}")
-    lines.append(found["about"])
+    lines.append(found.description)
     return lines
 
 
-def _beside(cell: dict[str, Any] | None) -> list[str]:
-    if cell is None:
+def _versus_ids(versus: SemanticVersusIds | None) -> list[str]:
+    if versus is None:
         return ["", "", "", ""]
-    difference = cell["difference"]
     return [
-        _number(cell["mean_by_ids"]),
-        f"{difference['value']:+.4f} {_signed(difference)}".rstrip(),
-        *(f"{_two(cell[kind]['value'])} {_ends(cell[kind])}" for kind in ("pearson", "spearman")),
+        _number(versus.mean_by_ids),
+        f"{versus.difference.value:+.4f} {_signed(versus.difference)}".rstrip(),
+        *(f"{_two(one.value)} {_ends(one)}" for one in (versus.pearson, versus.spearman)),
     ]
 
 
-def _shown_k(found: dict[str, Any]) -> int:
-    ks: list[int] = found["ks"]
-    return 10 if 10 in ks else ks[-1]
+def _shown_k(found: SemanticResult) -> int:
+    return 10 if 10 in found.ks else found.ks[-1]
 
 
 def _number(value: float | None) -> str:
@@ -172,19 +171,17 @@ def _two(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _ends(cell: dict[str, Any]) -> str:
-    if cell["low"] is None:
+def _ends(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
         return ""
-    return f"({cell['low']:.2f} to {cell['high']:.2f})"
+    return f"({estimate.low:.2f} to {estimate.high:.2f})"
 
 
-def _signed(cell: dict[str, Any]) -> str:
-    if cell["low"] is None:
+def _signed(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
         return ""
-    return f"({cell['low']:+.3f} to {cell['high']:+.3f})"
+    return f"({estimate.low:+.3f} to {estimate.high:+.3f})"
 
 
-def _range(interval: dict[str, Any] | None) -> str:
-    if interval is None:
-        return "-"
-    return ends(interval["low"], interval["high"])
+def _range(interval: Interval | None) -> str:
+    return "-" if interval is None else ends(interval.low, interval.high)

@@ -12,7 +12,7 @@ import argparse
 import copy
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,13 +23,14 @@ from harness.errors import HarnessError, RunError, UsageError
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
+    from harness.records.scores import MetricResult, ScoreReport
     from harness.testing.nightly.night import Night
     from harness.testing.nightly.plan import Plan
 
 
 @dataclass(frozen=True)
 class Done:
-    """One run of a suite: `summary` is None where it failed, and `failure` says why.
+    """One run of a suite: `report` is None where it failed, and `failure` says why.
 
     `empty` says in which haystacks nothing was found, unless that is allowed.
     """
@@ -37,7 +38,7 @@ class Done:
     dataset: str
     retriever: str
     folder: Path | None
-    summary: dict[str, Any] | None
+    report: ScoreReport | None
     record: dict[str, Any] | None
     failure: str = ""
     empty: str = ""
@@ -186,7 +187,7 @@ def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
 
 def run_all(
     runs: list[argparse.Namespace],
-    run_one: Callable[[argparse.Namespace], tuple[Path, dict[str, Any], dict[str, Any]]],
+    run_one: Callable[[argparse.Namespace], tuple[Path, ScoreReport, dict[str, Any]]],
     night: Night | None = None,
 ) -> list[Done]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
@@ -200,13 +201,13 @@ def run_all(
         if not options.quiet:
             print(title, file=sys.stderr, flush=True)
         try:
-            folder, summary, record = run_one(options)
+            folder, report, record = run_one(options)
             if night is not None and not options.published:
                 if options.resume and night.is_of_another_night(folder, record):
                     options = copy.copy(options)
                     options.resume = False  # a run that an earlier list measured is measured again
-                    folder, summary, record = run_one(options)
-                _tell(night, options, folder, summary)
+                    folder, report, record = run_one(options)
+                _tell(night, options, folder, report)
         except Exception as error:  # the rest of the list goes on
             why = str(error).splitlines()[0] if isinstance(error, HarnessError) else repr(error)
             if not isinstance(error, HarnessError):
@@ -219,20 +220,20 @@ def run_all(
         empty = "" if options.allow_empty else empty_haystacks(record)
         if empty:
             print(f"harness: {title}: {empty}", file=sys.stderr, flush=True)
-        done.append(Done(dataset, system, folder, summary, record, empty=empty))
+        done.append(Done(dataset, system, folder, report, record, empty=empty))
     return done
 
 
-def _tell(night: Night, options: argparse.Namespace, folder: Path, summary: dict[str, Any]) -> None:
+def _tell(night: Night, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
     """The protocol that is followed over time is the one that the table shows."""
     from harness.cli.options import scoring_choices
-    from harness.scoring.scores import main_block
+    from harness.scoring.scores import main_protocol
 
-    block = main_block(summary["protocols"])
-    if block is None:
+    main = main_protocol(report.protocols)
+    if main is None:
         raise RunError(f"{folder}: no protocol fits the dataset, so nothing was scored")
     asked = [str(metric) for metric in scoring_choices(options).metrics]
-    night.ran(options.series, folder, (block["protocol"], block["unit"]), asked)
+    night.ran(options.series, folder, (main.protocol, main.level), asked)
 
 
 def status(done: list[Done]) -> int:
@@ -249,27 +250,29 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
     """
     from harness.cli.options import of_kinds
     from harness.scoring.grid import grid
-    from harness.scoring.scores import MAIN, all_cells, main_block, main_metrics
+    from harness.scoring.scores import MAIN, main_metrics, main_protocol
 
-    blocks = [main_block(one.summary["protocols"]) if one.summary else None for one in done]
-    found = [all_cells(block) if block else {} for block in blocks]
+    mains = [main_protocol(one.report.protocols) if one.report else None for one in done]
+    found = [main.overall if main else {} for main in mains]
     more = of_kinds(asked, (name.partition("@")[0] for name in MAIN))
-    metrics = list(dict.fromkeys(m for cells in found for m in main_metrics(cells, more))) or MAIN
+    metrics = (
+        list(dict.fromkeys(m for results in found for m in main_metrics(results, more))) or MAIN
+    )
     lines = []
-    for one, cells in zip(done, found, strict=True):
+    for one, results in zip(done, found, strict=True):
         line: list[Any] = [one.dataset, one.retriever]
-        if one.summary is None or one.record is None:
+        if one.report is None or one.record is None:
             lines.append([*line, "failed", "", *("-" for _ in metrics), "-", "-"])
             continue
-        values = [cells.get(metric, {}).get("value") for metric in metrics]
+        values = [results[m].value if m in results else None for m in metrics]
         measured = one.record.get("measured", {})
         index = measured.get("index", {}).get("seconds")
         search = (measured.get("search_ms") or {}).get("p50")
         lines.append(
             [
                 *line,
-                one.summary["dataset"]["granularity"],
-                max((cell["n"] for cell in cells.values()), default=0),
+                one.report.dataset.granularity,
+                max((result.n for result in results.values()), default=0),
                 *("-" if value is None else f"{value:.4f}" for value in values),
                 "-" if index is None else f"{index:.1f}",
                 "-" if search is None else f"{search:.1f}",
@@ -280,16 +283,18 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
 
 
 def _answered_only(
-    done: Sequence[Done], found: Sequence[dict[str, Any]], metrics: Sequence[str]
+    done: Sequence[Done], found: Sequence[Mapping[str, MetricResult]], metrics: Sequence[str]
 ) -> Iterator[str]:
     """A line for each run in which queries failed: its means over the others."""
-    for one, cells in zip(done, found, strict=True):
+    for one, results in zip(done, found, strict=True):
         values = {
-            m: cells[m]["answered_only"] for m in metrics if "answered_only" in cells.get(m, {})
+            m: answered
+            for m in metrics
+            if m in results and (answered := results[m].answered_only) is not None
         }
         if values and one.record is not None:
             said = ", ".join(
-                f"{m} {'-' if v['value'] is None else format(v['value'], '.4f')} ({v['n']})"
+                f"{m} {'-' if v.value is None else format(v.value, '.4f')} ({v.n})"
                 for m, v in values.items()
             )
             failed = one.record["queries"]["failed"]

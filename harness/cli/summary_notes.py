@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.records.scores import (
+        ChangesResult,
+        KnowledgeUpdateResult,
+        PrecisionRecallF1,
+        ScoreReport,
+    )
+
 
 Line = tuple[str, str]
 """A title, and what is said."""
 
 
-def below(summary: dict[str, Any], record: dict[str, Any]) -> list[Line]:
+def below(report: ScoreReport, record: dict[str, Any]) -> list[Line]:
     """Titles and texts of all that there is something to say of."""
     of_scores = (hits, _updates, _changes, _abstention, _tokens)
     of_run = (_times, _used, _embeddings)
-    found = [*(line(summary) for line in of_scores), *(line(record) for line in of_run)]
+    found = [*(line(report) for line in of_scores), *(line(record) for line in of_run)]
     return [line for line in found if line is not None]
 
 
@@ -69,39 +78,43 @@ def _approximate(record: dict[str, Any]) -> list[str]:
     return said
 
 
-def _updates(summary: dict[str, Any]) -> Line | None:
-    found = summary["knowledge_update"]
-    if found is None:
-        return None
-    k = _cut_off(found["chance"])
-    if k is None:
+def _updates(report: ScoreReport) -> Line | None:
+    found = report.knowledge_update
+    k = _cut_off(found.values) if found else None
+    if found is None or k is None:
         return None
     names = (f"update_recall@{k}", f"stale_only_rate@{k}", "update_ranked_first")
-    said = (
-        f"{name.replace('_', ' ')} {found[name]:.4f} (chance {found['chance'][name]:.4f})"
+    return "knowledge update", f"n {found.n}: {_with_random(found, names)}"
+
+
+def _changes(report: ScoreReport) -> Line | None:
+    found = report.changes
+    k = _cut_off(found.values) if found else None
+    if found is None or k is None:
+        return None
+    parts = [
+        f"{what}, n {n}: {_with_random(found, names)}"
+        for n, what, names in (
+            (
+                found.n_after_update,
+                "after an update",
+                (f"outdated_returned@{k}", f"outdated_above@{k}"),
+            ),
+            (found.n_after_forget, "after a forgetting", (f"forgotten_returned@{k}",)),
+            (found.n_with_future, "before the end", (f"future_returned@{k}",)),
+        )
+        if n
+    ]
+    return "changes", f"{'; '.join(parts)}; less is better"
+
+
+def _with_random(found: KnowledgeUpdateResult | ChangesResult, names: Iterable[str]) -> str:
+    """Returns the values of these metrics with their random baselines."""
+    return ", ".join(
+        f"{name.replace('_', ' ')} {_plain(found.values[name])} "
+        f"(chance {_plain(found.random_baseline[name])})"
         for name in names
     )
-    return "knowledge update", f"n {found['n']}: {', '.join(said)}"
-
-
-def _changes(summary: dict[str, Any]) -> Line | None:
-    found = summary.get("changes")
-    k = _cut_off(found["chance"]) if found else None
-    if not found or k is None:
-        return None
-    parts = []
-    for n, what, names in (
-        ("n_after_update", "after an update", (f"outdated_returned@{k}", f"outdated_above@{k}")),
-        ("n_after_forget", "after a forgetting", (f"forgotten_returned@{k}",)),
-        ("n_with_future", "before the end", (f"future_returned@{k}",)),
-    ):
-        if found[n]:
-            numbers = (
-                f"{name.replace('_', ' ')} {found[name]:.4f} (chance {found['chance'][name]:.4f})"
-                for name in names
-            )
-            parts.append(f"{what}, n {found[n]}: {', '.join(numbers)}")
-    return "changes", f"{'; '.join(parts)}; less is better"
 
 
 def _cut_off(names: Iterable[str]) -> int | None:
@@ -110,45 +123,44 @@ def _cut_off(names: Iterable[str]) -> int | None:
     return max((k for k in ks if k <= 10), default=min(ks, default=None))
 
 
-def _abstention(summary: dict[str, Any]) -> Line | None:
-    found = summary["abstention"]
+def _abstention(report: ScoreReport) -> Line | None:
+    found = report.abstention
     if found is None:
         return None
     text = (
-        f"{found['n_unanswerable']} unanswerable, {found['n_answerable']} answerable: "
-        f"false positive rate {found['false_positive_rate']:.4f}"
+        f"{found.n_unanswerable} unanswerable, {found.n_answerable} answerable: "
+        f"false positive rate {_plain(found.false_positive_rate)}"
     )
-    said = found["as_returned"]
-    if said["recall"]:
-        text += f"; as returned {_prf(said)}"
-    confidence = found["confidence"]
-    if confidence:
+    if found.as_returned.recall:
+        text += f"; as returned {_prf(found.as_returned)}"
+    if confidence := found.confidence:
         text += (
-            f"; by {found['confidence_is']}: AUROC {confidence['auroc']:.4f}, cross-validated "
-            f"{_prf(confidence['at_threshold'])}, AURC {confidence['aurc']:.4f}"
+            f"; by {found.confidence_source}: AUROC {confidence.auroc:.4f}, cross-validated "
+            f"{_prf(confidence.at_threshold)}, AURC {confidence.aurc:.4f}"
         )
     return "abstention", text
 
 
-def _prf(found: dict[str, float | None]) -> str:
+def _prf(found: PrecisionRecallF1) -> str:
     """Precision, recall and F1 of abstaining."""
-    return f"P {_plain(found['precision'])} R {_plain(found['recall'])} F1 {_plain(found['f1'])}"
+    return f"P {_plain(found.precision)} R {_plain(found.recall)} F1 {_plain(found.f1)}"
 
 
-def _tokens(summary: dict[str, Any]) -> Line | None:
-    tokens = summary["tokens"]
+def _tokens(report: ScoreReport) -> Line | None:
+    tokens = report.tokens
     if tokens is None:
         return "prompt cost", "not known: the dataset has ids alone, no texts"
-    mean = tokens["retrieved_a_query_top_10"]["mean"]
+    mean = tokens.per_query_top_10.mean
     if mean is None:
         return None
-    parts = []
-    for budget, value in tokens["recall_within_budget"].items():
-        short = "*" if value["rankings_that_ended_before"] else ""
-        parts.append(f"{budget}: {_plain(value['recall'])}{short}")
-    name, within = tokens["tokenizer"], tokens["recall_within_budget"].values()
-    text = f"{mean:.0f} {name} tokens in the top 10; recall by tokens: {', '.join(parts)}"
-    text += f"; by chance {', '.join(_plain(value['chance']) for value in within)}"
+    within = tokens.recall_within_budget
+    parts = [
+        f"{budget}: {_plain(one.recall)}{'*' if one.ended else ''}"
+        for budget, one in within.items()
+    ]
+    text = f"{mean:.0f} {tokens.tokenizer} tokens in the top 10; recall by tokens: "
+    text += ", ".join(parts)
+    text += f"; by chance {', '.join(_plain(one.random_baseline) for one in within.values())}"
     if any(part.endswith("*") for part in parts):
         text += " (* some rankings ended before)"
     return "prompt cost", text
@@ -187,11 +199,11 @@ def _embeddings(record: dict[str, Any]) -> Line | None:
     )
 
 
-def hits(summary: dict[str, Any]) -> Line | None:
+def hits(report: ScoreReport) -> Line | None:
     """By which way texts of the system's own became documents."""
     from harness.scoring.uncertainty import counted
 
-    found = summary.get("hits")
+    found = report.hits
     if not found:
         return None
     n = found["returned"]

@@ -9,16 +9,22 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.cli import summary_notes
 from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.dataset.manifest import IDS_ONLY
+from harness.records.scores import Interval, MetricResult, ProtocolResult, ScoreReport
+from harness.runs.folder.run_folder import was_requested
 from harness.schema import Ability
-from harness.scoring.came import deep
 from harness.scoring.grid import grid, terminal_width
-from harness.scoring.scores import all_cells, main_block, main_metrics
+from harness.scoring.returned import depth_message
+from harness.scoring.scores import main_metrics, main_protocol
 from harness.scoring.uncertainty import counted
+
+Results = dict[str, MetricResult]
 
 _COLUMNS = {
     "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
@@ -31,89 +37,88 @@ _OTHERS = (
 
 
 def print_scores(
-    summary: dict[str, Any], record: dict[str, Any], folder: Path, columns: list[str]
+    report: ScoreReport, record: dict[str, Any], folder: Path, columns: list[str]
 ) -> None:
-    """The head, the table by ability, other protocols, abstention, updates, tokens, warnings."""
-    print(_head(summary, record))
-    blocks = summary["protocols"]
-    main = main_block(blocks)
+    """Prints the head, the table by ability, other protocols, abstention, updates, tokens, and
+    warnings."""
+    print(_head(report, record))
+    main = main_protocol(report.protocols)
     if main is not None:
         print()
         print(_ability_table(main, columns))
-    others = [_line(block) for block in blocks if block is not main]
+    others = [_line(one) for one in report.protocols if one is not main]
     if any(others):
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
-    if "semantic" in summary:
+    if report.semantic is not None:
         print()
-        print(semantic_table(summary["semantic"]))
-    extra = summary_notes.below(summary, record)
+        print(semantic_table(report.semantic))
+    extra = summary_notes.below(report, record)
     if extra:
         print()
         print("\n".join(f"{title:17} {text}" for title, text in extra))
-    for note in [*summary["warnings"], *summary_notes.notes(record)]:
+    for note in [*report.warnings, *summary_notes.notes(record)]:
         print(f"note: {note}")
-    if main is not None and "all" in main["slices"]:
-        cells = main["slices"]["all"]["metrics"]
-        first = _columns(main["protocol"], cells, columns)[0]
-        print(f"\nsignature of {first}, all: {cells[first]['signature']}")
+    if main is not None and main.overall:
+        first = _columns(main.protocol, main.overall, columns)[0]
+        print(f"\nsignature of {first}, all: {main.overall[first].signature}")
     print(f"files in {folder}: rankings.parquet, scores.json, scores.parquet, run.json")
 
 
 def show(
-    summary: dict[str, Any],
+    report: ScoreReport,
     record: dict[str, Any],
     folder: Path,
     columns: list[str],
     options: argparse.Namespace,
 ) -> None:
-    """Print what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run."""
+    """Prints what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run."""
     wanted = options.protocol
-    blocks = [b for b in summary["protocols"] if not wanted or b["protocol"] in wanted]
-    summary = {**summary, "protocols": blocks}
+    shown = [one for one in report.protocols if not wanted or one.protocol in wanted]
+    report = replace(report, protocols=shown)
     if not options.quiet:
-        for note in _without_effect(summary, record, options):
+        for note in _without_effect(report, record, options):
             print(f"note: {note}", file=sys.stderr)
     if options.json:
-        print_json("run", {"folder": str(folder), "run": record, "scores": summary})
+        print_json("run", {"folder": str(folder), "run": record, "scores": report})
     elif options.full:
-        print_scores(summary, record, folder, columns)
+        print_scores(report, record, folder, columns)
     elif not options.quiet:
-        print_short(summary, record, folder, columns)
+        print_short(report, record, folder, columns)
 
 
 def _without_effect(
-    summary: dict[str, Any], record: dict[str, Any], options: argparse.Namespace
+    report: ScoreReport, record: dict[str, Any], options: argparse.Namespace
 ) -> Iterator[str]:
     """Options of which only the run could tell that they change nothing."""
     if (options.match_f1, options.match_semantic) != (None, None) and "hits" not in record:
         yield "--match-f1 and --match-semantic changed nothing: documents were returned, not texts"
-    if options.answers and not any(b["protocol"] == "answers" for b in summary["protocols"]):
+    if options.answers and not any(one.protocol == "answers" for one in report.protocols):
         yield "--answers scored nothing: the dataset has no reference answers"
 
 
 def print_short(
-    summary: dict[str, Any], record: dict[str, Any], folder: Path, columns: list[str]
+    report: ScoreReport, record: dict[str, Any], folder: Path, columns: list[str]
 ) -> None:
-    """The main numbers with their intervals and chance, the weakest ability, and what is next."""
-    print(_head(summary, record, params=False))
-    block = main_block(summary["protocols"])
-    cells = all_cells(block) if block else {}
-    if cells:
-        print(f"\n{_main_table(block, cells, columns)}")
+    """Prints the main numbers with intervals and random baseline, the weakest ability, and what is
+    next."""
+    print(_head(report, record, params=False))
+    main = main_protocol(report.protocols)
+    if main is not None and main.overall:
+        print(f"\n{_main_table(main, columns)}")
     else:
-        print("\nno query could be scored; see left_out.json")
-    if "semantic" in summary:
-        print(f"\n{semantic_table(summary['semantic'])}")
-    for answers in (b for b in summary["protocols"] if b["protocol"] == "answers"):
+        print("\nno query could be scored; see excluded.json")
+    if report.semantic is not None:
+        print(f"\n{semantic_table(report.semantic)}")
+    for answers in (one for one in report.protocols if one.protocol == "answers"):
         print(" ".join(_line(answers).split()))
-    for said in (summary_notes.hits(summary), summary_notes.cost(record)):
+    for said in (summary_notes.hits(report), summary_notes.cost(record)):
         if said is not None:
             print(": ".join(said))
-    for note in [*summary["warnings"], *summary_notes.notes(record)]:
+    for note in [*report.warnings, *summary_notes.notes(record)]:
         print(f"note: {note}")
     print("\nnext:")
-    for line in _next(shlex.quote(_to_type(record, folder)), len(summary["protocols"])):
+    for line in _next(shlex.quote(_to_type(record, folder)), len(report.protocols)):
         print(line)
     print(f"in {folder}")
 
@@ -150,73 +155,82 @@ def _next(run: str, protocols: int) -> list[str]:
     return found if fits else [f"  {command}" for command in steps]
 
 
-def _main_table(block: dict[str, Any], cells: dict[str, Any], columns: list[str]) -> str:
+def _main_table(protocol: ProtocolResult, columns: list[str]) -> str:
     """The main metrics over everything, and the first of them in the weakest ability."""
-    main = main_metrics(cells)
+    results = protocol.overall
+    main = main_metrics(results)
     asked = of_kinds(columns, (name.partition("@")[0] for name in main))
-    shown = list(dict.fromkeys(name for name in (*asked, *main) if name in cells))
-    shown = shown[:8] or list(cells)[:4]
-    rows = [[m, "all", *_measured(cells[m])] for m in shown]
-    if (weakest := _weakest(block, shown[0])) is not None:
-        name, cell = weakest
-        rows.append([shown[0], f"weakest: {name}", *_measured(cell)])
+    shown = list(dict.fromkeys(name for name in (*asked, *main) if name in results))
+    shown = shown[:8] or list(results)[:4]
+    rows = [[m, "all", *_measured(results[m])] for m in shown]
+    if (weakest := _weakest(protocol, shown[0])) is not None:
+        name, result = weakest
+        rows.append([shown[0], f"weakest: {name}", *_measured(result)])
     one = "ndcg@10" if "ndcg@10" in shown else shown[0]
-    if (each := cells[one].get("over_categories")) is not None:
-        over = f"mean of {each['categories']} categories"
-        rows.append([one, over, "-", _number(each), "-", "-"])
+    if (macro := results[one].macro_category) is not None:
+        over = f"mean of {macro.groups} categories"
+        rows.append([one, over, "-", _plain(macro.value), "-", "-"])
     text = grid(rows, ["metric", "over", "n", "value", "95%", "chance"], keys=2)
-    interval = cells[shown[0]].get("interval") or {}
-    rough = f"\nintervals are rough: {interval['rough']}" if "rough" in interval else ""
+    interval = results[shown[0]].interval
+    if interval is not None and interval.approximate:
+        text += f"\nintervals are approximate: {interval.approximate}"
     return (
         text
-        + _answered_only(cells, shown)
-        + rough
-        + _tied(shown[0], cells[shown[0]], 0.01)
-        + _left_out(block)
+        + _answered_only(results, shown)
+        + _tied(shown[0], results[shown[0]], 0.01)
+        + _excluded(protocol)
     )
 
 
-def _answered_only(cells: dict[str, Any], shown: Iterable[str]) -> str:
+def _answered_only(results: Results, shown: Iterable[str]) -> str:
     """The means without the queries that failed, where some did."""
-    found = {m: cells[m]["answered_only"] for m in shown if "answered_only" in cells[m]}
+    found = {m: one for m in shown if (one := results[m].answered_only) is not None}
     if not found:
         return ""
-    said = ", ".join(f"{m} {_number(one)} ({one['n']})" for m, one in found.items())
+    said = ", ".join(f"{m} {_plain(one.value)} ({one.n})" for m, one in found.items())
     return f"\nanswered only: {said}; above, failed queries count 0"
 
 
-def _measured(cell: dict[str, Any]) -> list[Any]:
-    return [cell["n"], _number(cell), _range(cell.get("interval")), _number(cell, "chance")]
+def _measured(result: MetricResult) -> list[str | int]:
+    return [
+        result.n,
+        _plain(result.value),
+        _range(result.interval),
+        _plain(result.random_baseline),
+    ]
 
 
-def _weakest(block: dict[str, Any], metric: str) -> tuple[str, dict[str, Any]] | None:
+def _weakest(protocol: ProtocolResult, metric: str) -> tuple[str, MetricResult] | None:
     """The ability with the lowest value of a metric; None where there are not two of them."""
     found = {
-        name: part["metrics"][metric]
-        for name, part in block["slices"].items()
-        if name in set(Ability) and part["metrics"].get(metric, {}).get("value") is not None
+        name: (result.value, result)
+        for name, part in protocol.slices.items()
+        if name in set(Ability)
+        and (result := part.metrics.get(metric)) is not None
+        and result.value is not None
     }
     if len(found) < 2:
         return None
-    return min(found.items(), key=lambda item: item[1]["value"])
+    name, (_, result) = min(found.items(), key=lambda item: item[1][0])
+    return name, result
 
 
-def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = True) -> str:
-    d, q = summary["dataset"], summary["queries"]
+def _head(report: ScoreReport, record: dict[str, Any], *, params: bool = True) -> str:
+    d, q = report.dataset, report.queries
     given = record["retriever"].get("params") or {}
     shown = ", ".join(f"{k}={v}" for k, v in given.items()) if params else ""
     system = record["retriever"]["name"]
     name = f"{record['name']} ({system})" if record.get("name") else system
     lines = [
-        f"{name}{f' ({shown})' if shown else ''} on {d['name']}, "
-        f"{d['granularity']}, {d['text']} text, {d['split']}",
-        counted(q["asked"], "queries")
-        + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
-        + f", {q['failed']} failed"
-        + _silent(q["without_ranking"], summary["missing"], own_run="measured" in record)
-        + f"; {deep(summary.get('came'), summary['depth'], record)}"
-        + f"; data {d['fingerprint'][:8]}"
-        + (" (NOT the published files)" if d["published_files"] is False else ""),
+        f"{name}{f' ({shown})' if shown else ''} on {d.name}, {d.granularity}, {d.text} text, "
+        f"{d.split}",
+        counted(q.asked, "queries")
+        + (f" of {q.in_dataset}" if q.asked != q.in_dataset else "")
+        + f", {q.failed} failed"
+        + _silent(q.without_ranking, report.missing, own_run="measured" in record)
+        + f"; {depth_message(report.returned, report.depth, requested=was_requested(record))}"
+        + f"; data {d.fingerprint[:8]}"
+        + (" (NOT the published files)" if d.published_files is False else ""),
     ]
     if empty := record.get("empty_haystacks"):
         lines.append(
@@ -224,14 +238,16 @@ def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = Tru
         )
     if record["retriever"].get("sees_answer_key"):
         lines.append("this retriever is shown the answer key")
-    if d["text"] == IDS_ONLY:
+    if d.text == IDS_ONLY:
         lines.append(
             "ids alone, no texts: what is no evidence is taken for another document of the "
             "haystack, and there is no chance and no prompt cost"
         )
-    elif unknown := summary["unknown_documents_in_run"]:
-        lines.append(f"{unknown} returned documents are not in the haystack of their query")
-    if d["own_document_left_out"]:
+    elif report.unknown_documents:
+        lines.append(
+            f"{report.unknown_documents} returned documents are not in the haystack of their query"
+        )
+    if d.excludes_own_document:
         lines.append("documents whose id equals the query's are left out, as BEIR does")
     return "\n".join(lines)
 
@@ -244,64 +260,67 @@ def _silent(n: int, missing: str, *, own_run: bool) -> str:
     return f", {n} returned nothing" if own_run else f", {n} without a ranking ({how})"
 
 
-def _ability_table(block: dict[str, Any], columns: list[str]) -> str:
-    slices = block["slices"]
+def _ability_table(protocol: ProtocolResult, columns: list[str]) -> str:
+    slices = protocol.slices
     if not slices:
-        return "no query could be scored; see left_out.json"
-    known = next(iter(slices.values()))["metrics"]
-    shown = _columns(block["protocol"], known, columns)
+        return "no query could be scored; see excluded.json"
+    known = next(iter(slices.values())).metrics
+    shown = _columns(protocol.protocol, known, columns)
     order = [str(a) for a in Ability] + ["answerable", "all"]
     names = [name for name in order if name in slices]
-    if "answerable" in names and slices["answerable"]["n"] == slices["all"]["n"]:
+    if "answerable" in names and slices["answerable"].n == slices["all"].n:
         names.remove("answerable")
     if len(names) == 2:  # one ability: the same row twice
         names = ["all"]
-    rows = []
+    rows: list[list[str | int]] = []
     for name in names:
-        cells = slices[name]["metrics"]
-        rows.append([name, slices[name]["n"], *(_number(cells.get(m)) for m in shown)])
-    cells = slices["all"]["metrics"]
-    answered = {m: cells[m]["answered_only"] for m in shown if "answered_only" in cells[m]}
-    if answered:
-        n = next(iter(answered.values()))["n"]
-        rows.append(["  answered only", n, *(_number(answered.get(m)) for m in shown)])
-    if any("interval" in cells[m] for m in shown):
-        rows.append(["  95% interval", "", *(_range(cells[m].get("interval")) for m in shown)])
-    if any("over_haystacks" in cells[m] for m in shown):
+        of_slice = slices[name].metrics
+        rows.append([name, slices[name].n, *(_value(of_slice.get(m)) for m in shown)])
+    results = protocol.overall
+    answered = [results[m].answered_only for m in shown]
+    if some := next(filter(None, answered), None):
+        rows.append(
+            ["  answered only", some.n, *("-" if a is None else _plain(a.value) for a in answered)]
+        )
+    if any(results[m].interval for m in shown):
+        rows.append(["  95% interval", "", *(_range(results[m].interval) for m in shown)])
+    macros = [results[m].macro_haystack for m in shown]
+    if some_macro := next(filter(None, macros), None):
         # Other than `all` where large haystacks and small ones differ.
-        once = [_number(cells[m].get("over_haystacks")) for m in shown]
-        haystacks = cells[shown[0]].get("interval", {}).get("units", "")
-        rows.append(["  mean of haystacks", haystacks, *once])
-    means = {m: cells[m]["over_categories"] for m in shown if "over_categories" in cells[m]}
-    if means:
-        n = next(iter(means.values()))["categories"]
-        rows.append(["  mean of categories", n, *(_number(means.get(m)) for m in shown)])
-    rows.append(["chance", "", *(_number(cells[m], "chance") for m in shown)])
-    if any(cells[m].get("ceiling", 1) < 0.99995 for m in shown):
-        name = "ceiling at most" if any("ceiling_is" in cells[m] for m in shown) else "ceiling"
-        rows.append([name, "", *(_number(cells[m], "ceiling") for m in shown)])
-    text = grid(rows, [f"{block['protocol']}/{block['version']}", "n", *shown], keys=2)
-    if said := _how(cells[shown[0]].get("interval")):
+        once = ["-" if one is None else _plain(one.value) for one in macros]
+        rows.append(["  mean of haystacks", some_macro.groups, *once])
+    macros = [results[m].macro_category for m in shown]
+    if some_macro := next(filter(None, macros), None):
+        once = ["-" if one is None else _plain(one.value) for one in macros]
+        rows.append(["  mean of categories", some_macro.groups, *once])
+    rows.append(["chance", "", *(_plain(results[m].random_baseline) for m in shown)])
+    bounds = [results[m].upper_bound for m in shown]
+    if any(bound is not None and bound < 0.99995 for bound in bounds):
+        inexact = any(results[m].upper_bound_method for m in shown)
+        rows.append(["ceiling at most" if inexact else "ceiling", "", *map(_plain, bounds)])
+    text = grid(rows, [protocol.name, "n", *shown], keys=2)
+    if said := _how(results[shown[0]].interval):
         text += f"\n{said}"
-    tied = next((m for m in shown if "ties" in cells[m]), None)
+    tied = next((m for m in shown if results[m].ties), None)
     if tied is not None:
-        text += _tied(tied, cells[tied], 0.0005)  # less is invisible at the precision of the table
-    return text + _left_out(block)
+        # Less is invisible at the precision of the table.
+        text += _tied(tied, results[tied], 0.0005)
+    return text + _excluded(protocol)
 
 
-def _tied(metric: str, cell: dict[str, Any], least: float) -> str:
+def _tied(metric: str, result: MetricResult, least: float) -> str:
     """How far another order of equal scores could move a number, where that is `least` or more."""
-    ties = cell.get("ties")
-    if ties is None or ties["best"] - ties["worst"] < least:
+    ties = result.ties
+    if ties is None or ties.best - ties.worst < least:
         return ""
     return (
-        f"\nties could move {metric} from {ties['worst']:.4f} to {ties['best']:.4f} "
-        f"(expected {ties['expected']:.4f})"
+        f"\nties could move {metric} from {ties.worst:.4f} to {ties.best:.4f} "
+        f"(expected {ties.expected:.4f})"
     )
 
 
-def _left_out(block: dict[str, Any]) -> str:
-    out = block["left_out"].items()
+def _excluded(protocol: ProtocolResult) -> str:
+    out = protocol.excluded.items()
     left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
     return f"\nnot in this table: {left}" if left else ""
 
@@ -321,44 +340,45 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
     return list(dict.fromkeys(shown or names))[:8]
 
 
-def _range(interval: dict[str, Any] | None) -> str:
+def _range(interval: Interval | None) -> str:
     """`.457-.599`: low and high, short enough for a column."""
-    return "-" if interval is None else summary_notes.ends(interval["low"], interval["high"], "-")
+    return "-" if interval is None else summary_notes.ends(interval.low, interval.high, "-")
 
 
-def _how(interval: dict[str, Any] | None) -> str:
-    """How the intervals were made."""
+def _how(interval: Interval | None) -> str:
+    """How the intervals were computed."""
     if interval is None:
         return ""
     from harness.statistics.intervals import METHOD_NAMES
 
-    method = METHOD_NAMES[interval["method"]]
-    said = f"intervals: {method} over {counted(interval['units'], interval['over'])}"
-    if interval["over"] == "haystacks":
+    method = METHOD_NAMES[interval.method]
+    said = f"intervals: {method} over {counted(interval.clusters, interval.cluster_by)}"
+    if interval.cluster_by == "haystacks":
         said += ", as questions to one haystack are not independent"
-    return said + (f"; rough ({interval['rough']})" if "rough" in interval else "")
+    return said + (f"; approximate ({interval.approximate})" if interval.approximate else "")
 
 
-def _number(cell: dict[str, Any] | None, part: str = "value") -> str:
-    value = cell.get(part) if cell else None
+def _value(result: MetricResult | None) -> str:
+    return "-" if result is None else _plain(result.value)
+
+
+def _plain(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
 
 
-def _line(block: dict[str, Any]) -> str:
+def _line(protocol: ProtocolResult) -> str:
     """One line a protocol: its first metrics at k = 10 (or its largest) over everything scored."""
-    if "all" not in block["slices"]:
-        return ""
-    cells = block["slices"]["all"]["metrics"]
-    ks = sorted({int(m.rpartition("@")[2]) for m in cells if "@" in m})
+    results = protocol.overall
+    ks = sorted({int(m.rpartition("@")[2]) for m in results if "@" in m})
     usable = [
         k
         for k in ks
-        if any(c["value"] is not None for m, c in cells.items() if m.endswith(f"@{k}"))
+        if any(one.value is not None for m, one in results.items() if m.endswith(f"@{k}"))
     ]
     if not usable:
         return ""
     k = 10 if 10 in usable else usable[-1]
-    names = [f"{name}@{k}" for name in _OTHERS if f"{name}@{k}" in cells][:4]
-    values = "  ".join(f"{name} {_number(cells[name])}" for name in names)
-    title = f"{block['protocol']}/{block['version']}"
-    return f"  {title:28} {block['unit']:14} n {block['slices']['all']['n']:<6} {values}"
+    names = [f"{name}@{k}" for name in _OTHERS if f"{name}@{k}" in results][:4]
+    values = "  ".join(f"{name} {_plain(results[name].value)}" for name in names)
+    n = protocol.slices["all"].n
+    return f"  {protocol.name:28} {protocol.level:14} n {n:<6} {values}"

@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.files import digest
 from harness.pages.material import Material, Texts
-from harness.records.base import to_plain
+from harness.records.scores import MetricResult, ProtocolResult
 from harness.runs.answering.context import BASELINES, RETRIEVED
 from harness.runs.answering.folder import AnswersFolder, display_names
 from harness.runs.answering.judging import reader_of
@@ -63,7 +63,9 @@ def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
     names = display_names([folder.record for folder in folders])
     for name, folder in zip(names, folders, strict=True):
         record, path = folder.record, folder.path / "scores.json"
-        scores = read_scores(folder.path, to_plain(record)) if path.is_file() else {"protocols": []}
+        report = read_scores(folder.path) if path.is_file() else None
+        protocols = report.protocols if report else []
+        judges = (report.judges or {}) if report else {}
         rows.append(
             {
                 "system": name,
@@ -72,37 +74,36 @@ def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
                 "tokens": record.mean_context_tokens,
                 "usd": record.usage.usd if record.usage else None,
                 "failed": record.queries.failed,
-                "blocks": [_block(block) for block in scores["protocols"]],
-                "over_judges": range_over_judges(scores["protocols"]),
+                "blocks": [_block(one) for one in protocols],
+                "over_judges": range_over_judges(protocols),
                 "judges": [
-                    {"judge": one["judge"]["name"], **one["counts"]}
-                    for one in scores.get("judges", {}).values()
+                    {"judge": one["judge"]["name"], **one["counts"]} for one in judges.values()
                 ],
             }
         )
     return rows
 
 
-def _block(block: Mapping[str, Any]) -> dict[str, Any]:
+def _block(protocol: ProtocolResult) -> dict[str, Any]:
     wanted = {"accuracy", "f1", *_OF_TEXTS, *CLASSES, *CONDITIONAL}
     return {
-        "protocol": block["protocol"],
+        "protocol": protocol.protocol,
         "slices": {
             name: {
-                metric: _cell(cell)
-                for metric, cell in block["slices"][name]["metrics"].items()
+                metric: _cell(result)
+                for metric, result in protocol.slices[name].metrics.items()
                 if metric in wanted
             }
             for name in _SLICES
-            if name in block["slices"]
+            if name in protocol.columns
         },
     }
 
 
-def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    interval = cell.get("interval") or {}
-    ends = {"low": interval.get("low"), "high": interval.get("high")}
-    return {"value": cell["value"], "n": cell["n"], **ends}
+def _cell(result: MetricResult) -> dict[str, float | None]:
+    interval = result.interval
+    ends = {"low": interval.low, "high": interval.high} if interval else {"low": None, "high": None}
+    return {"value": result.value, "n": result.n, **ends}
 
 
 def by_question(

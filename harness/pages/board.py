@@ -29,7 +29,10 @@ _PART = (
     "claims",
     "answers",
 )  # of a board, what is looked at only once it is chosen
-_OF_LEVELS = ("chance", "ceiling", "chance_is", "ceiling_is", "ties")  # not by entry on the page
+_OF_LEVELS = (
+    *("random_baseline", "upper_bound", "random_method", "upper_bound_method"),
+    "ties",
+)  # not by entry on the page
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
 
@@ -177,13 +180,13 @@ def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     several = {key[:2] for key in found if sum(key[:2] == other[:2] for other in found) > 1}
     views = []
     for key, blocks in found.items():
-        protocol, unit, ties, missing = key
+        protocol, level, ties, missing = key
         more = f", ties {ties}, missing {missing}" if key[:2] in several else ""
         slices = [name for name in SLICES if any(name in block["slices"] for block in blocks)]
         metrics = {m: None for block in blocks for cells in block["slices"].values() for m in cells}
         views.append(
             {
-                "name": f"{protocol}, {unit}{more}",
+                "name": f"{protocol}, {level}{more}",
                 "key": list(key),
                 "official": _official(protocol),
                 "slices": slices,
@@ -211,9 +214,9 @@ def _order(view: Mapping[str, Any]) -> tuple[bool, bool, str]:
     sessions that they were taken from.
     """
     abilities = set(view["slices"]) & set(Ability)
-    protocol, unit = view["key"][0].partition("/")[0], view["key"][1]
+    protocol, level = view["key"][0].partition("/")[0], view["key"][1]
     leading = "memory" if len(abilities) > 1 else "trec"
-    return (protocol != leading, ">" in unit, view["name"])
+    return (protocol != leading, ">" in level, view["name"])
 
 
 def _levels(
@@ -223,12 +226,13 @@ def _levels(
     levels: dict[str, dict[str, Any]] = {}
     for metric in metrics:
         cells = [block["slices"].get(name, {}).get(metric, {}) for block in blocks]
-        for part in ("chance", "ceiling"):
+        for part in ("random_baseline", "upper_bound"):
             known = [cell[part] for cell in cells if cell.get(part) is not None]
             if known:
                 levels.setdefault(metric, {})[part] = [min(known), max(known)]
-        if bound := next((c["ceiling_is"] for c in cells if "ceiling_is" in c), None):
-            levels[metric]["ceiling_is"] = bound
+        methods = (c["upper_bound_method"] for c in cells if "upper_bound_method" in c)
+        if method := next(methods, None):
+            levels[metric]["upper_bound_method"] = method
     return levels
 
 

@@ -34,16 +34,16 @@ def comparison_data(folders: Sequence[Path]) -> dict[str, Any]:
 
     Raises UsageError as `compare` does.
     """
-    protocols, metrics, unit = shown_of(folders[0])
+    protocols, metrics, level = shown_of(folders[0])
     compared = compare(folders, Options(protocols=protocols, metrics=metrics))
     group = compared.groups[0]
-    table = next(one for one in group.tables if unit in (None, one.unit))
+    table = next(one for one in group.tables if level in (None, one.level))
     entries = [read_entry(folder)[1] for folder in folders]
     return {
         "harness": harness.__version__,
         "dataset": group.essentials["dataset"],
         "protocol": table.protocol,
-        "unit": table.unit,
+        "level": table.level,
         "units": table.units,
         "over": table.over,
         "runs": [

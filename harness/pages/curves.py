@@ -11,17 +11,18 @@ from typing import Any
 import numpy as np
 
 from harness.pages.material import Material
+from harness.records.scores import MetricResult
 from harness.schema import Ability
 from harness.scoring.abstention import risk_coverage, sureness
-from harness.scoring.arrays import Values
+from harness.scoring.arrays import Flags, Values
 from harness.scoring.budget import BUDGETS, TokenBudget
-from harness.scoring.cells import Column, document_columns
+from harness.scoring.cells import Column, Results, document_columns
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.rollup import haystack_sizes, held
-from harness.scoring.uncertainty import Cells, add_intervals
+from harness.scoring.uncertainty import with_intervals
 from harness.verdicts.compare.scored import Block
 
 FAMILIES = ("recall", "precision", "f1", "hit", "recall_all", "ndcg")
@@ -48,55 +49,55 @@ def by_k(material: Material, block: Block) -> dict[str, Any]:
     `best_f1` is the k whose mean F1 is largest.
     """
     dataset, rule = material.dataset, protocol(block[0])
-    judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block]["ties"])
+    judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block].ties)
     ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
     scored, present = material.scored(block), held(dataset, judged.query, judged.document)
     sizes = haystack_sizes(dataset)
     ks = grid(min(material.depth, int(sizes.max(initial=1))))
     metrics = [Metric(family, k) for family in FAMILIES for k in ks]
     columns = document_columns(rule, metrics, ranked, scored, present, sizes)
-    found = _cells(columns, material.masks)
+    found = _results(columns, material.masks)
     certain = [c for c in columns if str(c.metric).partition("@")[0] in _WITH_INTERVAL]
     names = {str(c.metric) for c in certain}
-    wanted = {s: {m: cell for m, cell in cells.items() if m in names} for s, cells in found.items()}
-    add_intervals(dataset, certain, material.masks, wanted)
+    wanted = {s: {m: one for m, one in part.items() if m in names} for s, part in found.items()}
+    for name, part in with_intervals(dataset, certain, material.masks, wanted).items():
+        found[name].update(part)
     return {
         "ks": ks,
         "slices": {
             name: {
-                "n": max(cell["n"] for cell in cells.values()),
-                "best_f1": max(ks, key=lambda k: cells[f"f1@{k}"]["value"]),
+                "n": max(one.n for one in part.values()),
+                "best_f1": max(ks, key=lambda k: part[f"f1@{k}"].value or 0.0),
                 "families": {
-                    family: _series([cells[f"{family}@{k}"] for k in ks]) for family in FAMILIES
+                    family: _series([part[f"{family}@{k}"] for k in ks]) for family in FAMILIES
                 },
             }
-            for name, cells in found.items()
+            for name, part in found.items()
         },
         "tokens": _tokens_at(material, ks),
     }
 
 
-def _cells(columns: Sequence[Column], masks: Mapping[str, Any]) -> Cells:
-    """Cells by slice and metric, of the slices in which a query is scored."""
-    found: Cells = {}
-    for name, mask in masks.items():
-        cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask)) is not None}
-        if cells:
-            found[name] = cells
-    return found
-
-
-def _series(cells: Sequence[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Values, chance, ceiling and interval ends as parallel lists; only those that are known."""
-    series = {
-        part: [cell[part] for cell in cells]
-        for part in ("value", "chance", "ceiling")
-        if all(cell.get(part) is not None for cell in cells)
+def _results(columns: Sequence[Column], masks: Mapping[str, Flags]) -> dict[str, Results]:
+    """Results by slice and metric, of the slices in which a query is scored."""
+    found = {
+        name: {str(c.metric): result for c in columns if (result := c.result(mask)) is not None}
+        for name, mask in masks.items()
     }
-    if all("interval" in cell for cell in cells):
-        for end in ("low", "high"):
-            series[end] = [cell["interval"][end] for cell in cells]
-    return series
+    return {name: results for name, results in found.items() if results}
+
+
+def _series(results: Sequence[MetricResult]) -> dict[str, list[float]]:
+    """Values, random baseline, upper bound and interval ends as parallel lists, where known."""
+    columns = {
+        "value": [one.value for one in results],
+        "chance": [one.random_baseline for one in results],
+        "ceiling": [one.upper_bound for one in results],
+        "low": [one.interval.low if one.interval else None for one in results],
+        "high": [one.interval.high if one.interval else None for one in results],
+    }
+    known = {name: [v for v in column if v is not None] for name, column in columns.items()}
+    return {name: values for name, values in known.items() if len(values) == len(results)}
 
 
 def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
@@ -130,17 +131,17 @@ def by_tokens(material: Material) -> dict[str, Any]:
         known = np.ones(len(values), bool)
         columns.append(Column(str(tokens), np.where(scored, values, np.nan), known, None, None))
         ended[tokens] = short
-    found = _cells(columns, _answerable(material))
-    add_intervals(material.dataset, columns, material.masks, found)
+    found = _results(columns, _answerable(material))
+    found = with_intervals(material.dataset, columns, material.masks, found)
     return {
         "budgets": budgets,
         "slices": {
             name: {
-                "n": cells[str(budgets[0])]["n"],
-                "recall": _series([cells[str(tokens)] for tokens in budgets]),
+                "n": part[str(budgets[0])].n,
+                "recall": _series([part[str(tokens)] for tokens in budgets]),
                 "ended": [float(ended[b][scored & material.masks[name]].mean()) for b in budgets],
             }
-            for name, cells in found.items()
+            for name, part in found.items()
         },
     }
 

@@ -161,10 +161,10 @@ def _about(line: Line | None) -> str:
     if line is None:
         return ""
     data, made = line["data"], line["intervals"]
-    rough = f", rough: {made['rough']}" if made.get("rough") else ""
-    over = f"; intervals over {made['units']} {made['over']}{rough}" if made else ""
+    rough = f", approximate: {made['approximate']}" if made.get("approximate") else ""
+    over = f"; intervals over {made['clusters']} {made['cluster_by']}{rough}" if made else ""
     return (
-        f"{line['protocol']}, {line['unit']}; {data['text']} text, {data['split']}; "
+        f"{line['protocol']}, {line['level']}; {data['text']} text, {data['split']}; "
         f"at most {line['k']} documents deep; data {data['fingerprint'][:8]}{over}"
     )
 

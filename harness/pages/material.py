@@ -58,14 +58,13 @@ class Material:
     @property
     def depth(self) -> int:
         """How many documents a ranking could hold."""
-        depth: int = self.run.scores["depth"]
-        return depth
+        return self.run.scores.depth
 
     @cached_property
     def counted(self) -> Flags:
         """Queries of which something can be said, less those that scoring left out as missing."""
-        missing = self.run.scores.get("missing", "zero")
-        return self.answered.counted & ~self.answered.left_out(self.ranked.answered, missing)
+        skipped = self.answered.skipped(self.ranked.answered, self.run.scores.missing)
+        return self.answered.counted & ~skipped
 
     @cached_property
     def masks(self) -> dict[str, Flags]:
@@ -109,8 +108,7 @@ class Material:
 
     def metrics(self, block: Block) -> list[str]:
         """Metrics that a protocol was scored by."""
-        all_: dict[str, Any] = self.run.blocks[block]["slices"].get("all", {"metrics": {}})
-        return list(all_["metrics"])
+        return list(self.run.blocks[block].overall)
 
     @cached_property
     def top_scores(self) -> npt.NDArray[np.float64]:

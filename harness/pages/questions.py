@@ -208,7 +208,7 @@ def _blocks(materials: Sequence[Material], asked: Any) -> list[dict[str, Any]]:
         reasons, why = [], []
         for material in materials:
             run = material.run
-            path = scores_by_query(run.folder, run.scores, "left_out.json")
+            path = scores_by_query(run.folder, run.scores, "excluded.json")
             left_out = read_json(path).get(block[0], {})
             reasons.append(list(left_out))
             mine = np.full(len(asked), -1)

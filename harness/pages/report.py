@@ -18,10 +18,12 @@ from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import page
 from harness.pages.material import Material
 from harness.pages.questions import questions
-from harness.runs.folder.run_folder import called
+from harness.records.base import to_tree
+from harness.records.scores import ProtocolResult
+from harness.runs.folder.run_folder import called, was_requested
 from harness.schema import Ability
-from harness.scoring.came import deep
 from harness.scoring.protocols import PROTOCOLS
+from harness.scoring.returned import depth_message
 from harness.scoring.scores import main_metrics
 from harness.scoring.signature import digest
 from harness.scoring.uncertainty import named
@@ -69,8 +71,8 @@ def report_data(
         "harness": harness.__version__,
         "share": share,
         "shown": shown,
-        "dataset": first.scores["dataset"],
-        "depth": first.scores["depth"],
+        "dataset": to_tree(first.scores.dataset),
+        "depth": first.scores.depth,
         "asked": int(asked.sum()),
         "in_dataset": dataset.n_queries,
         "digest": digest(first.asked),
@@ -79,9 +81,9 @@ def report_data(
         "blocks": [_block(materials, block, compared) for block in shared],
         "main": shared.index(drawn) if drawn else 0,
         "by_k": [by_k(material, drawn) for material in materials] if drawn else [],
-        "by_k_of": f"{drawn[0]}/{first.blocks[drawn]['version']}" if drawn else None,
+        "by_k_of": first.blocks[drawn].name if drawn else None,
         "by_tokens": [by_tokens(material) for material in materials],
-        "tokenizer": (first.scores["tokens"] or {}).get("tokenizer"),
+        "tokenizer": first.scores.tokens.tokenizer if first.scores.tokens else None,
         "risk": [risk(material) for material in materials],
         "latency": latency(materials),
         "queries": questions(materials, shown, missed, folders_of, share=share),
@@ -124,12 +126,10 @@ def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
 
     `memory` where there are several abilities, else `trec`, as in the table of a run.
     """
-    own = {
-        name: (name, unit) for name, unit in blocks if unit == run.scores["dataset"]["granularity"]
-    }
+    own = {name: (name, at) for name, at in blocks if at == run.scores.dataset.granularity}
     memory = own.get("memory")
     if memory and "trec" in own:
-        abilities = [s for s in run.blocks[memory]["slices"] if s in set(Ability)]
+        abilities = [s for s in run.blocks[memory].columns if s in set(Ability)]
         return memory if len(abilities) > 1 else own["trec"]
     named = [block for name, block in own.items() if name in PROTOCOLS]
     return memory or own.get("trec") or next(iter(named), None)
@@ -150,18 +150,20 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
         "by": record.get("by"),
         # It may name folders of this machine.
         "repeat": None if share else record.get("repeat"),
-        "failed": scores["queries"]["failed"],
-        "deep": deep(scores.get("came"), scores["depth"], record),
-        "without_ranking": scores["queries"]["without_ranking"],
+        "failed": scores.queries.failed,
+        "depth_message": depth_message(
+            scores.returned, scores.depth, requested=was_requested(record)
+        ),
+        "without_ranking": scores.queries.without_ranking,
         "search_ms": measured.get("search_ms"),
         "index": measured.get("index"),
         "machine": record.get("machine"),
-        "hits": scores.get("hits"),
-        "knowledge_update": scores["knowledge_update"],
-        "changes": scores.get("changes"),
-        "abstention": scores["abstention"],
-        "tokens": scores["tokens"],
-        "warnings": scores["warnings"],
+        "hits": scores.hits,
+        "knowledge_update": to_tree(scores.knowledge_update),
+        "changes": to_tree(scores.changes),
+        "abstention": to_tree(scores.abstention),
+        "tokens": to_tree(scores.tokens),
+        "warnings": scores.warnings,
     }
 
 
@@ -177,28 +179,28 @@ def _block(
 ) -> dict[str, Any]:
     """One protocol: the cells of every run by slice and metric, and what pairs of runs show."""
     found = [material.run.blocks[block] for material in materials]
-    names = [n for n in _ORDER if all(n in one["slices"] for one in found)]
+    names = [n for n in _ORDER if all(n in one.columns for one in found)]
     if "answerable" in names and _same_n(found[0], "answerable", "all"):
         names.remove("answerable")
     if len(names) == 2:  # one ability: the same queries twice
         names = ["all"]
-    known = [one["slices"]["all"]["metrics"] if names else {} for one in found]
+    known = [one.overall if names else {} for one in found]
     metrics = [m for m in known[0] if all(m in other for other in known)]
     main = [name for name in main_metrics(known[0]) if name in metrics]
     metrics = main + sorted(set(metrics) - set(main), key=_place)
     lead = _LEADING.get(block[0], "")
     return {
-        "protocol": f"{block[0]}/{found[0]['version']}",
-        "unit": block[1],
-        "about": found[0]["about"],
-        "ties": found[0]["ties"],
-        "left_out": [one["left_out"] for one in found],
+        "protocol": found[0].name,
+        "level": block[1],
+        "description": found[0].description,
+        "ties": found[0].ties,
+        "excluded": [one.excluded for one in found],
         "metrics": metrics,
         "main_metrics": main,
         "lead": lead if lead in metrics else _first_at_10(metrics),
-        "slices": [{"name": n, "n": found[0]["slices"][n]["n"]} for n in names],
+        "slices": [{"name": n, "n": found[0].columns[n].n} for n in names],
         "cells": [
-            {name: {m: one["slices"][name]["metrics"][m] for m in metrics} for name in names}
+            {name: {m: to_tree(one.slices[name].metrics[m]) for m in metrics} for name in names}
             for one in found
         ],
         "pairs": _pairs(block, compared),
@@ -206,8 +208,8 @@ def _block(
     }
 
 
-def _same_n(block: dict[str, Any], *names: str) -> bool:
-    return len({block["slices"][name]["n"] for name in names}) == 1
+def _same_n(protocol: ProtocolResult, *names: str) -> bool:
+    return len({protocol.columns[name].n for name in names}) == 1
 
 
 def _place(metric: str) -> tuple[int, str, int]:
@@ -228,7 +230,7 @@ def _tables(block: Block, compared: Comparison | None) -> list[Table]:
         table
         for group in groups
         for table in group.tables
-        if (table.protocol.partition("/")[0], table.unit) == block
+        if (table.protocol.partition("/")[0], table.level) == block
     ]
 
 
@@ -254,7 +256,7 @@ def _pair(pair: Pair) -> dict[str, Any]:
         "low": difference.low,
         "high": difference.high,
         "how": named(difference.how, over),
-        "rough": named(difference.note, over) if difference.rough else "",
+        "approximate": named(difference.note, over) if difference.rough else "",
         "p": pair.p,
         "shown": pair.shown,
         "detectable": pair.found.power.detectable,

@@ -45,6 +45,19 @@ class Record(
     """A record of a file or a message: typed, immutable, without unknown fields."""
 
 
+class Checksums(Record):
+    """The sha256 of the files that belong to a record, by name, and of the record itself."""
+
+    files: dict[str, str]
+    record: str
+
+
+class ChecksummedRecord(Record):
+    """A record that can have checksums; None where another program wrote it."""
+
+    checksums: Checksums | None = None
+
+
 T = TypeVar("T")
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$", re.DOTALL)
@@ -82,6 +95,18 @@ def encode(record: Any, *, indent: bool = False) -> bytes:
 def to_plain(record: Any) -> Any:
     """Converts a record to dictionaries, lists, texts and numbers: what JSON holds of it."""
     return msgspec.to_builtins(record)
+
+
+def to_tree(value: Any) -> Any:
+    """Converts a record to dictionaries and lists with every field, also those with a default."""
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {encoded: to_tree(getattr(value, name)) for name, encoded in names}
+    if isinstance(value, dict):
+        return {key: to_tree(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_tree(one) for one in value]
+    return value
 
 
 def read_json_record(path: Path, kind: type[T], remedy: str = "") -> T:

@@ -10,15 +10,32 @@ A fold's threshold is the one of best F1 on the others.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.records.scores import (
+    ConfidenceResult,
+    PrecisionRecallF1,
+    RiskPoint,
+    ThresholdResult,
+)
 from harness.scoring.arrays import Flags, Values, mean
 
 FOLDS = 5
 _HAYSTACKS = 10
+
+
+@dataclass(frozen=True)
+class Abstention:
+    """The metrics of abstention; the fields are those of `AbstentionResult`."""
+
+    n_unanswerable: int
+    n_answerable: int
+    false_positive_rate: float | None
+    as_returned: PrecisionRecallF1
+    confidence: ConfidenceResult | None
 
 
 def abstention(
@@ -29,7 +46,7 @@ def abstention(
     haystack: npt.NDArray[np.int32],
     failed: Flags | None = None,
     seed: int = 0,
-) -> dict[str, Any] | None:
+) -> Abstention | None:
     """All abstention metrics over n queries; None when one of the two kinds is missing.
 
     `silent`: the system returned nothing or said that there is no answer. `confidence`: NaN where
@@ -41,51 +58,69 @@ def abstention(
     n_without = int(unanswerable.sum())
     if n_without == 0 or n_without == len(unanswerable):
         return None
-    result: dict[str, Any] = {
-        "n_unanswerable": n_without,
-        "n_answerable": len(unanswerable) - n_without,
-        "false_positive_rate": mean((~silent[unanswerable]).astype(float)),
-        "as_returned": precision_recall_f1(silent, unanswerable),
-    }
-    if failed is not None and failed.any():
-        kept = ~failed
-        unanswerable, silent, confidence = unanswerable[kept], silent[kept], confidence[kept]
-        wrong, haystack = wrong[kept], haystack[kept]
-        if unanswerable.all() or not unanswerable.any():
-            return result | {"confidence": None}
+    answered = np.ones(len(unanswerable), bool) if failed is None else ~failed
+    return Abstention(
+        n_without,
+        len(unanswerable) - n_without,
+        mean((~silent[unanswerable]).astype(float)),
+        precision_recall_f1(silent, unanswerable),
+        _confidence_result(
+            unanswerable[answered],
+            silent[answered],
+            confidence[answered],
+            wrong[answered],
+            haystack[answered],
+            seed,
+        ),
+    )
+
+
+def _confidence_result(
+    unanswerable: Flags,
+    silent: Flags,
+    confidence: Values,
+    wrong: Values,
+    haystack: npt.NDArray[np.int32],
+    seed: int,
+) -> ConfidenceResult | None:
+    """Returns the metrics of confidence; None where it is missing, constant or of one kind only."""
     usable = silent | ~np.isnan(confidence)
-    if not usable.all() or len(np.unique(confidence[~silent])) < 2:
-        result["confidence"] = None
-        return result
+    kinds = len(np.unique(unanswerable))
+    if kinds < 2 or not usable.all() or len(np.unique(confidence[~silent])) < 2:
+        return None
     sure = sureness(confidence, silent)
     folds = deal(unanswerable, haystack, seed)
     abstained = cross_validated(sure, unanswerable, folds)
     curve = risk_coverage(sure, wrong)
-    result["confidence"] = {
-        "n": len(unanswerable),
-        "auroc": auroc(sure[~unanswerable], sure[unanswerable]),
-        "at_threshold": precision_recall_f1(abstained, unanswerable)
-        | {"false_positive_rate": mean((~abstained[unanswerable]).astype(float))},
-        "fold_rule": f"{len(np.unique(folds))} folds, {_rule(haystack)}, "
+    below = precision_recall_f1(abstained, unanswerable)
+    return ConfidenceResult(
+        n=len(unanswerable),
+        auroc=auroc(sure[~unanswerable], sure[unanswerable]),
+        at_threshold=ThresholdResult(
+            precision=below.precision,
+            recall=below.recall,
+            f1=below.f1,
+            false_positive_rate=mean((~abstained[unanswerable]).astype(float)),
+        ),
+        fold_rule=f"{len(np.unique(folds))} folds, {_rule(haystack)}, "
         "threshold of best F1 on the other folds",
-        "aurc": float(curve.mean()),
-        "risk_coverage": [
-            {"coverage": c, "risk": float(curve[max(0, round(c * len(curve)) - 1)])}
+        aurc=float(curve.mean()),
+        risk_coverage=[
+            RiskPoint(coverage=c, risk=float(curve[max(0, round(c * len(curve)) - 1)]))
             for c in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
         ],
-    }
-    return result
+    )
 
 
-def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> dict[str, float | None]:
+def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> PrecisionRecallF1:
     """Of abstaining where there is no answer. Precision is None when nothing was abstained from."""
     right = int((abstained & unanswerable).sum())
     said, there = int(abstained.sum()), int(unanswerable.sum())
-    return {
-        "precision": right / said if said else None,
-        "recall": right / there if there else None,
-        "f1": 2 * right / (said + there) if said + there else None,
-    }
+    return PrecisionRecallF1(
+        precision=right / said if said else None,
+        recall=right / there if there else None,
+        f1=2 * right / (said + there) if said + there else None,
+    )
 
 
 def auroc(answerable: Values, unanswerable: Values) -> float:

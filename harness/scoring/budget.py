@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.rankings.arrow import integers
+from harness.records.scores import TokenSummary
 from harness.scoring.arrays import Ints, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ranked
@@ -59,13 +60,13 @@ class TokenBudget:
         return spent
 
 
-def token_summary(tokens: Ints) -> dict[str, float | None]:
+def token_summary(tokens: Ints) -> TokenSummary:
     """Mean and percentiles over n queries."""
     if len(tokens) == 0:
-        return {"n": 0, "mean": None, "p50": None, "p95": None}
+        return TokenSummary(n=0, mean=None, p50=None, p95=None)
     p50, p95 = np.percentile(tokens, [50, 95])
     found = mean(tokens.astype(float))
-    return {"n": len(tokens), "mean": found, "p50": float(p50), "p95": float(p95)}
+    return TokenSummary(n=len(tokens), mean=found, p50=float(p50), p95=float(p95))
 
 
 class TokenCounts:

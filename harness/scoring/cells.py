@@ -1,6 +1,6 @@
-"""One protocol applied to one run: values by query, a cell for every slice and metric, cautions.
+"""One protocol applied to one run: values by query, a result for every slice and metric, warnings.
 
-A caution names metrics that cannot tell systems apart, or not be known, on this dataset and run.
+A warning names metrics that cannot tell systems apart, or not be known, on this dataset and run.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
+from harness.records.scores import AnsweredOnly, MetricResult, TieRange
 from harness.scoring.answers import ANSWERS, SHOWN, answers_in_top
 from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.ceiling import Ceilings
 from harness.scoring.chance import chance
-from harness.scoring.depth import touched
+from harness.scoring.depth import depth_sensitive
 from harness.scoring.drawn_chance import answers_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
@@ -32,7 +32,11 @@ SATURATED = 0.005
 """A mean this close to its ceiling leaves no room for a better system."""
 
 BOUND = "an upper bound"
-"""What a cell's `ceiling_is` says where the best could not be worked out for all of its queries."""
+"""The `upper_bound_method` where the best could not be worked out for all queries."""
+
+
+Results = dict[str, MetricResult]
+"""The results of one slice, by metric."""
 
 
 @dataclass(frozen=True)
@@ -40,30 +44,31 @@ class Column:
     """One metric of one protocol over all queries; every array has shape (n,).
 
     `values` is NaN where the query is not scored. `measurable` is False where the ranking was too
-    short to know the value. `chance` and `ceiling` are None where there is no such level; `best`,
+    short to know the value. `random` and `maximum` are None where there is no such level; `best`,
     `worst` and `expected` are what other orders of equal scores would give, None where ties change
-    nothing. `exact`: where the ceiling is no mere upper bound. `chance_is` says how chance was come
-    by, where it is not exact. `touched`: where deeper rankings could give another value.
+    nothing. `exact`: where the maximum can be reached. `random_method` says how the random baseline
+    was estimated, where it is not exact. `depth_sensitive`: where deeper rankings could give
+    another value.
     """
 
     metric: Metric | str
     values: Values
     measurable: Flags
-    chance: Values | None
-    ceiling: Values | None
+    random: Values | None
+    maximum: Values | None
     best: Values | None = None
     worst: Values | None = None
     expected: Values | None = None
     exact: Flags | None = None
-    chance_is: str = ""
-    touched: Flags | None = None
+    random_method: str = ""
+    depth_sensitive: Flags | None = None
 
     @cached_property
     def _scored(self) -> Flags:
         return ~np.isnan(self.values)
 
-    def cell(self, mask: Flags, failed: Flags | None = None) -> dict[str, Any] | None:
-        """The mean over the scored queries of a slice; None where there are none.
+    def result(self, mask: Flags, failed: Flags | None = None) -> MetricResult | None:
+        """Returns the mean over the scored queries of a slice; None where there are none.
 
         The value is None when a ranking in the slice was too short to know it. Queries that
         `failed` count with their value, which is 0 for what found nothing; where there are any,
@@ -74,35 +79,36 @@ class Column:
         if not n:
             return None
         unknown = int(np.count_nonzero(mine & ~self.measurable))
-        cell: dict[str, Any] = {
-            "value": None if unknown else mean(self.values[mine]),
-            "n": n,
-        }
-        if failed is not None and (mine & failed).any():
-            answered = mine & ~failed
-            cell["answered_only"] = {
-                "value": None if unknown else mean(self.values[answered]),
-                "n": int(np.count_nonzero(answered)),
-            }
-        if self.ceiling is not None:
-            cell["ceiling"] = mean(self.ceiling[mine])
-            if self.exact is not None and not self.exact[mine].all():
-                cell["ceiling_is"] = BOUND
-        if unknown:
-            cell["not_measurable"] = unknown
-        if self.chance is not None:
-            cell["chance"] = mean(self.chance[mine])
-            if self.chance_is:
-                cell["chance_is"] = self.chance_is
-        if self.best is not None and self.worst is not None and self.expected is not None:
-            bounds = {
-                "best": mean(self.best[mine]),
-                "worst": mean(self.worst[mine]),
-                "expected": mean(self.expected[mine]),
-            }
-            if bounds["best"] != bounds["worst"]:
-                cell["ties"] = bounds
-        return cell
+        exact = self.exact is None or bool(self.exact[mine].all())
+        return MetricResult(
+            value=None if unknown else mean(self.values[mine]),
+            n=n,
+            random_baseline=None if self.random is None else mean(self.random[mine]),
+            random_method="" if self.random is None else self.random_method,
+            upper_bound=None if self.maximum is None else mean(self.maximum[mine]),
+            upper_bound_method="" if self.maximum is None or exact else BOUND,
+            ties=self._ties(mine),
+            answered_only=self._answered_only(mine, failed, unknown),
+            unmeasurable=unknown,
+        )
+
+    def _ties(self, mine: Flags) -> TieRange | None:
+        if self.best is None or self.worst is None or self.expected is None:
+            return None
+        worst, expected, best = (
+            float(values[mine].sum() / np.count_nonzero(mine))
+            for values in (self.worst, self.expected, self.best)
+        )
+        return TieRange(worst=worst, expected=expected, best=best) if best != worst else None
+
+    def _answered_only(
+        self, mine: Flags, failed: Flags | None, unknown: int
+    ) -> AnsweredOnly | None:
+        if failed is None or not (mine & failed).any():
+            return None
+        answered = mine & ~failed
+        value = None if unknown else mean(self.values[answered])
+        return AnsweredOnly(value=value, n=int(np.count_nonzero(answered)))
 
 
 def document_columns(
@@ -112,9 +118,9 @@ def document_columns(
     scored: Flags,
     present: Flags,
     sizes: Ints,
-    settled: Ints | None = None,
+    stable: Ints | None = None,
 ) -> list[Column]:
-    """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py, `settled` (n,) as
+    """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py, `stable` (n,) as
     in depth.py; without it nothing is said of what depth changes."""
     orders, ceilings = TieOrders(ranked), Ceilings(ranked, present)
     sized = sizes.max(initial=0) < UNKNOWN_SIZE
@@ -139,7 +145,7 @@ def document_columns(
                 worst,
                 expected,
                 top.exact,
-                touched=None if settled is None else touched(metric, ranked, settled),
+                depth_sensitive=None if stable is None else depth_sensitive(metric, ranked, stable),
             )
         )
     return columns
@@ -152,9 +158,9 @@ def session_columns(
     level: SessionLevel,
     scored: Flags,
     present: Flags,
-    settled: Ints,
+    stable: Ints,
 ) -> list[Column]:
-    """Every session metric of the protocol at `ks`, on turns; `present` (m,) and `settled` (n,) as
+    """Every session metric of the protocol at `ks`, on turns; `present` (m,) and `stable` (n,) as
     for documents."""
     by_session = level.ranked()
     ceilings = Ceilings(by_session, present)
@@ -175,8 +181,8 @@ def session_columns(
                     finish(by_chance),
                     finish(top.values),
                     exact=top.exact,
-                    chance_is=how,
-                    touched=touched(metric, by_session, settled, cut),
+                    random_method=how,
+                    depth_sensitive=depth_sensitive(metric, by_session, stable, cut),
                 )
             )
     return columns
@@ -193,13 +199,13 @@ def answer_columns(
     by_chance, how = answers_by_chance(dataset, given, SHOWN, ks)
     known = np.ones(dataset.n_queries, bool)
     return [
-        Column(name, values, known, by_chance[name], None, chance_is=how)
+        Column(name, values, known, by_chance[name], None, random_method=how)
         for name, values in found.items()
     ]
 
 
 def query_table(
-    dataset: Dataset, asked: Flags, protocol: str, unit: str, columns: Sequence[Column]
+    dataset: Dataset, asked: Flags, protocol: str, level: str, columns: Sequence[Column]
 ) -> pa.Table:
     """One row a query that was asked: what it is, and its values; null where it was not scored."""
     rows = np.flatnonzero(asked)
@@ -210,7 +216,7 @@ def query_table(
         "category": dataset.categories[rows],
         "haystack": [names[h] for h in dataset.query_haystack[rows]],
         "protocol": pa.repeat(protocol, len(rows)),
-        "unit": pa.repeat(unit, len(rows)),
+        "level": pa.repeat(level, len(rows)),
     }
     for column in columns:
         known = np.where(column.measurable, column.values, np.nan)[rows]
@@ -218,36 +224,37 @@ def query_table(
     return pa.table(table)
 
 
-class Cautions:
-    """Gathers the metrics that say little over all protocols of a run; a line a kind and unit."""
+class MetricWarnings:
+    """Gathers the metrics that say little over all protocols of a run; a line a kind and level."""
 
     def __init__(self, depth: int, sizes: Ints) -> None:
         """`depth`: documents a ranking could hold; `sizes` (queries,): those of the haystack."""
         self._depth = depth
         self._median = float(np.median(sizes)) if len(sizes) else 0.0
-        # (what, unit) -> names in order of first mention
-        self._found: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        # (kind, level) -> names in order of first mention
+        self._names: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
 
-    def look(self, columns: list[Column], unit: str, scored: Flags) -> None:
-        """Look at the columns of one protocol at one unit: all for bounds, recall and hit for the
+    def collect(self, columns: list[Column], level: str, results: Results) -> None:
+        """Looks at the results of one protocol at one level: all for bounds, recall and hit for the
         rest."""
         for column in columns:
-            metric, cell = column.metric, column.cell(scored)
-            if cell is not None and "ceiling_is" in cell:
-                self._found["bound", unit][str(metric)] = None
-            if isinstance(metric, str) or cell is None or metric.k is None:
+            metric, result = column.metric, results.get(str(column.metric))
+            if result is not None and result.upper_bound_method:
+                self._names["bound", level][str(metric)] = None
+            if isinstance(metric, str) or result is None or metric.k is None:
                 continue
             if metric.name not in ("recall", "hit"):
                 continue
-            if "not_measurable" in cell:
-                self._found["short", unit][str(metric.k)] = None
-            elif unit != "turn>session" and self._median <= metric.k:
-                self._found["whole", unit][str(metric)] = None
-            elif cell["ceiling"] - cell["value"] < SATURATED:
-                self._found["saturated", unit][str(metric)] = None
+            value, bound = result.value, result.upper_bound
+            if result.unmeasurable:
+                self._names["short", level][str(metric.k)] = None
+            elif level != "turn>session" and self._median <= metric.k:
+                self._names["whole", level][str(metric)] = None
+            elif value is not None and bound is not None and bound - value < SATURATED:
+                self._names["saturated", level][str(metric)] = None
 
     def lines(self) -> list[str]:
-        """One sentence for each."""
+        """Returns one sentence for each kind and level."""
         sentences = {
             "whole": "k reaches the whole haystack, so {names} cannot tell systems apart",
             "saturated": "saturated, within {close} of the ceiling: {names}",
@@ -256,9 +263,9 @@ class Cautions:
             "run with a larger --k for that",
         }
         return [
-            f"{unit}: "
+            f"{level}: "
             + sentences[kind].format(names=", ".join(names), close=SATURATED, depth=self._depth)
-            for (kind, unit), names in self._found.items()
+            for (kind, level), names in self._names.items()
         ]
 
 

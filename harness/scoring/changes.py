@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from harness.dataset.reader import ChangedRow, Dataset
+from harness.records.scores import ChangesResult
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
 from harness.scoring.chance import none_found
@@ -48,14 +48,14 @@ class _Case:
 
 
 def after_changes(
-    dataset: Dataset, resolved: Resolved, asked: Flags, ks: Sequence[int]
-) -> dict[str, Any] | None:
+    dataset: Dataset, resolved: Resolved, asked: Flags, ks: Sequence[int], signature: str
+) -> ChangesResult | None:
     """Shares of the questions `asked`, (n,), with such a document in the top k.
 
     outdated_returned@k, forgotten_returned@k, future_returned@k: over the questions that have such
     documents. outdated_above@k: an outdated document is in the top k, and none of those that
-    replaced it stands above it. None without such questions. `chance` has what random orders would
-    score, by the same names.
+    replaced it stands above it. None without such questions. `random_baseline` has what random
+    orders would score, by the same names; `signature` is the template of theirs.
     """
     if not dataset.has_changes:
         return None
@@ -74,24 +74,16 @@ def after_changes(
             values[f"forgotten_returned@{k}"] = _returned(told_to_forget, "forgotten", k)
         if early:
             values[f"future_returned@{k}"] = _returned(early, "future", k)
-    return {
-        "n_after_update": len(updated),
-        "n_after_forget": len(told_to_forget),
-        "n_with_future": len(early),
-        **{name: mean(found.astype(float)) for name, (found, _) in values.items()},
-        "chance": {name: mean(level) for name, (_, level) in values.items()},
-    }
-
-
-def n_of(name: str, found: dict[str, Any]) -> int:
-    """How many questions a number of `after_changes` is over."""
-    kind = name.partition("_")[0]
-    counts = {
-        "outdated": "n_after_update",
-        "forgotten": "n_after_forget",
-        "future": "n_with_future",
-    }
-    return int(found[counts[kind]])
+    counts = {"outdated": len(updated), "forgotten": len(told_to_forget), "future": len(early)}
+    return ChangesResult(
+        n_after_update=len(updated),
+        n_after_forget=len(told_to_forget),
+        n_with_future=len(early),
+        n={name: counts[name.partition("_")[0]] for name in values},
+        values={name: mean(found.astype(float)) for name, (found, _) in values.items()},
+        random_baseline={name: mean(level) for name, (_, level) in values.items()},
+        signature=signature,
+    )
 
 
 def _returned(cases: Sequence[_Case], kind: str, k: int) -> tuple[Flags, Values]:

@@ -1,4 +1,4 @@
-"""Which numbers hang on how deep the rankings are.
+"""Finds the metrics whose values depend on ranking depth.
 
 A ranking with as many results as were asked for was cut off there. Its top k is what it would be
 in a deeper one for every k down to the cut; where equal scores are ordered by id, only down to the
@@ -18,7 +18,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, of_width
 
 
-def settled_to(
+def stable_depth(
     rankings: Rankings,
     query_ids: Sequence[str],
     sizes: Ints,
@@ -58,11 +58,11 @@ def _last_equals(rankings: Rankings, ties: Ties) -> Ints:
     return found
 
 
-def touched(metric: Metric, ranked: Ranked, settled: Ints, cut: Ints | None = None) -> Flags:
+def depth_sensitive(metric: Metric, ranked: Ranked, stable: Ints, cut: Ints | None = None) -> Flags:
     """Whether deeper rankings could change the metric of each query, (n,).
 
     A metric with a cut-off k looks at ranks to k, R-precision to the number of relevant documents,
-    any other at all ranks. `settled` as of `settled_to`; `cut`, (n,), replaces the cut-off by one
+    any other at all ranks. `stable` as of `stable_depth`; `cut`, (n,), replaces the cut-off by one
     of each query's own.
     """
     if cut is None and metric.name == "rprec":
@@ -70,4 +70,4 @@ def touched(metric: Metric, ranked: Ranked, settled: Ints, cut: Ints | None = No
         cut = count_by(ranked.query[relevant], ranked.n)
     if cut is None:
         cut = np.full(ranked.n, NOT_RETRIEVED if metric.k is None else metric.k)
-    return np.asarray(cut > settled)
+    return np.asarray(cut > stable)

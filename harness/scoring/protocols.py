@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from harness.errors import UsageError, near
+from harness.records.scores import RequestedScores
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 
@@ -195,25 +195,25 @@ class Choices:
     missing: str = "zero"
     answers: bool = False
 
-    def record(self) -> dict[str, Any]:
-        """What scores.json says of it: see `wider`."""
-        return {
-            "protocols": [*self.protocols],
-            "ks": [*self.ks],
-            "metrics": [*map(str, self.metrics)],
-            "answers": self.answers,
-        }
+    def record(self) -> RequestedScores:
+        """Returns these choices as scores.json holds them; see `wider`."""
+        return RequestedScores(
+            protocols=[*self.protocols],
+            ks=[*self.ks],
+            metrics=[*map(str, self.metrics)],
+            answers=self.answers,
+        )
 
-    def wider(self, earlier: Mapping[str, Any]) -> Choices:
+    def wider(self, earlier: RequestedScores) -> Choices:
         """These choices and those that an earlier scoring was asked for (its `record`): scoring
         again takes nothing away. Order of ties and missing queries are as asked for now."""
-        known = earlier["protocols"]
+        known = earlier.protocols
         return replace(
             self,
             protocols=[*dict.fromkeys([*known, *self.protocols])]
             if known and self.protocols
             else (),
-            ks=sorted({*earlier["ks"], *self.ks}),
-            metrics=[*dict.fromkeys([*map(Metric.parse, earlier["metrics"]), *self.metrics])],
-            answers=self.answers or earlier["answers"],
+            ks=sorted({*earlier.ks, *self.ks}),
+            metrics=[*dict.fromkeys([*map(Metric.parse, earlier.metrics), *self.metrics])],
+            answers=self.answers or earlier.answers,
         )

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,33 +17,40 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, Run, read_rankings, without_queries
 from harness.rankings.tables import Frame
+from harness.records.scores import (
+    ProtocolResult,
+    ScorableQueries,
+    ScoredDataset,
+    ScoredQueries,
+    ScoreReport,
+    SliceResult,
+)
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.answers import ANSWERS, document_texts
 from harness.scoring.arrays import Ints
-from harness.scoring.came import beyond, came_in
 from harness.scoring.cells import (
-    Cautions,
     Column,
+    MetricWarnings,
     answer_columns,
     document_columns,
     query_table,
     session_columns,
 )
-from harness.scoring.depth import settled_to
+from harness.scoring.depth import stable_depth
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices, Protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
+from harness.scoring.returned import returned_stats, unreached_message
 from harness.scoring.rollup import SessionLevel, haystack_sizes, held
 from harness.scoring.scores import Scores
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import Answered, slices
-from harness.scoring.uncertainty import add_intervals, add_means_over_categories
+from harness.scoring.uncertainty import with_intervals, with_macro_category
 
-SCORE_VERSION = 1
 _NO_RANKING = "no ranking in the run"
 NOT_ASKED = "not asked in this run"
 NO_ANSWER = "no answer exists (abstention)"
@@ -95,18 +101,18 @@ def score(
     return scorer.finish(repeated)
 
 
-def dataset_of_scores(dataset: Dataset) -> dict[str, Any]:
-    """What scores say of the dataset that they are on."""
+def scored_dataset(dataset: Dataset) -> ScoredDataset:
+    """Returns what scores hold of the dataset that they are on."""
     manifest = dataset.manifest
-    return {
-        "name": manifest.name,
-        "granularity": manifest.granularity,
-        "text": manifest.text,
-        "split": manifest.split,
-        "fingerprint": manifest.fingerprint,
-        "published_files": manifest.published,
-        "own_document_left_out": manifest.exclude_self,
-    }
+    return ScoredDataset(
+        name=manifest.name,
+        granularity=manifest.granularity,
+        text=manifest.text,
+        split=manifest.split,
+        fingerprint=manifest.fingerprint,
+        published_files=manifest.published,
+        excludes_own_document=manifest.exclude_self,
+    )
 
 
 class _Scorer:
@@ -124,17 +130,17 @@ class _Scorer:
         self._dataset, self._rankings, self._resolved = dataset, rankings, resolved
         self._choices, self._depth, self._answered = choices, depth, answered
         ranked = np.isin(dataset.query_ids, rankings.query_ids)
-        self._skipped = answered.left_out(ranked, choices.missing)
+        self._skipped = answered.skipped(ranked, choices.missing)
         self._counted = answered.counted & ~self._skipped
         self._masks = slices(dataset)
         self._sizes = haystack_sizes(dataset)
-        self._blocks: list[dict[str, Any]] = []
+        self._results: list[ProtocolResult] = []
         self._tables: list[pa.Table] = []
-        self._left_out: dict[str, dict[str, list[str]]] = {}
+        self._excluded: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
         self._cut_offs: set[int] = set()  # of documents
         self._unscorable = np.ones(dataset.n_queries, bool)  # by any protocol, in any run
-        self._cautions = Cautions(depth, self._sizes)
+        self._metric_warnings = MetricWarnings(depth, self._sizes)
 
     def apply(self, protocol: Protocol) -> None:
         """Score under one protocol: documents, and sessions where it says so."""
@@ -149,8 +155,8 @@ class _Scorer:
         if scored.any():
             self._cut_offs.update(m.k for m in metrics if m.k is not None)
         present = held(dataset, judged.query, judged.document)
-        settled = self._settled_to(ties)
-        columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes, settled)
+        stable = self._stable_depth(ties)
+        columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes, stable)
         self._add(protocol, dataset.manifest.granularity, ties, columns)
         of_sessions = dataset.manifest.granularity == "turn" and (dataset.session_codes >= 0).any()
         if protocol.session_metrics and of_sessions:
@@ -161,7 +167,7 @@ class _Scorer:
                 dataset, resolved, judged, ranked, self._depth, renamed=protocol.renamed
             )
             ks = self._ks(protocol, level.most_sessions(dataset))
-            columns = session_columns(dataset, protocol, ks, level, scored, present, settled)
+            columns = session_columns(dataset, protocol, ks, level, scored, present, stable)
             self._add(protocol, "turn>session", ties, columns)
 
     def apply_answers(self) -> None:
@@ -175,7 +181,7 @@ class _Scorer:
         columns = answer_columns(dataset, texts, counted, self._reach())
         without = counted & np.isnan(columns[0].values)
         reasons = {"no reference answer": without, _NO_RANKING: self._skipped}
-        self._left_out[ANSWERS.name] = {
+        self._excluded[ANSWERS.name] = {
             reason: [dataset.query_ids[i] for i in np.flatnonzero(mask)]
             for reason, mask in reasons.items()
             if mask.any()
@@ -201,13 +207,13 @@ class _Scorer:
         }
         self._unscorable &= reasons[NO_ANSWER] | reasons[NO_JUDGEMENT] | reasons[NO_EVIDENCE]
         scored = np.ones(n, bool)
-        left_out: dict[str, list[str]] = {}
+        excluded: dict[str, list[str]] = {}
         for reason, mask in reasons.items():
             gone = mask & scored
             if gone.any():
-                left_out[reason] = [self._dataset.query_ids[i] for i in np.flatnonzero(gone)]
+                excluded[reason] = [self._dataset.query_ids[i] for i in np.flatnonzero(gone)]
             scored &= ~mask
-        self._left_out[protocol.name] = left_out
+        self._excluded[protocol.name] = excluded
         return scored
 
     def _metrics(self, protocol: Protocol) -> list[Metric]:
@@ -239,7 +245,7 @@ class _Scorer:
         own = [k for k in protocol.ks if k < largest]
         return sorted({*own, *self._choices.ks}) or [1]
 
-    def _settled_to(self, ties: Ties) -> Ints:
+    def _stable_depth(self, ties: Ties) -> Ints:
         """Down to which rank deeper rankings would be the same; (n,), see depth.py."""
         results = None
         if self._answered.texts is not None:
@@ -247,73 +253,72 @@ class _Scorer:
         elif self._answered.repeated:  # any of them may have been cut off
             results = np.full(self._dataset.n_queries, self._depth)
         ids, sizes = self._dataset.query_ids, self._sizes
-        return settled_to(self._rankings, ids, sizes, results, self._depth, ties)
+        return stable_depth(self._rankings, ids, sizes, results, self._depth, ties)
 
     def _reach(self) -> float:
         """The largest cut-off that the rankings can tell about."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
 
-    def _add(self, protocol: Protocol, unit: str, ties: Ties, columns: list[Column]) -> None:
-        """One block of the summary, and its per-query table."""
-        dataset = self._dataset
-        block: dict[str, Any] = {
-            "protocol": protocol.name,
-            "version": protocol.version,
-            "about": protocol.about,
-            "unit": unit,
-            "ties": str(ties),
-            "left_out": {r: len(ids) for r, ids in self._left_out[protocol.name].items()},
-            "touched_by_depth": [
-                str(c.metric)
+    def _add(self, protocol: Protocol, level: str, ties: Ties, columns: list[Column]) -> None:
+        """Adds the results of one protocol at one level, and its per-query table."""
+        dataset, failed = self._dataset, self._answered.failed
+        found = {
+            name: {
+                str(c.metric): result
                 for c in columns
-                if c.touched is not None and (c.touched & ~np.isnan(c.values)).any()
-            ],
-            "slices": {},
-        }
-        for name, mask in self._masks.items():
-            cells = {
-                str(c.metric): cell
-                for c in columns
-                if (cell := c.cell(mask, self._answered.failed)) is not None
+                if (result := c.result(mask, failed)) is not None
             }
-            for metric, cell in cells.items():
-                cell["signature"] = self._signature(
-                    metric, f"{protocol.name}/{protocol.version}", unit, name, cell["n"], ties
-                )
-            if cells:
-                n = max(cell["n"] for cell in cells.values())
-                block["slices"][name] = {"n": n, "metrics": cells}
-        found = {name: part["metrics"] for name, part in block["slices"].items()}
-        add_intervals(dataset, columns, self._masks, found)
+            for name, mask in self._masks.items()
+        }
+        found = {name: results for name, results in found.items() if results}
+        found = with_intervals(dataset, columns, self._masks, found)
         if dataset.manifest.mean_over == "categories":
-            add_means_over_categories(found)
-        self._blocks.append(block)
-        self._cautions.look(columns, unit, self._masks["all"])
+            found = with_macro_category(found)
+        self._results.append(
+            ProtocolResult.build(
+                {
+                    name: SliceResult(n=max(one.n for one in results.values()), metrics=results)
+                    for name, results in found.items()
+                },
+                protocol=protocol.name,
+                version=protocol.version,
+                description=protocol.about,
+                level=level,
+                ties=str(ties),
+                signature=self._template(f"{protocol.name}/{protocol.version}", level, ties),
+                excluded={r: len(ids) for r, ids in self._excluded[protocol.name].items()},
+                depth_sensitive=[
+                    str(c.metric)
+                    for c in columns
+                    if c.depth_sensitive is not None
+                    and (c.depth_sensitive & ~np.isnan(c.values)).any()
+                ],
+            )
+        )
+        self._metric_warnings.collect(columns, level, found.get("all", {}))
         self._tables.append(
-            query_table(dataset, self._answered.asked, protocol.name, unit, columns)
+            query_table(dataset, self._answered.asked, protocol.name, level, columns)
         )
 
-    def _signature(
-        self, metric: str, protocol: str, unit: str, slice_: str, n: int, ties: Ties = Ties.ORDER
-    ) -> str:
+    def _template(self, protocol: str, level: str = "", ties: Ties = Ties.ORDER) -> str:
+        """Returns the signature that the numbers of a protocol share, with placeholders."""
         m = self._dataset.manifest
-        signature = Signature(
-            metric,
-            protocol,
-            f"{m.name}#{m.fingerprint[:8]}",
-            unit,
-            m.text,
-            m.split,
-            slice_,
-            n,
-            self._queries,
-            str(ties),
-            self._depth,
-            self._choices.missing,
-            harness.__version__,
-            self._answered.match,
-        )
-        return str(signature)
+        return Signature(
+            metric="",
+            protocol=protocol,
+            data=f"{m.name}#{m.fingerprint[:8]}",
+            level=level or m.granularity,
+            text=m.text,
+            split=m.split,
+            slice="",
+            n=0,
+            queries=self._queries,
+            ties=str(ties),
+            depth=self._depth,
+            missing=self._choices.missing,
+            v=harness.__version__,
+            match=self._answered.match,
+        ).template
 
     @cached_property
     def _queries(self) -> str:
@@ -322,11 +327,11 @@ class _Scorer:
             return "all"
         return digest([self._dataset.query_ids[i] for i in np.flatnonzero(self._counted)])
 
-    def _scorable(self) -> dict[str, Any]:
-        """The queries that were asked and that some protocol could score: what compares."""
+    def _scorable(self) -> ScorableQueries:
+        """Returns the queries that were asked and that some protocol could score."""
         rows = np.flatnonzero(self._answered.asked & ~self._unscorable)
         ids = sorted(self._dataset.query_ids[row] for row in rows)
-        return {"n": len(ids), "digest": digest(ids)}
+        return ScorableQueries(n=len(ids), digest=digest(ids))
 
     def _warn(self, text: str) -> None:
         if text not in self._warnings:
@@ -339,36 +344,34 @@ class _Scorer:
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
-        sections = Sections(dataset, ranked, self._counted, self._signature)
+        sections = Sections(dataset, ranked, self._counted, self._template)
         ks = tuple(k for k in sorted({1, 5, 10, *self._choices.ks}) if k <= self._reach())
-        changes = sections.changes(self._resolved, self._answered, ks)
-        came = came_in(dataset, self._answered, ranked, self._depth, self._cut_offs)
-        if said := beyond(came):
-            self._warn(said)
-        summary: dict[str, Any] = {
-            "score_version": SCORE_VERSION,
-            "harness": harness.__version__,
-            "dataset": dataset_of_scores(dataset),
-            "depth": self._depth,
-            "came": came,
-            "missing": self._choices.missing,
-            "asked_for": self._choices.record(),
-            "queries": {
-                "in_dataset": dataset.n_queries,
-                "asked": int(self._answered.asked.sum()),
-                "scorable": self._scorable(),
-                "failed": int(self._answered.failed.sum()),
-                "without_ranking": int((asked & ~ranked.answered).sum()),
-                "unknown_in_run": len(self._resolved.unknown_queries),
-            },
-            "unknown_documents_in_run": self._resolved.unknown_documents
-            - self._answered.places_unresolved,
-            "repeated_documents_in_run": repeated,
-            "protocols": self._blocks,
-            "knowledge_update": sections.updates(ks, self._depth),
-            **({"changes": changes} if changes else {}),
-            "abstention": sections.abstention(self._rankings, self._answered, self._depth),
-            "tokens": None
+        returned = returned_stats(dataset, self._answered, ranked, self._depth, self._cut_offs)
+        if message := unreached_message(returned):
+            self._warn(message)
+        unresolved = self._answered.places_unresolved
+        report = ScoreReport(
+            harness=harness.__version__,
+            dataset=scored_dataset(dataset),
+            depth=self._depth,
+            returned=returned,
+            missing=self._choices.missing,
+            requested=self._choices.record(),
+            queries=ScoredQueries(
+                in_dataset=dataset.n_queries,
+                asked=int(self._answered.asked.sum()),
+                scorable=self._scorable(),
+                failed=int(self._answered.failed.sum()),
+                without_ranking=int((asked & ~ranked.answered).sum()),
+                unknown_in_run=len(self._resolved.unknown_queries),
+            ),
+            unknown_documents=self._resolved.unknown_documents - unresolved,
+            repeated_documents=repeated,
+            protocols=self._results,
+            knowledge_update=sections.updates(ks, self._depth),
+            changes=sections.changes(self._resolved, self._answered, ks),
+            abstention=sections.abstention(self._rankings, self._answered, self._depth),
+            tokens=None
             if manifest.ids_only
             else sections.tokens(
                 self._resolved,
@@ -377,7 +380,7 @@ class _Scorer:
                 self._depth,
                 self._answered.failed,
             ),
-            "warnings": [*self._warnings, *self._cautions.lines()],
-        }
+            warnings=[*self._warnings, *self._metric_warnings.lines()],
+        )
         table = pa.concat_tables(self._tables, promote_options="default")
-        return Scores(summary, table, self._left_out)
+        return Scores(report, table, self._excluded)

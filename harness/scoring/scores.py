@@ -1,27 +1,25 @@
-"""What scoring found: `scores["recall@10"]`, `scores["recall@10", "temporal"]`, tables of it all.
+"""Scores of a run: `scores["recall@10"]`, `scores["recall@10", "temporal"]`, tables of all results.
 
-`summary` is what stands in scores.json: protocols x slices x metrics, each cell with its value, n,
-interval, chance, ceiling and signature. The rest of this file only looks things up in it.
+`report` is what scores.json holds: protocols x slices x metrics, each result with its value, n,
+interval, random baseline, upper bound and signature. The rest of this file looks things up in it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from harness.errors import UsageError, near
+from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-Block = Mapping[str, Any]
-"""One protocol at one unit, as it stands in `summary["protocols"]`."""
 
 MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
 """The metrics that a run is read by in one line, where they were scored."""
@@ -40,51 +38,54 @@ class Scores:
     `:turn>session` behind it for rankings of turns scored as sessions; by default the one that
     `harness run` shows by ability. NaN is a mean over nothing.
 
-    `summary` is plain JSON values, `per_query` one row a query and protocol, `left_out` the ids
-    that a protocol did not score, by protocol and reason.
+    `report` holds all results, `per_query` one row a query and protocol, `excluded` the ids that a
+    protocol did not score, by protocol and reason.
     """
 
-    summary: dict[str, Any]
+    report: ScoreReport
     per_query: pa.Table
-    left_out: dict[str, dict[str, list[str]]] = field(default_factory=dict)
+    excluded: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, ...]) -> float:
         """A mean. Raises UsageError, with the near names, for one that was not scored."""
-        value = self.cell(*((key,) if isinstance(key, str) else key))["value"]
-        return math.nan if value is None else float(value)
+        value = self.result(*((key,) if isinstance(key, str) else key)).value
+        return math.nan if value is None else value
 
-    def cell(self, metric: str, slice: str = "all", protocol: str = "") -> dict[str, Any]:
-        """A number with all that belongs to it: `value`, `n`, `interval`, `chance`, `signature`...
+    def result(self, metric: str, slice: str = "all", protocol: str = "") -> MetricResult:
+        """Returns a number with its n, interval, random baseline, upper bound and signature.
 
         Raises UsageError, with the near names, for one that was not scored.
         """
-        block = self._block(protocol)
-        if slice not in block["slices"]:
-            raise UsageError(f"no slice {slice!r}{near(slice, list(block['slices']))}")
-        metrics = block["slices"][slice]["metrics"]
+        slices = self._protocol(protocol).slices
+        if slice not in slices:
+            raise UsageError(f"no slice {slice!r}{near(slice, list(slices))}")
+        metrics = slices[slice].metrics
         if metric not in metrics:
             raise UsageError(f"no metric {metric!r} was scored{near(metric, list(metrics))}")
-        found: dict[str, Any] = metrics[metric]
-        return found
+        return metrics[metric]
+
+    def signature(self, metric: str, slice: str = "all", protocol: str = "") -> str:
+        """Returns the signature of a number. Raises UsageError as `result`."""
+        return self.result(metric, slice, protocol).signature
 
     @property
     def protocols(self) -> list[str]:
         """Names of what was scored, as the third part of a key."""
-        return [_name(block) for block in self.summary["protocols"]]
+        return [one.key for one in self.report.protocols]
 
     @property
     def slices(self) -> list[str]:
         """Slices of the default protocol."""
-        return list(self._block("")["slices"])
+        return list(self._protocol("").slices)
 
     @property
     def metrics(self) -> list[str]:
         """Metrics of the default protocol."""
-        return list(self._block("")["slices"]["all"]["metrics"])
+        return list(self._protocol("").overall)
 
     def to_arrow(self) -> pa.Table:
-        """Every cell as a row: protocol, slice, metric, value, n, low, high, chance, ceiling,
-        signature. What a cell does not have is null."""
+        """Every result as a row: protocol, slice, metric, value, n, low, high, random_baseline,
+        upper_bound, signature. What a result does not have is null."""
         return pa.Table.from_pylist(list(self._rows()), _COLUMNS)
 
     def to_pandas(self) -> DataFrame:
@@ -99,112 +100,102 @@ class Scores:
 
     def __repr__(self) -> str:
         """What a person wants to see first, in a few lines; never all of it."""
-        of = self.summary.get("dataset", {})
-        head = f"Scores on {of.get('name', '?')}, {of.get('granularity', '?')}"
-        blocks = self.summary["protocols"]
-        if not blocks:
+        dataset = self.report.dataset
+        head = f"Scores on {dataset.name}, {dataset.granularity}"
+        main = main_protocol(self.report.protocols)
+        if main is None:
             return f"<{head}: nothing could be scored>"
-        main = self._block("")
-        cells = all_cells(main)
-        names = [name for name in MAIN if name in cells] or list(cells)[:4]
-        shown = "  ".join(f"{name} {_digits(cells[name]['value'])}" for name in names)
-        n = main["slices"].get("all", {"n": 0})["n"]
-        others = [name for name in self.protocols if name != _name(main)]
+        results = main.overall
+        names = [name for name in MAIN if name in results] or list(results)[:4]
+        shown = "  ".join(f"{name} {_digits(results[name].value)}" for name in names)
+        n = main.slices["all"].n if results else 0
+        others = [name for name in self.protocols if name != main.key]
         also = f"; also {', '.join(others)}" if others else ""
-        return f"<{head}; {_name(main)}, n {n}: {shown}{also}>"
+        return f"<{head}; {main.key}, n {n}: {shown}{also}>"
 
-    def _block(self, protocol: str) -> Block:
-        """The block of a protocol; the default one for an empty name. Raises UsageError."""
-        blocks: Sequence[Block] = self.summary["protocols"]
-        of_name = (b for b in blocks if protocol in (_name(b), f"{b['protocol']}/{b['version']}"))
-        found: Block | None = next(of_name, None) if protocol else main_block(blocks)
+    def _protocol(self, name: str) -> ProtocolResult:
+        """Returns a protocol; the default one for an empty name. Raises UsageError."""
+        protocols = self.report.protocols
+        named = (one for one in protocols if name in (one.key, one.name))
+        found = next(named, None) if name else main_protocol(protocols)
         if found is None:
-            raise UsageError(f"no protocol {protocol!r} was scored{near(protocol, self.protocols)}")
+            raise UsageError(f"no protocol {name!r} was scored{near(name, self.protocols)}")
         return found
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for block in self.summary["protocols"]:
-            for slice_, part in block["slices"].items():
-                for metric, cell in part["metrics"].items():
-                    interval = cell.get("interval") or {}
+    def _rows(self) -> Iterator[dict[str, str | float | None]]:
+        for protocol in self.report.protocols:
+            for slice_, part in protocol.slices.items():
+                for metric, result in part.metrics.items():
                     yield {
-                        "protocol": _name(block),
+                        "protocol": protocol.key,
                         "slice": slice_,
                         "metric": metric,
-                        "low": interval.get("low"),
-                        "high": interval.get("high"),
-                        **{name: cell.get(name) for name in _OF_CELL},
+                        "value": result.value,
+                        "n": result.n,
+                        "low": result.interval.low if result.interval else None,
+                        "high": result.interval.high if result.interval else None,
+                        "random_baseline": result.random_baseline,
+                        "upper_bound": result.upper_bound,
+                        "signature": result.signature,
                     }
 
 
-_OF_CELL = ("value", "n", "chance", "ceiling", "signature")
 _COLUMNS = pa.schema(
     [
         *((name, pa.string()) for name in ("protocol", "slice", "metric")),
         ("value", pa.float64()),
         ("n", pa.int64()),
-        *((name, pa.float64()) for name in ("low", "high", "chance", "ceiling")),
+        *((name, pa.float64()) for name in ("low", "high", "random_baseline", "upper_bound")),
         ("signature", pa.string()),
     ]
 )
 
 
-def main_block(blocks: Sequence[Block]) -> Any:
-    """The block to show by ability: `memory` where there are several abilities, else `trec`; of
-    answers the last judge's, else LoCoMo's, else that of plain texts."""
-    if blocks and blocks[0]["unit"] == "answer":
-        judges = [block for block in blocks if block["protocol"].startswith("judge:")]
-        return [blocks[0], *blocks[1:2], *judges][-1]
-    by_name = {b["protocol"]: b for b in reversed(blocks) if b["unit"] != "turn>session"}
+def main_protocol(protocols: Sequence[ProtocolResult]) -> ProtocolResult | None:
+    """Returns the protocol to show by ability: `memory` where there are several abilities, else
+    `trec`; of answers the last judge's, else LoCoMo's, else that of plain texts."""
+    if protocols and protocols[0].level == "answer":
+        judges = [one for one in protocols if one.protocol.startswith("judge:")]
+        return [protocols[0], *protocols[1:2], *judges][-1]
+    by_name = {one.protocol: one for one in reversed(protocols) if one.level != "turn>session"}
     memory = by_name.get("memory")
-    abilities = [s for s in (memory["slices"] if memory else {}) if s in set(Ability)]
+    abilities = [name for name in (memory.columns if memory else ()) if name in set(Ability)]
     if memory and (len(abilities) > 1 or "trec" not in by_name):
         return memory
-    return by_name.get("trec") or next(iter(blocks), None)
+    return by_name.get("trec") or next(iter(protocols), None)
 
 
-def all_cells(block: Mapping[str, Any]) -> dict[str, Any]:
-    """The cells of a block over all its queries, by metric; none where nothing was scored."""
-    found: dict[str, Any] = block["slices"].get("all", {"metrics": {}})["metrics"]
-    return found
-
-
-def range_over_judges(blocks: Sequence[Block]) -> tuple[float, float] | None:
-    """The least and the largest accuracy that one set of answers has, by whom it is judged; None
-    where fewer than two judges did. People, who saw a sample, are none of them."""
-    judged = [all_cells(one) for one in blocks if one["protocol"].startswith("judge:")]
+def range_over_judges(protocols: Sequence[ProtocolResult]) -> tuple[float, float] | None:
+    """Returns the least and the largest accuracy that one set of answers has, by whom it is judged;
+    None where fewer than two judges did. People, who saw a sample, are none of them."""
+    judged = [one.overall for one in protocols if one.protocol.startswith("judge:")]
     found = [
-        cells["accuracy"]["value"]
-        for cells in judged
-        if cells.get("accuracy", {}).get("value") is not None
+        results["accuracy"].value
+        for results in judged
+        if "accuracy" in results and results["accuracy"].value is not None
     ]
     return (min(found), max(found)) if len(found) > 1 else None
 
 
 def main_metrics(
-    cells: Mapping[str, Any], asked: Sequence[str] = (), main: Sequence[str] = MAIN
+    metrics: Collection[str], asked: Sequence[str] = (), main: Sequence[str] = MAIN
 ) -> list[str]:
-    """The main metrics among those of a slice, then those that were asked for by name.
+    """Returns the main metrics among those of a slice, then those that were asked for by name.
 
     Where there is none at 10, for the list has other cut-offs, the deepest of each family.
     """
     found = []
     for name in main:
         family = name.partition("@")[0]
-        deep = [m for m in cells if m.partition("@")[0] == family and m.partition("@")[2]]
+        deep = [m for m in metrics if m.partition("@")[0] == family and m.partition("@")[2]]
         deepest = max(deep, key=lambda m: int(m.partition("@")[2]), default=None)
-        if name in cells:
+        if name in metrics:
             found.append(name)
         elif deepest is not None:
             found.append(deepest)
     if not found:
-        found = [name for name in MAIN_OF_ANSWERS if name in cells][:1]
-    return list(dict.fromkeys([*found, *(name for name in asked if name in cells)]))
-
-
-def _name(block: Block) -> str:
-    unit = ":turn>session" if block["unit"] == "turn>session" else ""
-    return f"{block['protocol']}{unit}"
+        found = [name for name in MAIN_OF_ANSWERS if name in metrics][:1]
+    return list(dict.fromkeys([*found, *(name for name in asked if name in metrics)]))
 
 
 def _digits(value: float | None) -> str:

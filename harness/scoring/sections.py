@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
 from harness.dataset.reader import Dataset, DatasetQrels
 from harness.rankings.rankings import Rankings
+from harness.records.scores import (
+    AbstentionResult,
+    BudgetRecall,
+    BudgetResult,
+    ChangesResult,
+    KnowledgeUpdateResult,
+    TokensResult,
+)
 from harness.schema import Ability
 from harness.scoring.abstention import abstention
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
 from harness.scoring.chance import none_found
-from harness.scoring.changes import after_changes, n_of
+from harness.scoring.changes import after_changes
 from harness.scoring.drawn_chance import ORDERS, recall_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
@@ -22,64 +29,58 @@ from harness.scoring.resolve import Resolved
 from harness.scoring.rollup import haystack_sizes, held
 from harness.scoring.slices import Answered
 
-Sign = Callable[[str, str, str, str, int], str]
-"""The signature of a number: of its metric, protocol, unit, slice and n."""
+Template = Callable[[str], str]
+"""Returns the signature that the numbers of a protocol share, by its name and version."""
 
 
 class Sections:
-    """The sections of a summary, on the default answer key."""
+    """The sections of a report beside the protocols, on the default qrels."""
 
-    def __init__(self, dataset: Dataset, ranked: Ranked, counted: Flags, sign: Sign) -> None:
+    def __init__(
+        self, dataset: Dataset, ranked: Ranked, counted: Flags, template: Template
+    ) -> None:
         """`ranked` in the order as returned; `counted` (n,): asked and measurable."""
-        self._dataset, self._ranked, self._counted, self._sign = dataset, ranked, counted, sign
-        self._unit = dataset.manifest.granularity
+        self._dataset, self._ranked, self._counted = dataset, ranked, counted
+        self._template = template
         self._without = dataset.abilities == str(Ability.ABSTENTION)
         relevant = ranked.query[ranked.grade >= 1]
         self._evidence = np.bincount(relevant, minlength=ranked.n) > 0
 
-    def updates(self, ks: tuple[int, ...], depth: int) -> dict[str, Any] | None:
-        """See `freshness`; None where no query is one. `chance` is exact."""
+    def updates(self, ks: tuple[int, ...], depth: int) -> KnowledgeUpdateResult | None:
+        """See `freshness`; None where no query is one. The random baseline is exact."""
         dataset = self._dataset
-        found = freshness(dataset, dataset.qrels(), self._ranked, self._counted, ks, depth)
-        if found is not None:
-            ability = str(Ability.KNOWLEDGE_UPDATE)
-            found["signatures"] = {
-                name: self._sign(name, "knowledge-update/1", self._unit, ability, found["n"])
-                for name in found["chance"]
-            }
-        return found
+        return freshness(
+            dataset,
+            dataset.qrels(),
+            self._ranked,
+            self._counted,
+            ks,
+            depth,
+            self._template("knowledge-update/1"),
+        )
 
     def changes(
         self, resolved: Resolved, answered: Answered, ks: tuple[int, ...]
-    ) -> dict[str, Any] | None:
+    ) -> ChangesResult | None:
         """See changes.py; None where the dataset has none, or nobody asks after one."""
         # Who leaves a query out has not kept anything back: as with abstention.
         asked = self._counted & (self._ranked.answered | answered.replied)
-        found = after_changes(self._dataset, resolved, asked, ks)
-        if found is not None:
-            found["signatures"] = {
-                name: self._sign(name, "changes/1", self._unit, "all", n_of(name, found))
-                for name in found["chance"]
-            }
-        return found
+        return after_changes(self._dataset, resolved, asked, ks, self._template("changes/1"))
 
     def abstention(
         self, rankings: Rankings, answered: Answered, depth: int
-    ) -> dict[str, Any] | None:
+    ) -> AbstentionResult | None:
         """See abstention.py; None unless queries with and without an answer are there."""
-        ranked, without = self._ranked, self._without
+        ranked, without, failed = self._ranked, self._without, answered.failed
         # A run file cannot tell silence from a query that was left out: those are not judged here.
-        known = ranked.answered | answered.replied
-        known = known | answered.failed
+        known = ranked.answered | answered.replied | failed
         mine = (answered.asked & without | self._counted & self._evidence) & known
         k = min(10, depth)
         wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
-        failed = answered.failed
         silent = (answered.abstained | (ranked.returned == 0)) & ~failed
-        confidence, source = self._confidence(
-            rankings, answered.confidence, mine & ~silent & ~failed
-        )
-        result = abstention(
+        speaking = mine & ~silent & ~failed
+        confidence, source = self._confidence(rankings, answered.confidence, speaking)
+        found = abstention(
             without[mine],
             silent[mine],
             confidence[mine],
@@ -87,22 +88,18 @@ class Sections:
             self._dataset.query_shares[mine],
             failed[mine],
         )
-        if result is None:
+        if found is None:
             return None
-        alone = result["n_unanswerable"]
-        both = alone + result["n_answerable"]
-        slices = {"false_positive_rate": ("abstention", alone), "as_returned": ("all", both)}
-        if result["confidence"] is not None:
-            spoke = ("all", result["confidence"]["n"])
-            slices |= dict.fromkeys(("auroc", "at_threshold", "aurc"), spoke)
-        return result | {
-            "confidence_is": source,
-            "wrong_is": f"hit@{k} = 0, or no answer exists",
-            "signatures": {
-                name: self._sign(name, "abstention/1", self._unit, slice_, n)
-                for name, (slice_, n) in slices.items()
-            },
-        }
+        return AbstentionResult(
+            n_unanswerable=found.n_unanswerable,
+            n_answerable=found.n_answerable,
+            false_positive_rate=found.false_positive_rate,
+            as_returned=found.as_returned,
+            confidence=found.confidence,
+            confidence_source=source,
+            wrong_definition=f"hit@{k} = 0, or no answer exists",
+            signature=self._template("abstention/1"),
+        )
 
     def _confidence(self, rankings: Rankings, own: Values, speaking: Flags) -> tuple[Values, str]:
         """How sure each answer is, by one measure for all queries that speak, and which it is."""
@@ -132,12 +129,12 @@ class Sections:
         costs: Ints | None,
         depth: int,
         failed: Flags,
-    ) -> dict[str, Any]:
+    ) -> TokensResult:
         """What the rankings cost, and recall within BUDGETS over answerable queries.
 
         Costs are over queries that did not fail: what failed costs nothing and saves nothing.
         `costs` aligns with `resolved`: where texts were returned, theirs; None: the documents'.
-        Chance is that of the haystack's documents, `depth` of them in a random order.
+        The random baseline is that of the haystack's documents, `depth` of them in a random order.
         """
         counted = self._counted
         of_documents = TokenCounts(self._dataset)
@@ -151,32 +148,32 @@ class Sections:
             self._dataset, judged, self._ranked, present, scored, depth, BUDGETS, of_documents
         )
         answered = counted & ~failed
-        within: dict[str, Any] = {}
-        for tokens, by_chance in zip(BUDGETS, levels.T, strict=True):
+        within = {}
+        for tokens, random in zip(BUDGETS, levels.T, strict=True):
             values, ended = budget.recall(tokens)
-            within[str(tokens)] = self._within(tokens, values, by_chance, scored, "answerable") | {
-                "rankings_that_ended_before": int(ended[scored].sum()),
-                "by_ability": {
-                    name: self._within(tokens, values, by_chance, scored & mask, name)
+            within[str(tokens)] = BudgetResult(
+                recall=mean(values[scored]),
+                n=int(scored.sum()),
+                random_baseline=mean(random[scored]),
+                ended=int(ended[scored].sum()),
+                by_ability={
+                    name: BudgetRecall(
+                        recall=mean(values[mine]),
+                        n=int(mine.sum()),
+                        random_baseline=mean(random[mine]),
+                    )
                     for name, mask in masks.items()
-                    if name in set(Ability) and (scored & mask).any()
+                    if name in set(Ability) and (mine := scored & mask).any()
                 },
-            }
-        return {
-            "tokenizer": TOKENIZER,
-            "retrieved_a_query": token_summary(budget.per_query[answered]),
-            "retrieved_a_query_top_10": token_summary(budget.tokens_at(10, resolved)[answered]),
-            "recall_within_budget": within,
-            "chance_is": f"from {ORDERS} random orders of each haystack",
-        }
-
-    def _within(
-        self, tokens: int, values: Values, by_chance: Values, mask: Flags, slice_: str
-    ) -> dict[str, Any]:
-        n = int(mask.sum())
-        signature = self._sign(f"recall_in_tokens@{tokens}", "tokens/1", self._unit, slice_, n)
-        level = mean(by_chance[mask])
-        return {"recall": mean(values[mask]), "n": n, "chance": level, "signature": signature}
+            )
+        return TokensResult(
+            tokenizer=TOKENIZER,
+            per_query=token_summary(budget.per_query[answered]),
+            per_query_top_10=token_summary(budget.tokens_at(10, resolved)[answered]),
+            recall_within_budget=within,
+            random_method=f"from {ORDERS} random orders of each haystack",
+            signature=self._template("tokens/1"),
+        )
 
 
 def freshness(
@@ -186,14 +183,16 @@ def freshness(
     scored: np.ndarray,
     ks: tuple[int, ...],
     depth: int,
-) -> dict[str, Any] | None:
+    signature: str,
+) -> KnowledgeUpdateResult | None:
     """Knowledge update: is the newest statement of a fact found, and above the older ones?
 
     Over knowledge-update queries whose gold documents have different dates.
     update_recall@k: a gold document of the latest date is in the top k. stale_only_rate@k: an older
     gold document is, and none of the latest date. update_ranked_first: the first gold document
     of the latest date was returned and stands above every older one. None without such queries.
-    `chance` has what random orders would score, `depth` documents deep, by the same names.
+    `random_baseline` has what random orders would score, `depth` documents deep, by the same names;
+    `signature` is the template of theirs.
     """
     update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
     gold = (ranked.grade >= 1) & (judged.document >= 0) & (update & scored)[ranked.query]
@@ -223,11 +222,12 @@ def freshness(
         missed, nothing = none_found(size, new, top), none_found(size, both, top)
         values[f"update_recall@{k}"] = (first_new <= k, 1 - missed)
         values[f"stale_only_rate@{k}"] = ((first_new > k) & (first_old <= k), missed - nothing)
-    return {
-        "n": len(queries),
-        **{name: mean(found.astype(float)) for name, (found, _) in values.items()},
-        "chance": {name: mean(level) for name, (_, level) in values.items()},
-    }
+    return KnowledgeUpdateResult(
+        n=len(queries),
+        values={name: mean(found.astype(float)) for name, (found, _) in values.items()},
+        random_baseline={name: mean(level) for name, (_, level) in values.items()},
+        signature=signature,
+    )
 
 
 def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:

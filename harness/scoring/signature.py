@@ -1,6 +1,6 @@
 """The signature of a number: one short string with everything that could change it.
 
-`recall@10|protocol:memory/1|data:locomo#ff853148|unit:turn|text:official|split:test|slice:all|
+`recall@10|protocol:memory/1|data:locomo#ff853148|level:turn|text:official|split:test|slice:all|
 n:1982|queries:all|ties:order|depth:50|missing:zero|v:0.1.0`. Two numbers compare when their
 signatures agree.
 """
@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import re
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from harness.errors import UsageError
+from harness.records.scores import quote_part
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import PROTOCOLS
-
-_PARTING = re.compile(r"[%|\s\x00-\x20]")
 
 _MEANING = {
     "metric": "what was computed, and its cut-off",
     "protocol": "which queries count, by which answer key and rules; the number is its version",
     "data": "dataset, and the first digits of its content's fingerprint",
-    "unit": "what a document is (granularity); `turn>session` is turns scored as sessions",
+    "level": "what a document is (granularity); `turn>session` is turns scored as sessions",
     "text": "which text of a document was shown",
     "split": "which part of the dataset",
     "slice": "which of the scored queries the mean is over",
@@ -118,7 +116,7 @@ class Signature:
     metric: str
     protocol: str
     data: str
-    unit: str
+    level: str
     text: str
     split: str
     slice: str
@@ -133,11 +131,22 @@ class Signature:
     judge: str = ""
 
     def __str__(self) -> str:
-        parts = [f"{f.name}:{_quoted(str(getattr(self, f.name)))}" for f in self._said()[1:]]
-        return "|".join([_quoted(self.metric), *parts])
+        parts = [f"{f.name}:{quote_part(str(getattr(self, f.name)))}" for f in self._parts()[1:]]
+        return "|".join([quote_part(self.metric), *parts])
 
-    def _said(self) -> list[Field[Any]]:
-        """Its parts; those that most numbers have not are parts only where they say something."""
+    @property
+    def template(self) -> str:
+        """This signature with placeholders for metric, slice and n; see `fill_signature`."""
+        parts = {"metric": "{metric}", "slice": "{slice}", "n": "{n}"}
+        return "|".join(
+            (parts[f.name] if f.name == "metric" else f"{f.name}:{parts[f.name]}")
+            if f.name in parts
+            else f"{f.name}:{quote_part(str(getattr(self, f.name)))}"
+            for f in self._parts()
+        )
+
+    def _parts(self) -> list[Field[Any]]:
+        """Returns its parts; those that most numbers lack only where they hold something."""
         return [f for f in fields(self) if f.default is MISSING or getattr(self, f.name)]
 
     @classmethod
@@ -164,7 +173,7 @@ class Signature:
 
     def explain(self) -> list[tuple[str, str, str]]:
         """(part, value, meaning) of every part."""
-        return [(f.name, str(getattr(self, f.name)), _MEANING[f.name]) for f in self._said()]
+        return [(f.name, str(getattr(self, f.name)), _MEANING[f.name]) for f in self._parts()]
 
     @property
     def formula(self) -> str:
@@ -188,8 +197,3 @@ class Signature:
 def digest(ids: Sequence[str]) -> str:
     """Eight hexadecimal digits that stand for these ids, in this order."""
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:8]
-
-
-def _quoted(value: str) -> str:
-    """`value` without what parts a signature; `unquote` undoes it."""
-    return _PARTING.sub(lambda found: quote(found[0]), value)

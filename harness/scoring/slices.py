@@ -66,7 +66,7 @@ class Answered:
         """Queries that means are over: asked, and not unmeasurable; failed ones count 0."""
         return self.asked if self.unmeasurable is None else self.asked & ~self.unmeasurable
 
-    def left_out(self, ranked: Flags, missing: str) -> Flags:
+    def skipped(self, ranked: Flags, missing: str) -> Flags:
         """Queries that `missing` "skip" leaves out: neither `ranked` (those that the rankings have)
         nor known to have been answered or to have failed. None where a missing query counts `zero`.
         """

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset
+from harness.records.scores import Interval as IntervalRecord
+from harness.records.scores import MacroMean
 from harness.scoring.arrays import Flags
-from harness.scoring.cells import Column
+from harness.scoring.cells import Column, Results
 from harness.statistics.intervals import Interval, unit_intervals
 from harness.statistics.units import units_of
 
 LEVEL = 0.95
-
-Cells = dict[str, dict[str, Any]]
 
 _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
@@ -48,83 +48,94 @@ def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
     return shares if 1 < len(np.unique(shares)) < dataset.n_queries else None
 
 
-def add_intervals(
+def with_intervals(
     dataset: Dataset,
     columns: Sequence[Column],
     masks: Mapping[str, Flags],
-    slices: Mapping[str, Cells],
-) -> None:
-    """Give every cell its `interval`: low, high, method, and how many independent units it had.
+    slices: Mapping[str, Results],
+) -> dict[str, Results]:
+    """Returns the results, by slice and metric, with their 95% intervals.
 
-    `rough` tells why the true coverage may be off by more than two points, where it may. Over
-    haystacks, `effective` is how many of equal size would tell as much, and the cell has
-    `over_haystacks` too: the mean in which each haystack counts once, with its interval, made as
-    it says there. Cells without a value get none. `slices` are cells by slice and metric.
+    Where queries share haystacks, results have `macro_haystack` too: the mean in which each
+    haystack counts once, with its own interval. Results without a value get none.
     """
-    add_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
+    return with_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
 
 
-def add_means_over_categories(slices: Mapping[str, Cells]) -> None:
-    """Give the cells of `all` the mean in which each of several categories counts once.
+def with_macro_category(slices: Mapping[str, Results]) -> dict[str, Results]:
+    """Returns the results with, in those of `all`, the mean in which each category counts once.
 
-    None where the value of a category is not known.
+    It is left out where the value of a category is not known, and for fewer than two categories.
     """
-    of = [cells for name, cells in slices.items() if name.startswith("category:")]
-    for metric, cell in slices.get("all", {}).items() if len(of) > 1 else ():
-        values = [cells[metric]["value"] for cells in of if metric in cells]
-        if None not in values:
-            mean = sum(values) / len(values)
-            cell["over_categories"] = {"value": mean, "categories": len(values)}
+    categories = [results for name, results in slices.items() if name.startswith("category:")]
+    if len(categories) < 2:
+        return dict(slices)
+    overall = {}
+    for metric, result in slices.get("all", {}).items():
+        values = [results[metric].value for results in categories if metric in results]
+        known = [value for value in values if value is not None]
+        if values and len(known) == len(values):
+            macro = MacroMean(value=sum(known) / len(known), groups=len(known))
+            result = replace(result, macro_category=macro)
+        overall[metric] = result
+    return {**slices, "all": overall}
 
 
-def add_intervals_over(
+def with_intervals_over(
     clusters: npt.NDArray[np.int32] | None,
     n: int,
     columns: Sequence[Column],
     masks: Mapping[str, Flags],
-    slices: Mapping[str, Cells],
+    slices: Mapping[str, Results],
     bounds: tuple[float, float] = (0, 1),
-) -> None:
-    """The same for n queries of any origin; `clusters` as `independent` gives them, `bounds` the
-    least and greatest value that a query can have."""
+) -> dict[str, Results]:
+    """Does the same for n queries of any origin; `clusters` as `independent` gives them, `bounds`
+    the least and greatest value that a query can have."""
     by_name = {str(column.metric): column for column in columns}
+    found = {name: dict(results) for name, results in slices.items()}
     wanted = [
         (name, metric)
-        for name, cells in slices.items()
-        for metric, cell in cells.items()
-        if cell["value"] is not None
+        for name, results in found.items()
+        for metric, result in results.items()
+        if result.value is not None
     ]
     if not wanted:
-        return
+        return found
     matrix = np.full((n, len(wanted)), np.nan)
     for at, (name, metric) in enumerate(wanted):
         mask = masks[name]
         matrix[mask, at] = by_name[metric].values[mask]
     used = ~np.isnan(matrix).all(axis=1)
     units = units_of(matrix[used], None if clusters is None else clusters[used])
-    found = unit_intervals(units, level=LEVEL, bounds=bounds)
-    for (name, metric), interval in zip(wanted, found, strict=True):
-        if interval.method != "none":
-            over = "haystacks" if interval.clustered else "queries"
-            slices[name][metric]["interval"] = _ends(interval) | _made(interval, over)
+    for (name, metric), made in zip(
+        wanted, unit_intervals(units, level=LEVEL, bounds=bounds), strict=True
+    ):
+        cluster_by = "haystacks" if made.clustered else "queries"
+        interval = interval_record(made, cluster_by)
+        if interval is not None:
+            found[name][metric] = replace(found[name][metric], interval=interval)
     if not units.clustered:
-        return
-    each = unit_intervals(units.by_unit(), level=LEVEL, bounds=bounds)
-    for (name, metric), interval in zip(wanted, each, strict=True):
-        if interval.method != "none":
-            made = _ends(interval) | _made(interval, "haystacks")
-            slices[name][metric]["over_haystacks"] = {"value": interval.value, **made}
+        return found
+    for (name, metric), made in zip(
+        wanted, unit_intervals(units.by_unit(), level=LEVEL, bounds=bounds), strict=True
+    ):
+        interval = interval_record(made, "haystacks")
+        if interval is not None:
+            macro = MacroMean(value=made.value, groups=made.units, interval=interval)
+            found[name][metric] = replace(found[name][metric], macro_haystack=macro)
+    return found
 
 
-def _ends(interval: Interval) -> dict[str, float]:
-    return {"low": interval.low, "high": interval.high}
-
-
-def _made(interval: Interval, over: str) -> dict[str, Any]:
-    """How an interval was made, over `over`."""
-    made: dict[str, Any] = {"method": interval.method, "units": interval.units, "over": over}
-    if interval.clustered:
-        made["effective"] = round(interval.effective, 2)
-    if interval.rough:
-        made["rough"] = named(interval.note, over)
-    return made
+def interval_record(interval: Interval, cluster_by: str) -> IntervalRecord | None:
+    """Returns an interval as records hold it, over `cluster_by`; None where there is none."""
+    if interval.method == "none":
+        return None
+    return IntervalRecord(
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        cluster_by=cluster_by,
+        clusters=interval.units,
+        effective_clusters=round(interval.effective, 2) if interval.clustered else None,
+        approximate=named(interval.note, cluster_by) if interval.rough else "",
+    )

@@ -26,7 +26,7 @@ def assert_quality(
     qrels: Any = None,
     ability: str | None = None,
     protocol: str = "",
-    unit: str = "",
+    level: str = "",
     max_failed: int = 0,
     max_drop: float = 0.0,
     **thresholds: float,
@@ -39,7 +39,7 @@ def assert_quality(
     `max_p95_ms`, `max_p99_ms` and `max_false_positive_rate` are bounds from above. `ability` takes
     one slice.
     Of a run folder the number is the one that `harness gate` takes: by the first protocol that has
-    the metric, at the run's granularity, unless `protocol` or `unit` name another.
+    the metric, at the run's granularity, unless `protocol` or `level` name another.
 
     With `baseline`, another folder or report, the metrics that are named must not have fallen below
     it by more than `max_drop` and significantly (randomisation test, 5% for all together); a
@@ -58,7 +58,7 @@ def assert_quality(
         if not isinstance(max_drop, int | float) or not 0 <= max_drop <= 1:
             raise UsageError(f"max_drop must be from 0 to 1, not {max_drop!r}")
         wanted = limits(thresholds, protocol)
-        source = source_of(run, qrels, wanted, ability, protocol, unit)
+        source = source_of(run, qrels, wanted, ability, protocol, level)
         found = [_failed(source, max_failed), *(source.held(limit) for limit in wanted)]
         if baseline is not None:
             found += _no_drops(source, run, baseline, wanted, max_drop)
@@ -108,7 +108,7 @@ def _no_drops(
             "a baseline is compared query by query: give two scored run folders, or two reports"
         )
     rules = tuple(
-        NoDrop(name, allowed, source.slice, source.protocol, source.unit) for name in metrics
+        NoDrop(name, allowed, source.slice, source.protocol, source.level) for name in metrics
     )
     checks = gate(Path(run), Rules(no_drops=rules), Path(baseline))[1:]
     return [

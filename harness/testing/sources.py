@@ -18,7 +18,7 @@ from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, Checked, Found, 
 from harness.testing.report import Report, named
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
-from harness.verdicts.gate import Threshold, cell_of, threshold_check
+from harness.verdicts.gate import Threshold, result_of, threshold_check
 
 
 class Source(Protocol):
@@ -39,18 +39,18 @@ class Source(Protocol):
 
 
 def source_of(
-    run: Any, qrels: Any, wanted: list[Limit], ability: str | None, protocol: str, unit: str
+    run: Any, qrels: Any, wanted: list[Limit], ability: str | None, protocol: str, level: str
 ) -> Source:
     """Raises UsageError for what is no run, and for arguments that do not go with its kind."""
     scored = isinstance(run, Scores) or (isinstance(run, str | Path) and qrels is None)
-    if not scored and (protocol or unit):
-        raise UsageError("protocol and unit are of scored run folders; this is none")
+    if not scored and (protocol or level):
+        raise UsageError("protocol and level are of scored run folders; this is none")
     if qrels is not None and isinstance(run, Report | Evaluation | Scores):
         raise UsageError(f"qrels goes with a run {{query: {{id: score}}}}, not a {_kind(run)}")
     if isinstance(run, Report):
         return OfReport(run, ability)
     if scored:
-        return _scored(run, ability, protocol, unit)
+        return _scored(run, ability, protocol, level)
     if not isinstance(run, Evaluation | Mapping | str | Path) and not is_frame(run):
         raise UsageError(
             f"cannot hold a {_kind(run)} against thresholds: give a scored run folder, the report "
@@ -67,10 +67,10 @@ def source_of(
     return OfEvaluation(run)
 
 
-def _scored(run: Any, ability: str | None, protocol: str, unit: str) -> OfScoredRun:
+def _scored(run: Any, ability: str | None, protocol: str, level: str) -> OfScoredRun:
     if isinstance(run, Scores):
-        found = ScoredRun(Path("scores"), {}, run.summary, run.per_query)
-        return OfScoredRun(found, "scores", ability or "all", protocol, unit)
+        found = ScoredRun(Path("scores"), {}, run.report, run.per_query)
+        return OfScoredRun(found, "scores", ability or "all", protocol, level)
     folder = Path(run)
     if folder.is_file():
         raise UsageError(
@@ -79,7 +79,7 @@ def _scored(run: Any, ability: str | None, protocol: str, unit: str) -> OfScored
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such run folder")
     found = ScoredRun.read(folder)
-    return OfScoredRun(found, str(folder), ability or "all", protocol, unit)
+    return OfScoredRun(found, str(folder), ability or "all", protocol, level)
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,12 @@ class OfScoredRun:
     about: str
     slice: str
     protocol: str
-    unit: str
+    level: str
 
     def failed(self) -> tuple[int, int]:
         """As scores.json says."""
-        queries = self.run.scores["queries"]
-        return queries["failed"], queries["asked"]
+        queries = self.run.scores.queries
+        return queries.failed, queries.asked
 
     def held(self, limit: Limit) -> Checked:
         """By the first protocol at the run's granularity that has it, unless one is named."""
@@ -103,26 +103,27 @@ class OfScoredRun:
             if self.slice != "all":
                 raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
             return _checked(limit, "", self._beside(limit))
-        rule = Threshold(limit.name, limit.value, limit.above, self.slice, self.protocol, self.unit)
-        block, cell = cell_of(self.run, rule)
-        interval = cell.get("interval", {})
+        rule = Threshold(
+            limit.name, limit.value, limit.above, self.slice, self.protocol, self.level
+        )
+        block, result = result_of(self.run, rule)
+        interval = result.interval
         rows = self.run.rows(block)
         values = rows.values(limit.name)
         masks = slice_masks(rows, by_category=True)
         values[~masks[self.slice]] = np.nan
         worst, as_low = worst_first(rows.queries, values)
-        version = self.run.blocks[block]["version"]
         found = Found(
-            cell["value"],
-            cell["n"],
-            f"{block[0]}/{version}, {block[1]}: {cell['signature']}",
-            interval.get("low"),
-            interval.get("high"),
-            interval.get("rough", ""),
+            result.value,
+            result.n,
+            f"{self.run.blocks[block].name}, {block[1]}: {result.signature}",
+            interval.low if interval else None,
+            interval.high if interval else None,
+            interval.approximate if interval else "",
             "the rankings are too short",
             worst,
             as_low,
-            cell.get("ceiling"),
+            result.upper_bound,
         )
         name = "" if self.slice == "all" else self.slice
         return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
@@ -130,17 +131,17 @@ class OfScoredRun:
     def _beside(self, limit: Limit) -> Found:
         """What stands beside the protocols: false evidence, and times of search."""
         if limit.name == FALSE_POSITIVE_RATE:
-            found = self.run.scores["abstention"]
+            found = self.run.scores.abstention
             if found is None:
                 return Found(None, 0, "", why="no query without an answer beside those with one")
             return Found(
-                found[FALSE_POSITIVE_RATE],
-                found["n_unanswerable"],
-                found["signatures"][FALSE_POSITIVE_RATE],
+                found.false_positive_rate,
+                found.n_unanswerable,
+                found.signatures[FALSE_POSITIVE_RATE],
             )
         times = (self.run.record.get("measured") or {}).get("search_ms") or {}
         value = times.get(limit.name.removesuffix("_ms"))
-        n = self.run.scores["queries"]["asked"]
+        n = self.run.scores.queries.asked
         return Found(value, n, "", why="the run was not timed, or its folder was not given")
 
 

@@ -141,8 +141,8 @@ def drops_of(
 def _values(run: ScoredRun, place: Place, order: Sequence[str]) -> Values:
     """One number of a run by query, NaN outside its slice."""
     block, metric, name = place
-    cell = run.blocks[block]["slices"].get(name, {"metrics": {}})["metrics"].get(metric)
-    if cell is None or cell["value"] is None:
+    found = run.blocks[block].find(metric, name)
+    if found is None or found.value is None:
         raise UsageError(f"{run.folder}: has no {metric} over {name!r}, or cannot measure it")
     rows = run.rows(block)
     values = rows.values(metric, order)

@@ -12,7 +12,7 @@ The rules are a TOML file:
     value = 0.60
     slice = "temporal"                     # an ability, a category, `answerable` or `all` (default)
     protocol = "memory"                    # the first that has the metric, if not given
-    unit = "turn>session"                  # the run's granularity, if not given
+    level = "turn>session"                  # the run's granularity, if not given
 
     [[at_most]]                            # the same, from above
 
@@ -35,6 +35,7 @@ from xml.etree import ElementTree
 
 from harness.errors import UsageError, near
 from harness.files import disk_errors, fields_of, known_keys, read_toml, tables, write_bytes
+from harness.records.scores import MetricResult
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
 from harness.verdicts.compare.scored import Block, ScoredRun
@@ -50,7 +51,7 @@ class Threshold:
     above: bool
     slice: str = "all"
     protocol: str = ""
-    unit: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class NoDrop:
     by: float = 0.0
     slice: str = "all"
     protocol: str = ""
-    unit: str = ""
+    level: str = ""
 
 
 @dataclass(frozen=True)
@@ -160,49 +161,47 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
 
 def failed_check(run: ScoredRun, allowed: int) -> Check:
     """Whether no more queries failed than may."""
-    failed = run.scores["queries"]["failed"]
-    asked = run.scores["queries"]["asked"]
+    failed, asked = run.scores.queries.failed, run.scores.queries.asked
     return Check(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
 
 
 def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
     """Hold one number against its bound. Raises UsageError where the run does not have it."""
-    cell = cell_of(run, rule)[1]
+    result = result_of(run, rule)[1]
     sign = ">=" if rule.above else "<="
     name = f"{_name(rule)} {sign} {rule.value:g}"
-    value = cell["value"]
+    value = result.value
     if value is None:
-        return Check(name, False, "not measurable: the rankings are too short", cell["signature"])
+        return Check(name, False, "not measurable: the rankings are too short", result.signature)
     passed = value >= rule.value if rule.above else value <= rule.value
-    interval = cell.get("interval")
-    between = f", 95% {interval['low']:.4f} to {interval['high']:.4f}" if interval else ""
-    return Check(name, passed, f"{value:.4f}{between}, n {cell['n']}", cell["signature"])
+    interval = result.interval
+    between = f", 95% {interval.low:.4f} to {interval.high:.4f}" if interval else ""
+    return Check(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
 
 
-def cell_of(run: ScoredRun, rule: Threshold | NoDrop) -> tuple[Block, dict[str, Any]]:
+def result_of(run: ScoredRun, rule: Threshold | NoDrop) -> tuple[Block, MetricResult]:
     """The number of a rule and where it stands.
 
     That is the first protocol at the run's granularity that has its metric. Raises UsageError where
     none does.
     """
-    unit = rule.unit or run.scores["dataset"]["granularity"]
+    level = rule.level or run.scores.dataset.granularity
     blocks = {
         (protocol, found): block
         for (protocol, found), block in run.blocks.items()
-        if protocol == (rule.protocol or protocol) and found == unit
+        if protocol == (rule.protocol or protocol) and found == level
     }
     if not blocks:
         known = sorted({f"{protocol} at {found}" for protocol, found in run.blocks})
-        wanted = f"{rule.protocol or 'any protocol'} at {unit}"
+        wanted = f"{rule.protocol or 'any protocol'} at {level}"
         raise UsageError(f"{run.folder}: was not scored by {wanted}; it has {', '.join(known)}")
-    slices = [name for block in blocks.values() for name in block["slices"]]
+    slices = [name for block in blocks.values() for name in block.slices]
     if rule.slice not in slices:
         known = list(dict.fromkeys(slices))
         raise UsageError(f"{run.folder}: no slice {rule.slice!r}{near(rule.slice, known)}")
     for place, block in blocks.items():
-        metrics = block["slices"].get(rule.slice, {}).get("metrics", {})
-        if rule.metric in metrics:
-            return place, metrics[rule.metric]
+        if (result := block.find(rule.metric, rule.slice)) is not None:
+            return place, result
     raise UsageError(
         f"{run.folder}: was not scored by {rule.metric}; `harness score {run.folder} --metrics "
         f"{rule.metric}` adds it"
@@ -211,7 +210,7 @@ def cell_of(run: ScoredRun, rule: Threshold | NoDrop) -> tuple[Block, dict[str, 
 
 def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
     """All drops as one family, whatever their metrics and slices."""
-    places = [(cell_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drops]
+    places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drops]
     found = drops(ScoredRun.read(baseline), run, places, rules.over, rules.alpha)
     pairs = zip(rules.no_drops, found, strict=True)
     return [
@@ -245,7 +244,7 @@ def status(checks: Sequence[Check]) -> int:
 
 
 def _name(rule: Threshold | NoDrop) -> str:
-    where = ", ".join(part for part in (rule.slice, rule.protocol, rule.unit) if part)
+    where = ", ".join(part for part in (rule.slice, rule.protocol, rule.level) if part)
     return f"{rule.metric} ({where})"
 
 

@@ -9,7 +9,7 @@ The file is only ever appended to, and holds ids and numbers, no text of a datas
 | dataset, system | what the list calls them: together the line over time that this is a point of |
 | at, state | when the run ended (UTC); `ok`, or `failed`, then `error` is the kind of its error |
 | run, queries | name of its folder; queries asked, failed, not measurable |
-| data, k, protocol, unit | what the numbers are about |
+| data, k, protocol, level | what the numbers are about |
 | versions | of retriever, revision and harness; git commit, and whether there were changes |
 | cells | slice -> metric -> value, n, low, high: means and 95% intervals, to six digits |
 | intervals | how they were made |

@@ -133,7 +133,7 @@ def test_the_official_numbers_are_those_of_the_scripts_arithmetic(
                     values.setdefault(f"ndcg_b2@{k}", []).append(_dcg(gains) / best)
     for metric, of_queries in values.items():
         assert len(of_queries) == 1415
-        ours = scores.cell(metric, protocol="realmem-official")["value"]
+        ours = scores.result(metric, protocol="realmem-official").value
         assert ours == pytest.approx(fmean(of_queries), abs=1e-12)
     assert verify(made).agrees
 

@@ -94,8 +94,8 @@ def run(path: Path, scratch: Path, home: Path, workers: int = 1) -> tuple[Cost, 
     (scores,) = out.glob("*/scores.json")
     protocols = json.loads(scores.read_text())["protocols"]
     shutil.rmtree(out)
-    block = next(p for p in protocols if p["protocol"] == "longmemeval-official")["slices"]["all"]
-    means = {name: cell["value"] for name, cell in block["metrics"].items()}
+    block = next(p for p in protocols if p["protocol"] == "longmemeval-official").slices["all"]
+    means = {name: cell.value for name, cell in block.metrics.items()}
     return cost, {"n": block["n"], **means}
 
 

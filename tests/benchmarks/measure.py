@@ -34,14 +34,16 @@ def median(costs: Sequence[Cost]) -> Cost:
     return Cost(*(statistics.median(getattr(c, p) for c in costs) for p in ("wall", "cpu", "peak")))
 
 
-def command(arguments: Sequence[str], env: Mapping[str, str] | None = None) -> tuple[Cost, str]:
-    """Run a command from the project's root; what it cost with all its processes, and its output.
+def command(
+    arguments: Sequence[str], env: Mapping[str, str] | None = None, cwd: Path = ROOT
+) -> tuple[Cost, str]:
+    """Run a command from a checkout's root; what it cost with all its processes, and its output.
 
     Ends the benchmark with the command's own words when it fails.
     """
     start = time.perf_counter()
     process = subprocess.Popen(
-        arguments, cwd=ROOT, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, text=True
+        arguments, cwd=cwd, env={**os.environ, **(env or {})}, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
     output = process.stdout.read()

@@ -136,7 +136,7 @@ def test_errata_are_shown_beside_the_key(
     rows = [line.split() for line in said.out.splitlines()]
     (row,) = (row for row in rows if row[:2] == ["all", str(with_evidence)])
     block = json.loads((run / "scores.json").read_text())["protocols"][0]
-    recall = block["slices"]["all"]["metrics"]["recall@10"]["value"]
+    recall = block.slices["all"].metrics["recall@10"].value
     assert (row[2], row[4]) == (f"{recall:.4f}", str(with_evidence - 1))
     share = f"{len(named) / missed:.0%}"
     assert ["label", "doubtful", *by_ability(named), share] in rows

@@ -65,8 +65,8 @@ def _answered(told: Any) -> dict[str, dict[str, Any]]:
 
 
 def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, Any]:
-    block = next(b for b in one["scores"]["protocols"] if b["protocol"] == protocol)
-    found: dict[str, Any] = block["slices"][part]["metrics"]
+    block = next(b for b in one["scores"]["protocols"] if b.protocol == protocol)
+    found: dict[str, Any] = block.slices[part].metrics
     return found
 
 
@@ -102,9 +102,9 @@ def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     judged = _answered(harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--json"))
     assert len(endpoint.calls) <= 2 * asked
     cell = _cells(judged["bm25"], JUDGED)["accuracy"]
-    assert cell["value"] == pytest.approx(sum(right.values()) / len(right))
-    assert cell["interval"]["low"] < cell["value"] < cell["interval"]["high"]
-    assert "|judge:plain/1(gpt-4o-mini)" in cell["signature"]
+    assert cell.value == pytest.approx(sum(right.values()) / len(right))
+    assert cell.interval.low < cell.value < cell.interval.high
+    assert "|judge:plain/1(gpt-4o-mini)" in cell.signature
     for name in judged:
         _check_losses(_cells(judged[name], JUDGED))
     losses = _cells(judged["bm25"], JUDGED)
@@ -169,7 +169,7 @@ def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
         assert told.status == 0, told.err
     assert (folder / "answers.parquet").read_bytes() == answers
     found = _answered(told)["bm25"]["scores"]["protocols"]
-    names = [block["protocol"] for block in found]
+    names = [block.protocol for block in found]
     assert names[0] == "answers-text"
     assert sorted(name.partition("(")[0].partition("#")[0] for name in names[1:]) == [
         "judge:mine",
@@ -196,9 +196,9 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     assert 30 < neither < 100
     assert f"318 judgements, {neither} undecided replies excluded" in told.out
     scores = orjson.loads((folder / "scores.json").read_bytes())
-    (block,) = [b for b in scores["protocols"] if b["protocol"] == JUDGED]
-    assert block["slices"]["all"]["metrics"]["accuracy"]["n"] == 318 - neither
-    assert block["left_out"] == {"no answer came": 3}
+    (block,) = [b for b in scores["protocols"] if b.protocol == JUDGED]
+    assert block.slices["all"].metrics["accuracy"].n == 318 - neither
+    assert block.excluded == {"no answer came": 3}
 
 
 def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(

@@ -13,10 +13,10 @@ def test_every_signature_that_is_written_is_explained(harness: Callable[..., Any
     said = harness("run", "--dataset", "sample", "--retriever", "bm25", "--json")
     scores = orjson.loads(said.out)["scores"]
     signatures = {
-        metric: cell["signature"]
+        metric: cell.signature
         for block in scores["protocols"]
-        for part in block["slices"].values()
-        for metric, cell in part["metrics"].items()
+        for part in block.slices.values()
+        for metric, cell in part.metrics.items()
     }
     assert len(signatures) > 30
     for metric, signature in signatures.items():

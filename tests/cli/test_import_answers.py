@@ -25,8 +25,8 @@ def _one(told: Any) -> dict[str, Any]:
 
 
 def _cell(one: dict[str, Any], protocol: str, metric: str, part: str = "all") -> dict[str, Any]:
-    block = next(b for b in one["scores"]["protocols"] if b["protocol"] == protocol)
-    return dict(block["slices"][part]["metrics"][metric])
+    block = next(b for b in one["scores"]["protocols"] if b.protocol == protocol)
+    return dict(block.slices[part].metrics[metric])
 
 
 def test_the_official_scripts_output_gives_its_own_aggregates(
@@ -53,13 +53,13 @@ def test_the_official_scripts_output_gives_its_own_aggregates(
         for kind in set(kinds.values())
     }
     cell = _cell(one, judge, "accuracy")
-    assert (cell["n"], cell["value"]) == (500, pytest.approx(np.mean([*labels.values()])))
+    assert (cell.n, cell.value) == (500, pytest.approx(np.mean([*labels.values()])))
     assert cell["over_categories"]["value"] == pytest.approx(np.mean([*by_kind.values()]))
     for kind, value in by_kind.items():
-        assert _cell(one, judge, "accuracy", f"category:{kind}")["value"] == pytest.approx(value)
+        assert _cell(one, judge, "accuracy", f"category:{kind}").value == pytest.approx(value)
     abstention = [label for id_, label in labels.items() if "_abs" in id_]
     cell = _cell(one, judge, "accuracy", "abstention")
-    assert (cell["n"], cell["value"]) == (30, pytest.approx(np.mean(abstention)))
+    assert (cell.n, cell.value) == (30, pytest.approx(np.mean(abstention)))
 
 
 def test_locomo_predictions_have_its_official_f1(

@@ -56,9 +56,9 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     assert [entry["sees_answer_key"] for entry in board["entries"]] == [False, True, False]
     for entry in board["entries"]:
         memory = next(p for p in entry["protocols"] if p["protocol"] == "memory/1")
-        cell = memory["slices"]["temporal"]["recall@10"]
-        assert cell["n"] == (sample.abilities == "temporal").sum()
-        assert cell["interval"]["low"] <= cell["value"] <= cell["interval"]["high"]
+        cell = memory.slices["temporal"]["recall@10"]
+        assert cell.n == (sample.abilities == "temporal").sum()
+        assert cell.interval.low <= cell.value <= cell.interval.high
         # Who was shown the key is no competitor.
         assert ("rank" in cell) == (entry["system"] != "oracle")
         words = shlex.split(entry["repeat"])
@@ -88,7 +88,7 @@ def test_leaderboard_json_sums_up_and_names_the_files_that_hold_the_rest(
     Draft202012Validator(read_json(PAIRS_SCHEMA)).validate(pairs)
     # The same numbers, to six digits, and no more than people read.
     bm25, full = board["entries"][0], whole["entries"][0]
-    cell = full["protocols"][0]["slices"]["temporal"]["recall@10"]
+    cell = full["protocols"][0].slices["temporal"]["recall@10"]
     assert bm25["values"]["temporal"] == {
         "recall@10": {
             "value": float(f"{cell['value']:.6g}"),
@@ -98,7 +98,7 @@ def test_leaderboard_json_sums_up_and_names_the_files_that_hold_the_rest(
             **{name: cell[name] for name in ("n", "rank", "rank_note") if name in cell},
         }
     }
-    assert sorted(bm25["values"]["all"]) == sorted(board["metrics"])
+    assert sorted(bm25["values"]["all"]) == sorted(board.metrics)
     assert len((results / "leaderboard.json").read_bytes()) < 2_500 * len(board["entries"])
 
 
@@ -126,7 +126,7 @@ def test_a_pair_on_a_board_is_what_harness_compare_says_of_it(
     # An order is shown where the ranges of ranks are apart, and only there.
     whole = read_boards(results / "leaderboard.json")["boards"][0]
     ranks = [
-        entry["protocols"][0]["slices"]["all"]["recall@10"]["rank"]
+        entry["protocols"][0].slices["all"]["recall@10"]["rank"]
         for entry in whole["entries"]
         if entry["run"] in pairs["runs"]
     ]

@@ -194,19 +194,19 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
     assert [reason.split()[:2] for reason in other["change"]["reasons"]] == [
         ["data", "fingerprint"]
     ]
-    assert not any("change" in cell for cell in other["metrics"]["all"].values())
+    assert not any("change" in cell for cell in other.metrics["all"].values())
 
     fell = of(found, "sample", "mine.py:Mine")
     assert [row["what"] for row in fell["changed"]] == ["files.mine.py"]
     folder = place / "runs" / fell["run"]
     for metric, old in before.items():
         both = values(folder, metric) - old
-        cell = fell["metrics"]["all"][metric]
+        cell = fell.metrics["all"][metric]
         assert cell["change"]["difference"] == pytest.approx(np.nanmean(both), abs=1e-6)
-        assert cell["change"]["n"] == cell["n"] == np.isfinite(both).sum()
+        assert cell["change"]["n"] == cell.n == np.isfinite(both).sum()
         assert (cell["change"]["verdict"], cell["change"]["p_corrected"] < 0.05) == ("fell", True)
-        assert cell["low"] < cell["value"] < cell["high"]
-    assert set(fell["metrics"]) >= {"all", "lookup", "temporal"}
+        assert cell["low"] < cell.value < cell["high"]
+    assert set(fell.metrics) >= {"all", "lookup", "temporal"}
     assert "recall@10 of mine.py:Mine on sample fell by more than 0.02" in found["drops"][0]["rule"]
 
     assert [(one["dataset"], one["system"]) for one in found["failed"]] == [
@@ -262,7 +262,7 @@ def test_what_was_compared_can_be_looked_at(
     assert told.status == 0
     assert "files.mine.py" in told.out
     assert "evidence" in told.out
-    change = of(summary(place), "sample", "mine.py:Mine")["metrics"]["all"]["recall@10"]["change"]
+    change = of(summary(place), "sample", "mine.py:Mine").metrics["all"]["recall@10"]["change"]
     assert f"{change['difference']:+.4f}" in told.out
 
 

@@ -31,7 +31,7 @@ def finished(harness: Callable[..., Any], tmp_path: Path) -> Path:
 
 def _metrics(folder: Path) -> set[str]:
     scores = orjson.loads((folder / "scores.json").read_bytes())
-    return set(scores["protocols"][0]["slices"]["all"]["metrics"])
+    return set(scores["protocols"][0].slices["all"].metrics)
 
 
 def _bytes(folder: Path, *but: str) -> dict[str, bytes]:

@@ -25,10 +25,10 @@ def _json(said: Any) -> dict[str, Any]:
 def _values(scores: Scores) -> dict[tuple[str, str, str, str], tuple[float, int]]:
     """Every number, by protocol, unit, slice and metric."""
     return {
-        (block["protocol"], block["unit"], part, metric): (cell["value"], cell["n"])
+        (block.protocol, block.level, part, metric): (cell.value, cell.n)
         for block in scores["protocols"]
-        for part, found in block["slices"].items()
-        for metric, cell in found["metrics"].items()
+        for part, found in block.slices.items()
+        for metric, cell in found.metrics.items()
     }
 
 
@@ -273,10 +273,10 @@ def test_a_run_folder_is_scored_again_without_the_retriever(
         harness("score", values["folder"], "--protocol", "memory", "--ks", "2,8", "--json")
     )
     assert ("memory", "session", "all", "recall@8") in _values(other["scores"])
-    assert {block["protocol"] for block in other["scores"]["protocols"]} == {"memory"}
+    assert {block.protocol for block in other["scores"]["protocols"]} == {"memory"}
     stored = orjson.loads((Path(values["folder"]) / "scores.json").read_bytes())
     # What is kept is whole, whatever was shown.
-    assert [b for b in stored["protocols"] if b["protocol"] == "memory"] == other["scores"][
+    assert [b for b in stored["protocols"] if b.protocol == "memory"] == other["scores"][
         "protocols"
     ]
     assert len(stored["protocols"]) > len(other["scores"]["protocols"])

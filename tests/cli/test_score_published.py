@@ -20,9 +20,9 @@ def _scored(harness: Harness, *options: Any) -> tuple[dict[str, Any], dict[str, 
     told = harness("score", *options, "--json")
     assert told.status == 0, told.err
     values = orjson.loads(told.out)
-    block = next(b for b in values["scores"]["protocols"] if b["protocol"] == "memory")
+    block = next(b for b in values["scores"]["protocols"] if b.protocol == "memory")
     record = {**values["run"], "folder": values["folder"]}
-    return block["slices"]["all"]["metrics"], record, told.err
+    return block.slices["all"].metrics, record, told.err
 
 
 def _lines(path: Path, records: list[Any]) -> Path:
@@ -287,11 +287,11 @@ def test_the_official_log_is_written_and_read_back_as_the_same_run(
     official = next(
         block
         for block in run["scores"]["protocols"]
-        if (block["protocol"], block["unit"]) == ("longmemeval-470", granularity)
+        if (block.protocol, block.level) == ("longmemeval-470", granularity)
     )
-    metrics = [entry["retrieval_results"]["metrics"][granularity] for entry in entries]
+    metrics = [entry["retrieval_results"].metrics[granularity] for entry in entries]
     mean = sum(one["recall_all@5"] for one in metrics) / len(metrics)
-    assert mean == official["slices"]["all"]["metrics"]["recall_all@5"]["value"]
+    assert mean == official.slices["all"].metrics["recall_all@5"].value
 
 
 def test_a_log_is_of_longmemeval_alone(harness: Harness, sample_run: Any, tmp_path: Path) -> None:
@@ -304,8 +304,8 @@ def test_a_log_is_of_longmemeval_alone(harness: Harness, sample_run: Any, tmp_pa
 
 def _all_values(scores: dict[str, Any]) -> dict[tuple[str, ...], Any]:
     return {
-        (block["protocol"], block["unit"], part, metric): (cell["value"], cell["n"])
+        (block.protocol, block.level, part, metric): (cell.value, cell.n)
         for block in scores["protocols"]
-        for part, found in block["slices"].items()
-        for metric, cell in found["metrics"].items()
+        for part, found in block.slices.items()
+        for metric, cell in found.metrics.items()
     }

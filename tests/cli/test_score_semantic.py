@@ -60,22 +60,22 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     found = scores.pop("semantic")
     assert scores.pop("checksums") != before.pop("checksums")  # which now knows one file more
     assert scores == before  # nothing else has changed
-    cell = found["slices"]["all"]["metrics"]["semantic_recall@10"]
-    by_ids = before["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]
+    cell = found.slices["all"].metrics["semantic_recall@10"]
+    by_ids = before["protocols"][0].slices["all"].metrics["recall@10"]
     beside = found["beside_ids"]["semantic_recall@10"]
     assert beside["mean_by_ids"] == pytest.approx(by_ids["value"], abs=1e-12)
-    assert beside["n"] == cell["n"] == by_ids["n"]
-    assert cell["value"] >= by_ids["value"]  # documents are returned as they are
-    assert cell["chance"] >= by_ids["chance"]
-    precision = before["protocols"][0]["slices"]["all"]["metrics"]["precision@10"]["value"]
+    assert beside["n"] == cell.n == by_ids["n"]
+    assert cell.value >= by_ids["value"]  # documents are returned as they are
+    assert cell.random_baseline >= by_ids["chance"]
+    precision = before["protocols"][0].slices["all"].metrics["precision@10"].value
     assert found["beside_ids"]["semantic_precision@10"]["mean_by_ids"] == pytest.approx(precision)
     assert beside["pearson"]["over"] == "haystacks"
-    assert "lookup" in found["slices"]
+    assert "lookup" in found.slices
     rows = pq.read_table(folder / "semantic.parquet")
     assert rows.num_rows == 60
     values = [v for v in rows["semantic_recall@10"].to_pylist() if v is not None]
-    assert sum(values) / len(values) == pytest.approx(cell["value"])
-    explained = harness("explain", cell["signature"])
+    assert sum(values) / len(values) == pytest.approx(cell.value)
+    explained = harness("explain", cell.signature)
     assert explained.status == 0
     assert "No substitute for the same metric by ids" in explained.out
     # Scored again without it, it stays, being of the same run; the rest is what it was.
@@ -153,13 +153,13 @@ def test_sets_without_ids(harness: Harness, files: tuple[Path, Path]) -> None:
     assert found["checked_against_ids"] is False
     assert found["beside_ids"] is None
     assert found["left_out"] == {"no expected text": 1}
-    cells = found["slices"]["all"]["metrics"]
+    cells = found.slices["all"].metrics
     assert cells["semantic_recall@10"]["n"] == 3
     assert cells["semantic_recall@10"]["value"] == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert cells["semantic_precision_returned@10"]["value"] == pytest.approx((1 / 2 + 1 / 2) / 3)
-    assert found["slices"]["lookup"]["n"] == 1
+    assert found.slices["lookup"].n == 1
     skipped = harness("score", returned, "--expected", expected, "--json", "--missing", "skip")
-    cells = orjson.loads(skipped.out)["semantic"]["slices"]["all"]["metrics"]
+    cells = orjson.loads(skipped.out)["semantic"].slices["all"].metrics
     assert cells["semantic_recall@10"]["n"] == 2
     table = harness("score", returned, "--expected", expected)
     assert "not checked against ids" in table.out

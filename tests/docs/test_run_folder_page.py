@@ -142,8 +142,8 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     keys = {key for line in failed.read_text("utf-8").splitlines() for key in json.loads(line)}
     wrong |= keys ^ set(documented(PAGE, "errors.jsonl"))
     text = PAGE.read_text("utf-8")
-    reasons = {r for f in folders for one in load(f / "left_out.json").values() for r in one}
-    wrong |= {f"left_out.json: {r}" for r in reasons if r not in " ".join(text.split())}
+    reasons = {r for f in folders for one in load(f / "excluded.json").values() for r in one}
+    wrong |= {f"excluded.json: {r}" for r in reasons if r not in " ".join(text.split())}
     assert wrong == set()
 
 

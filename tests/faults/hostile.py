@@ -190,10 +190,10 @@ def _look(about: str, done: Any, place: Path, found: Counter[str], wrong: list[s
 
 def _numbers(scores: dict[str, Any]) -> Iterator[float]:
     for block in scores["protocols"]:
-        for part in block["slices"].values():
-            for name, cell in part["metrics"].items():
-                if name.startswith(("recall", "ndcg", "mrr")) and cell["value"] is not None:
-                    yield cell["value"] if math.isfinite(cell["value"]) else -1.0
+        for part in block.slices.values():
+            for name, cell in part.metrics.items():
+                if name.startswith(("recall", "ndcg", "mrr")) and cell.value is not None:
+                    yield cell.value if math.isfinite(cell.value) else -1.0
 
 
 if __name__ == "__main__":

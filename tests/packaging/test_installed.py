@@ -24,7 +24,7 @@ def does_the_main_job(
     more = ("--workers", workers, "--out", out, "--json")
     said = environment.runs(folder, *command, *MAIN_JOB, *more)
     blocks = orjson.loads(said)["scores"]["protocols"]
-    value = blocks[0]["slices"]["all"]["metrics"]["recall@10"]["value"]
+    value = blocks[0].slices["all"].metrics["recall@10"].value
     figures = orjson.loads((TOP / "docs" / "figures" / "sample.json").read_bytes())
     assert round(value, 5) == figures["bm25"]["memory"]["all"]["recall@10"]
 

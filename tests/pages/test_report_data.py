@@ -28,22 +28,22 @@ def data(bm25: Path, sample: Dataset) -> dict[str, Any]:
 
 def cells(folder: Path, protocol: str) -> dict[str, Any]:
     blocks = read_json(folder / "scores.json")["protocols"]
-    slices = next(b for b in blocks if b["protocol"] == protocol)["slices"]
-    return {name: part["metrics"] for name, part in slices.items()}
+    slices = next(b for b in blocks if b.protocol == protocol).slices
+    return {name: part.metrics for name, part in slices.items()}
 
 
 def test_curves_by_k_pass_through_the_scores(data: dict[str, Any], bm25: Path) -> None:
     curves, scored = data["by_k"][0], cells(bm25, "memory")
     assert data["by_k_of"] == "memory/1"
-    assert {"all", "lookup", "temporal"} <= set(curves["slices"])
-    for name, part in curves["slices"].items():
+    assert {"all", "lookup", "temporal"} <= set(curves.slices)
+    for name, part in curves.slices.items():
         for k in (1, 10, 50):
             at = curves["ks"].index(k)
             for family in ("recall", "precision", "hit", "recall_all", "ndcg"):
                 cell, series = scored[name][f"{family}@{k}"], part["families"][family]
-                assert series["value"][at] == cell["value"]
-                assert series["chance"][at] == cell["chance"]
-                assert series["ceiling"][at] == cell["ceiling"]
+                assert series["value"][at] == cell.value
+                assert series["chance"][at] == cell.random_baseline
+                assert series["ceiling"][at] == cell.upper_bound
             interval = scored[name][f"recall@{k}"]["interval"]
             found = part["families"]["recall"]
             assert (found["low"][at], found["high"][at]) == (interval["low"], interval["high"])
@@ -56,9 +56,9 @@ def test_recall_by_tokens_and_risk_are_those_of_the_scores(
     curve = data["by_tokens"][0]
     for tokens, found in scores["tokens"]["recall_within_budget"].items():
         at = curve["budgets"].index(int(tokens))
-        assert curve["slices"]["answerable"]["recall"]["value"][at] == found["recall"]
+        assert curve.slices["answerable"]["recall"]["value"][at] == found["recall"]
         assert (
-            curve["slices"]["lookup"]["recall"]["value"][at]
+            curve.slices["lookup"]["recall"]["value"][at]
             == (found["by_ability"]["lookup"]["recall"])
         )
     scored = scores["abstention"]["confidence"]
@@ -125,13 +125,13 @@ def test_each_query_has_its_evidence_with_ranks_and_its_ranking(
 
 
 def test_a_query_that_is_not_scored_says_why(data: dict[str, Any], bm25: Path) -> None:
-    left_out = read_json(bm25 / "left_out.json")["memory"]
+    left_out = read_json(bm25 / "excluded.json")["memory"]
     block, ids = data["queries"]["blocks"][0], data["queries"]["columns"]["id"]
     assert left_out
     for reason, names in left_out.items():
         for name in names:
             at = ids.index(name)
-            assert block["reasons"][0][block["left_out"][0][at]] == reason
+            assert block["reasons"][0][block.excluded[0][at]] == reason
             assert block["values"][0]["recall@10"][at] is None
 
 

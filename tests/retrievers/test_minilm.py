@@ -70,7 +70,7 @@ def test_it_finds_what_shares_no_word() -> None:
 @pytest.mark.usefixtures("weights")
 def test_it_finds_more_than_words_do_in_the_sample(harness: Callable[..., Any]) -> None:
     said = harness("run", "--dataset", "sample", "--retriever", "minilm", "--json")
-    assert _of(said.out)["metrics"]["recall@10"]["value"] > 0.75  # bm25 stays below 0.6 there
+    assert _of(said.out).metrics["recall@10"].value > 0.75  # bm25 stays below 0.6 there
 
 
 @pytest.mark.usefixtures("home", "weights")
@@ -199,11 +199,11 @@ def _run(
 def _of(printed: str) -> dict[str, Any]:
     """What a run said of itself, and left."""
     said = json.loads(printed)
-    block = next(b for b in said["scores"]["protocols"] if b["protocol"] == "memory")
+    block = next(b for b in said["scores"]["protocols"] if b.protocol == "memory")
     return {
         "rankings": (Path(said["folder"]) / "rankings.trec").read_bytes(),
         "reported": said["run"]["reported_by_the_system"][0],
-        "metrics": block["slices"]["all"]["metrics"],
+        "metrics": block.slices["all"].metrics,
     }
 
 

@@ -17,8 +17,8 @@ def test_minilm_reaches_its_published_figure_on_scifact(data: Path, tmp_path: Pa
 
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
     folder = run(dataset, "minilm", Settings(k=100), out=tmp_path)
-    blocks = score_run(folder, dataset).summary["protocols"]
-    block = next(block for block in blocks if block["protocol"] == "trec")
-    cell = block["slices"]["all"]
-    assert cell["n"] == 300
-    assert cell["metrics"]["ndcg@10"]["value"] == pytest.approx(0.645, abs=0.003)
+    blocks = score_run(folder, dataset).report.protocols
+    block = next(block for block in blocks if block.protocol == "trec")
+    cell = block.slices["all"]
+    assert cell.n == 300
+    assert cell.metrics["ndcg@10"].value == pytest.approx(0.645, abs=0.003)

@@ -49,8 +49,8 @@ def gold_first(folder: Path, haystacks: int, size: int, **common: Any) -> Datase
 def cell(folder: Path, metric: str, protocol: str = "memory", part: str = "all") -> dict[str, Any]:
     """One number of a scored run, with its chance level."""
     summary = orjson.loads((folder / "scores.json").read_bytes())
-    block = next(b for b in summary["protocols"] if b["protocol"] == protocol)
-    found: dict[str, Any] = block["slices"][part]["metrics"][metric]
+    block = next(b for b in summary["protocols"] if b.protocol == protocol)
+    found: dict[str, Any] = block.slices[part].metrics[metric]
     return found
 
 

@@ -164,14 +164,14 @@ def test_a_haystack_as_of_many_times_is_one_haystack_to_intervals_and_comparison
     def found(split: str) -> tuple[Any, Path]:
         dataset = open_dataset("sample", split=split)
         folder = run(dataset, RetrieverSpec("bm25"), Settings(k=10), out=tmp_path / split)
-        return score_run(folder, dataset).summary["protocols"][0]["slices"]["all"], folder
+        return score_run(folder, dataset).report.protocols[0].slices["all"], folder
 
     (plain, _), (as_of, folder) = found("test"), found("test-as-of")
     # All evidence of `sample` is older than its question, and nothing else is newer.
-    cell, same = (part["metrics"]["recall@10"] for part in (as_of, plain))
-    assert cell["value"] == same["value"]
-    assert cell["interval"] == same["interval"]
-    assert cell["interval"]["units"] == 12
+    cell, same = (part.metrics["recall@10"] for part in (as_of, plain))
+    assert cell.value == same["value"]
+    assert cell.interval == same["interval"]
+    assert cell.interval.clusters == 12
     verdict = verify(folder)
     assert verdict.differences == []
     assert [check for check in verdict.checks if not check.ok] == []

@@ -140,8 +140,8 @@ def test_bm25_reaches_its_reference_on_scifact(home: Path, data: Path, tmp_path:
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
     folder = run(dataset, "bm25", Settings(k=100), out=tmp_path)
     score_run(folder, dataset, Choices(["trec"]))
-    assert cell(folder, "ndcg@10", "trec")["value"] >= 0.67
-    assert cell(folder, "ndcg@10", "trec")["n"] == 300
+    assert cell(folder, "ndcg@10", "trec").value >= 0.67
+    assert cell(folder, "ndcg@10", "trec").n == 300
 
 
 @pytest.mark.parametrize("make", [BM25, Okapi])
@@ -244,7 +244,7 @@ def test_the_oracle_reaches_the_ceiling_of_every_metric(
     score_run(folder, dataset, Choices(["memory"]))
     assert RunFolder(folder).record["retriever"]["sees_answer_key"] is True
     summary = orjson.loads((folder / "scores.json").read_bytes())
-    cells = summary["protocols"][0]["slices"]["all"]["metrics"]
+    cells = summary["protocols"][0].slices["all"].metrics
     assert len(cells) > 20
     for metric, one in cells.items():
         if not metric.startswith("precision"):  # over k; the oracle returns the gold and no more
@@ -339,10 +339,10 @@ def test_the_oracle_abstains_where_there_is_no_answer(home: Path, tmp_path: Path
     dataset = open_dataset("sample")
     folder = run(dataset, "oracle", out=tmp_path)
     scores = score_run(folder, dataset)
-    abstention = scores.summary["abstention"]
+    abstention = scores.report.abstention
     assert abstention["false_positive_rate"] == 0
     assert abstention["as_returned"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
-    assert scores.summary["knowledge_update"]["update_recall@5"] == 1.0
+    assert scores.report.knowledge_update["update_recall@5"] == 1.0
 
 
 @pytest.mark.parametrize(

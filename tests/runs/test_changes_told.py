@@ -62,7 +62,7 @@ def returned(spec: RetrieverSpec, out: Path, split: str, **settings: Any) -> dic
     dataset = open_dataset("changes", split=split)
     folder = run(dataset, spec, Settings(k=10, **settings), out=out)
     assert RunFolder(folder).record["queries"]["failed"] == 0
-    found: dict[str, float] = score_run(folder, dataset).summary["changes"]
+    found: dict[str, float] = score_run(folder, dataset).report.changes
     return found
 
 
@@ -88,9 +88,9 @@ def test_as_of_its_time_a_question_finds_what_held_then(systems: str, tmp_path: 
     def recall(split: str) -> float:
         dataset = open_dataset("changes", split=split)
         folder = run(dataset, spec, Settings(k=10), out=tmp_path / split)
-        memory = score_run(folder, dataset).summary["protocols"][0]
+        memory = score_run(folder, dataset).report.protocols[0]
         assert memory["protocol"] == "memory"
-        return float(memory["slices"]["all"]["metrics"]["recall@10"]["value"])
+        return float(memory.slices["all"].metrics["recall@10"].value)
 
     assert recall("test-as-of") > recall("test") + 0.1
 

@@ -160,18 +160,18 @@ def test_bad_questions_in_a_batch_cost_themselves_and_count_0(
         "abstained": 0,
     }
     scores = score_run(folder, notes)
-    assert cell(folder, "recall@1")["value"] == 17 / 20
-    assert cell(folder, "recall@1")["n"] == 20
-    assert cell(folder, "recall@1")["chance"] == pytest.approx(1 / 5)
-    assert cell(folder, "recall@1")["answered_only"] == {"value": 1.0, "n": 17}
-    assert cell(folder, "ndcg@1", "trec")["n"] == 20
-    assert scores.summary["queries"]["failed"] == 3
-    assert scores.summary["queries"]["without_ranking"] == 0
-    assert scores.left_out["memory"] == {}
+    assert cell(folder, "recall@1").value == 17 / 20
+    assert cell(folder, "recall@1").n == 20
+    assert cell(folder, "recall@1").random_baseline == pytest.approx(1 / 5)
+    assert cell(folder, "recall@1").answered_only == AnsweredOnly(value=1.0, n=17)
+    assert cell(folder, "ndcg@1", "trec").n == 20
+    assert scores.report.queries.failed == 3
+    assert scores.report.queries.without_ranking == 0
+    assert scores.excluded["memory"] == {}
     values = scores.per_query.filter(pc.equal(scores.per_query["protocol"], "memory"))
     of = dict(zip(values["query"].to_pylist(), values["recall@1"].to_pylist(), strict=True))
     assert {q for q, value in of.items() if value == 0} == {"q3", "q11", "q13"}
-    assert "queries:all" in cell(folder, "recall@1")["signature"]
+    assert "queries:all" in cell(folder, "recall@1").signature
 
 
 def test_strict_stops_at_the_first_failure_and_leaves_no_run(

@@ -87,9 +87,9 @@ def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_pat
     assert set(ours["hits"]["by_way"]) == {"exact"}
     assert ours["protocols"][-1]["protocol"] == "answers"  # which texts get, and ids when asked
     for mine, other in zip(ours["protocols"][:-1], theirs["protocols"], strict=True):
-        for name, part in other["slices"].items():
-            values = {m: c["value"] for m, c in mine["slices"][name]["metrics"].items()}
-            assert values == {m: c["value"] for m, c in part["metrics"].items()}
+        for name, part in other.slices.items():
+            values = {m: c["value"] for m, c in mine.slices[name].metrics.items()}
+            assert values == {m: c["value"] for m, c in part.metrics.items()}
 
 
 def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
@@ -108,9 +108,9 @@ def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
     about = RunFolder(folder).record["hits"]
     assert about["by_way"] == {"sources": 1, "exact": 2, "none": 1}
     assert about["unknown_sources"] == 1
-    assert cell(folder, "mrr@4")["value"] == pytest.approx(1 / 3)
-    assert cell(folder, "recall@4")["value"] == 1
-    assert cell(folder, "recall@4")["signature"].endswith("|match:token-f1>=0.3")
+    assert cell(folder, "mrr@4").value == pytest.approx(1 / 3)
+    assert cell(folder, "recall@4").value == 1
+    assert cell(folder, "recall@4").signature.endswith("|match:token-f1>=0.3")
     assert read_json(folder / "scores.json")["unknown_documents_in_run"] == 0
 
 
@@ -157,7 +157,7 @@ def test_a_question_of_which_no_text_is_found_is_not_measurable_and_never_zero(
     score_run(folder, dataset, Choices(ks=(4,)))
     found = cell(folder, "recall@4", "trec")
     assert (found["value"], found["n"]) == (0.5, 2)  # silence is an answer, and found nothing
-    left_out = read_json(folder / "left_out.json")["trec"]
+    left_out = read_json(folder / "excluded.json")["trec"]
     assert left_out == {"not measurable: no text was resolved": ["choir"]}
 
 

@@ -108,8 +108,8 @@ def test_a_limit_beyond_the_dataset_is_all_of_it(sample: Dataset, tmp_path: Path
     assert rows == choose_queries(sample, 12, 0).tolist()
     # What was not asked counts nowhere.
     scores = score_run(folder, sample)
-    assert scores.summary["queries"]["asked"] == 12
-    assert len(scores.left_out["memory"]["not asked in this run"]) == sample.n_queries - 12
+    assert scores.report.queries.asked == 12
+    assert len(scores.excluded["memory"]["not asked in this run"]) == sample.n_queries - 12
 
 
 def test_units_hold_every_query_once(many: Dataset) -> None:
@@ -167,7 +167,7 @@ def test_ids_with_white_space_leave_out_the_trec_file(home: Path, tmp_path: Path
     folder = run(dataset, "bm25", out=tmp_path)
     assert not (folder / "rankings.trec").exists()
     assert ranked(folder) == {"q": [odd]}
-    assert score_run(folder, dataset).summary["protocols"][0]["slices"]["all"]["n"] == 1
+    assert score_run(folder, dataset).report.protocols[0].slices["all"].n == 1
 
 
 def test_run_json_says_where_the_number_came_from(sample: Dataset, tmp_path: Path) -> None:

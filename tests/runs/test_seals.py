@@ -60,7 +60,7 @@ def test_a_number_changed_by_hand_passes_no_verdict(
     )
     path = pair[0] / "scores.json"
     scores = orjson.loads(path.read_bytes())
-    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = 0.99
+    scores["protocols"][0].slices["all"].metrics["recall@10"].value = 0.99
     for seal, said in ((scores["checksums"], "was changed since"), (None, "has no seal")):
         changed = {**scores, "checksums": seal} if seal else {**scores}
         if seal is None:
@@ -86,7 +86,7 @@ def test_rankings_of_another_time_are_not_scored_and_scores_of_others_not_read(
     other = pair[1] / "scores.json"
     shutil.copy(pair[0] / "scores.json", other)
     shutil.copy(pair[0] / "scores.parquet", pair[1] / "scores.parquet")
-    shutil.copy(pair[0] / "left_out.json", pair[1] / "left_out.json")
+    shutil.copy(pair[0] / "excluded.json", pair[1] / "excluded.json")
     with pytest.raises(UsageError, match="is of other rankings than those here"):
         read_scores(pair[1], RunFolder(pair[1]).record)
 
@@ -94,7 +94,7 @@ def test_rankings_of_another_time_are_not_scored_and_scores_of_others_not_read(
 def test_scores_of_another_run_are_not_read_beside_a_record_without_a_seal(
     pair: tuple[Path, Path], sample: Dataset
 ) -> None:
-    for name in ("scores.json", "scores.parquet", "left_out.json"):
+    for name in ("scores.json", "scores.parquet", "excluded.json"):
         shutil.copy(pair[0] / name, pair[1] / name)
     record = pair[1] / "run.json"
     record.write_bytes(

@@ -130,8 +130,8 @@ def test_readers_of_handles_score_at_chance_on_locomo(
     for seed in range(3):
         folder = run(dataset, reader(), Settings(k=50, seed=seed), out=tmp_path)
         score_run(folder, dataset, Choices(["memory"], [50]))
-        values.append(cell(folder, "recall@50")["value"])
-        chance = cell(folder, "recall@50")["chance"]
+        values.append(cell(folder, "recall@50").value)
+        chance = cell(folder, "recall@50").random_baseline
     assert chance == pytest.approx(0.0862, abs=0.0001)
     # One order serves all the questions of a conversation, so there are 10 draws a seed.
     assert np.mean(values) == pytest.approx(chance, abs=0.014)

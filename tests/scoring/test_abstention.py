@@ -15,6 +15,8 @@ from hypothesis.extra.numpy import arrays
 from small import one_corpus
 
 from harness.rankings.rankings import read_rankings
+from harness.records.base import to_tree
+from harness.records.scores import RiskPoint
 from harness.schema import Ability
 from harness.scoring.abstention import (
     FOLDS,
@@ -59,7 +61,7 @@ def test_risk_coverage_is_the_mean_over_all_orders_of_the_surest_i(case: Any) ->
 
 
 def f1_at(threshold: float, confidence: Any, without: Any) -> float:
-    return precision_recall_f1(confidence < threshold, without)["f1"] or 0.0
+    return precision_recall_f1(confidence < threshold, without).f1 or 0.0
 
 
 @given(confidences())
@@ -118,7 +120,7 @@ def test_nine_haystacks_with_levels_of_their_own_promise_no_more_than_fresh_ones
             (promised, deal(without[known], haystack[known], 0)),
             (naive, rng.integers(0, FOLDS, known.sum())),
         ):
-            found.append(precision_recall_f1(cross_validated(*scored, folds), scored[1])["f1"])
+            found.append(precision_recall_f1(cross_validated(*scored, folds), scored[1]).f1)
         fresh.append(f1_at(best_threshold(*scored), confidence[~known], without[~known]))
     assert np.mean(promised) <= np.mean(fresh) + 0.02
     assert np.mean(naive) > np.mean(fresh) + 0.02
@@ -172,13 +174,13 @@ def test_one_kind_of_query_alone_has_no_abstention_numbers() -> None:
 def test_silence_counts_as_abstaining_and_is_the_least_sure_of_all() -> None:
     nan = float("nan")
     found = summary([1, 1, 0, 0], [1, 0, 0, 1], [nan, 0.3, 0.9, nan], [1, 1, 0, 1])
-    assert found["false_positive_rate"] == 0.5
-    assert found["as_returned"] == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
+    assert found.false_positive_rate == 0.5
+    assert to_tree(found.as_returned) == {"precision": 0.5, "recall": 0.5, "f1": 0.5}
     # Pairs (answerable, not): .9 beats both; the silent one ties with silence, loses to .3.
-    assert found["confidence"]["auroc"] == (1 + 1 + 0.5 + 0) / 4
+    assert found.confidence.auroc == (1 + 1 + 0.5 + 0) / 4
     # .9 is right, .3 is wrong, then two silent ones, both wrong.
-    assert found["confidence"]["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 3 / 4) / 4)
-    assert found["confidence"]["risk_coverage"][-1] == {"coverage": 1.0, "risk": 0.75}
+    assert found.confidence.aurc == pytest.approx((0 + 1 / 2 + 2 / 3 + 3 / 4) / 4)
+    assert found.confidence.risk_coverage[-1] == RiskPoint(coverage=1.0, risk=0.75)
 
 
 @pytest.mark.parametrize(
@@ -194,9 +196,9 @@ def test_no_curve_is_drawn_through_a_confidence_that_says_nothing(
     silent: list[int], confidence: list[float]
 ) -> None:
     found = summary([1, 0, 0], silent, confidence)
-    assert found["confidence"] is None
-    assert found["false_positive_rate"] == 1 - silent[0]
-    precision = found["as_returned"]["precision"]
+    assert found.confidence is None
+    assert found.false_positive_rate == 1 - silent[0]
+    precision = found.as_returned.precision
     assert precision == (pytest.approx(1 / 3) if all(silent) else None)
 
 
@@ -222,57 +224,57 @@ def scored(tmp_path: Path) -> Callable[..., Any]:
         answered = Answered.everything(4)
         for name, values in known.items():
             getattr(answered, name)[:] = values
-        return score(dataset, read_rankings(run), answered=answered).summary["abstention"]
+        return score(dataset, read_rankings(run), answered=answered).report.abstention
 
     return call
 
 
 def test_the_top_score_stands_in_where_no_confidence_is_given(scored: Callable[..., Any]) -> None:
     found = scored()
-    assert found["confidence_is"] == "the top score"
-    assert (found["n_answerable"], found["n_unanswerable"]) == (2, 2)
-    assert found["false_positive_rate"] == 1
-    assert found["confidence"]["auroc"] == 1
-    assert found["confidence"]["aurc"] == pytest.approx((0 + 1 / 2 + 2 / 3 + 3 / 4) / 4)
+    assert found.confidence_source == "the top score"
+    assert (found.n_answerable, found.n_unanswerable) == (2, 2)
+    assert found.false_positive_rate == 1
+    assert found.confidence.auroc == 1
+    assert found.confidence.aurc == pytest.approx((0 + 1 / 2 + 2 / 3 + 3 / 4) / 4)
 
 
 def test_the_system_s_own_confidence_goes_before_its_scores(scored: Callable[..., Any]) -> None:
     found = scored(confidence=[0.1, 0.2, 0.3, 0.4])
-    assert found["confidence_is"] == "the system's own"
-    assert found["confidence"]["auroc"] == 0
+    assert found.confidence_source == "the system's own"
+    assert found.confidence.auroc == 0
 
 
 def test_confidences_and_top_scores_are_never_mixed(scored: Callable[..., Any]) -> None:
     found = scored(confidence=[0.9, np.nan, 0.1, 0.2])
-    assert found["confidence"] is None
-    assert found["confidence_is"] == "the system's own, given for 3 of 4 answers only"
+    assert found.confidence is None
+    assert found.confidence_source == "the system's own, given for 3 of 4 answers only"
     # Where the one without a confidence is silent, nothing is missing.
     found = scored(confidence=[0.9, np.nan, 0.1, 0.2], abstained=[False, True, False, False])
-    assert found["confidence_is"] == "the system's own"
-    assert found["confidence"]["auroc"] == 0.5
+    assert found.confidence_source == "the system's own"
+    assert found.confidence.auroc == 0.5
 
 
 def test_an_explicit_abstention_counts_although_documents_came_with_it(
     scored: Callable[..., Any],
 ) -> None:
     found = scored(abstained=[False, False, True, False])
-    assert found["false_positive_rate"] == 0.5
-    assert found["as_returned"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
+    assert found.false_positive_rate == 0.5
+    assert to_tree(found.as_returned) == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
 
 
 def test_unasked_queries_are_in_no_abstention_number(scored: Callable[..., Any]) -> None:
     found = scored(asked=[False, True, True, True])
-    assert (found["n_answerable"], found["n_unanswerable"]) == (1, 2)
+    assert (found.n_answerable, found.n_unanswerable) == (1, 2)
 
 
 def test_an_error_is_never_credited_as_an_abstention(scored: Callable[..., Any]) -> None:
     found = scored(failed=[True, False, True, False], abstained=[False, False, True, True])
-    assert (found["n_answerable"], found["n_unanswerable"]) == (2, 2)
-    assert found["false_positive_rate"] == 0.5
-    assert found["as_returned"] == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
+    assert (found.n_answerable, found.n_unanswerable) == (2, 2)
+    assert found.false_positive_rate == 0.5
+    assert to_tree(found.as_returned) == {"precision": 1, "recall": 0.5, "f1": pytest.approx(2 / 3)}
     # The metrics of confidence are over the two queries that were answered.
     found = scored(failed=[True, False, True, False], confidence=[0.1, 0.9, 0.9, 0.2])
-    assert found["confidence"]["n"] == 2
-    assert found["confidence"]["auroc"] == 1
-    assert "n:2|" in found["signatures"]["auroc"]
-    assert "n:4|" in found["signatures"]["as_returned"]
+    assert found.confidence.n == 2
+    assert found.confidence.auroc == 1
+    assert "n:2|" in found.signatures["auroc"]
+    assert "n:4|" in found.signatures["as_returned"]

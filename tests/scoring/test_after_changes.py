@@ -49,7 +49,7 @@ def made(folder: Path, changes: list[Change], judged: Judged, times: Times) -> D
 
 
 def numbers(data: Dataset, rankings: dict[str, list[str]], ks: tuple[int, ...]) -> Any:
-    return score(data, lists(rankings), Choices(ks=ks), depth=len(SAID)).summary.get("changes")
+    return score(data, lists(rankings), Choices(ks=ks), depth=len(SAID)).report.changes
 
 
 def counted(
@@ -102,20 +102,20 @@ def test_what_was_replaced_is_outdated_from_the_update_on(
     data = made(tmp_path / "data", CHANGES[:1], judged, {"q": when})
     found = numbers(data, {"q": ranking}, (2,))
     if expected is None:
-        assert found["n_after_update"] == 0
-        assert "outdated_returned@2" not in found
+        assert found.n_after_update == 0
+        assert "outdated_returned@2" not in found.values
     else:
-        assert found["n_after_update"] == 1
-        assert (found["outdated_returned@2"], found["outdated_above@2"]) == expected
+        assert found.n_after_update == 1
+        assert (found.values["outdated_returned@2"], found.values["outdated_above@2"]) == expected
 
 
 def test_of_a_chain_of_updates_the_last_one_counts_as_what_holds(tmp_path: Path) -> None:
     judged = {"all": {"lyon": 0, "porto": 0, "rome": 1}, "first": {"lyon": 0}}
     data = made(tmp_path / "data", CHANGES, judged, {"all": 90, "first": 90})
     found = numbers(data, {"all": ["porto", "rome"], "first": ["rome", "lyon"]}, (2,))
-    assert found["n_after_update"] == 2
-    assert found["outdated_returned@2"] == 1
-    assert found["outdated_above@2"] == 0.5
+    assert found.n_after_update == 2
+    assert found.values["outdated_returned@2"] == 1
+    assert found.values["outdated_above@2"] == 0.5
 
 
 def test_what_a_question_asks_for_is_not_outdated_and_what_nobody_judged_is_not_counted(
@@ -134,8 +134,8 @@ def test_a_forgotten_document_counts_whatever_its_grade_and_silence_is_right(
     data = made(tmp_path / "data", CHANGES, judged, {"a": 40, "b": None, "early": 39, "c": 60})
     rankings: dict[str, list[str]] = {"a": ["hush", "knee"], "b": ["cat"], "early": ["knee"]}
     found = numbers(data, rankings | {"c": ["hush"]}, (1, 2))
-    assert found["n_after_forget"] == 3
-    assert (found["forgotten_returned@1"], found["forgotten_returned@2"]) == (
+    assert found.n_after_forget == 3
+    assert (found.values["forgotten_returned@1"], found.values["forgotten_returned@2"]) == (
         0,
         pytest.approx(1 / 3),
     )
@@ -145,19 +145,19 @@ def test_a_query_that_a_run_file_leaves_out_is_not_one_that_kept_silent(tmp_path
     judged = {"a": {"knee": 0}, "b": {"knee": 0}}
     data = made(tmp_path / "data", CHANGES, judged, {"a": 90, "b": 90})
     file = lists({"a": ["knee"]})
-    assert score(data, file).summary["changes"]["n_after_forget"] == 1
+    assert score(data, file).report.changes.n_after_forget == 1
     answered = Answered.everything(data.n_queries)
     answered.replied[:] = True
-    found = score(data, file, answered=answered).summary["changes"]
-    assert (found["n_after_forget"], found["forgotten_returned@1"]) == (2, 0.5)
+    found = score(data, file, answered=answered).report.changes
+    assert (found.n_after_forget, found.values["forgotten_returned@1"]) == (2, 0.5)
 
 
 def test_what_was_said_after_the_question_is_the_future(tmp_path: Path) -> None:
     judged: Judged = {"a": {"lyon": 1}, "b": {"lyon": 1}, "undated": {"lyon": 1}}
     data = made(tmp_path / "data", CHANGES, judged, {"a": 20, "b": 50, "undated": None})
     found = numbers(data, {query: ["lyon", "rome"] for query in judged}, (1, 2))
-    assert found["n_with_future"] == 1
-    assert (found["future_returned@1"], found["future_returned@2"]) == (0, 1)
+    assert found.n_with_future == 1
+    assert (found.values["future_returned@1"], found.values["future_returned@2"]) == (0, 1)
 
 
 _DOCUMENT = st.sampled_from(sorted(SAID))
@@ -187,18 +187,19 @@ def test_any_changes_questions_and_rankings_are_counted_as_plain_python_does(
     rankings = {f"q{i}": order[:deep] for i, (*_, order, deep) in enumerate(questions)}
     with TemporaryDirectory() as folder:
         data = made(Path(folder) / "data", changes, judged, times)
-        found = numbers(data, rankings, (1, 2, 3, 6)) or {}
+        found = numbers(data, rankings, (1, 2, 3, 6))
+    values = found.values if found else {}
     for k in (1, 2, 3, 6):
         expected = counted(changes, judged, times, rankings, k)
-        said = {name: found.get(f"{name}@{k}") for name in _NAMES}
+        said = {name: values.get(f"{name}@{k}") for name in _NAMES}
         means = {name: sum(v) / len(v) for name, v in expected.items()}
         assert said == {name: pytest.approx(means.get(name)) for name in _NAMES}
-        assert all(found["chance"][f"{name}@{k}"] >= 0 for name in means)
+        assert all(found.random_baseline[f"{name}@{k}"] >= 0 for name in means)
         n = {name: len(expected.get(name, ())) for name in _NAMES}
         if found:
-            assert found["n_after_update"] == n["outdated_returned"] == n["outdated_above"]
-            assert found["n_after_forget"] == n["forgotten_returned"]
-            assert found["n_with_future"] == n["future_returned"]
+            assert found.n_after_update == n["outdated_returned"] == n["outdated_above"]
+            assert found.n_after_forget == n["forgotten_returned"]
+            assert found.n_with_future == n["future_returned"]
 
 
 _NAMES = ("outdated_returned", "outdated_above", "forgotten_returned", "future_returned")
@@ -222,14 +223,12 @@ def test_chance_is_the_mean_over_all_orders_of_the_haystack(tmp_path: Path) -> N
                 by_name.setdefault(name, []).extend(values)
         for name, values in by_name.items():
             chance = sum(values) / len(values)
-            assert found["chance"][f"{name}@{k}"] == pytest.approx(chance, abs=1e-12)
+            assert found.random_baseline[f"{name}@{k}"] == pytest.approx(chance, abs=1e-12)
 
 
 def test_a_dataset_without_changes_says_nothing_of_them(tmp_path: Path) -> None:
     data = made(tmp_path / "data", [], {"q": {"lyon": 1}}, {"q": 20})
-    summary = score(data, lists({"q": ["lyon", "cat"]})).summary
-    assert "changes" not in summary
-    assert "changes" not in str(summary)
+    assert score(data, lists({"q": ["lyon", "cat"]})).report.changes is None
 
 
 def test_who_forgets_the_old_is_seen_by_each_number_with_its_signature(
@@ -239,8 +238,9 @@ def test_who_forgets_the_old_is_seen_by_each_number_with_its_signature(
     found = {}
     for name in ("bm25", "recency"):
         folder = run(dataset, RetrieverSpec(name), Settings(k=20), out=tmp_path)
-        found[name] = score_run(folder, dataset).summary["changes"]
+        found[name] = score_run(folder, dataset).report.changes
+    bm25, recency = found["bm25"], found["recency"]
     for name in ("outdated_returned@10", "outdated_above@10", "forgotten_returned@10"):
-        assert found["recency"][name] < found["recency"]["chance"][name] < found["bm25"][name]
-        assert found["bm25"]["signatures"][name].startswith(f"{name}|protocol:changes/1|data:chan")
-    assert set(found["bm25"]["signatures"]) == set(found["bm25"]["chance"])
+        assert recency.values[name] < recency.random_baseline[name] < bm25.values[name]
+        assert bm25.signatures[name].startswith(f"{name}|protocol:changes/1|data:chan")
+    assert set(bm25.signatures) == set(bm25.random_baseline)

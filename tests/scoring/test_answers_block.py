@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.dataset.prepare import open_dataset
+from harness.records.scores import MetricResult
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.scoring.protocols import Choices
@@ -15,9 +16,9 @@ from harness.scoring.signature import Signature
 from harness.verdicts.compare.compare import compare
 
 
-def block(scores: Scores) -> dict[str, dict[str, dict[str, float]]]:
-    found = next(b for b in scores.summary["protocols"] if b["protocol"] == "answers")
-    return {name: part["metrics"] for name, part in found["slices"].items()}
+def block(scores: Scores) -> dict[str, dict[str, MetricResult]]:
+    found = next(b for b in scores.report.protocols if b.protocol == "answers")
+    return {name: part.metrics for name, part in found.slices.items()}
 
 
 @pytest.mark.slow
@@ -26,8 +27,8 @@ def test_success_at_k_counts_questions_whose_answer_stands_in_the_texts(
 ) -> None:
     dataset = open_dataset("sample")
     folder = run(dataset, "bm25", out=tmp_path)
-    plain = score_run(folder, dataset).summary
-    assert "answers" not in {b["protocol"] for b in plain["protocols"]}
+    plain = score_run(folder, dataset).report
+    assert "answers" not in {b.protocol for b in plain.protocols}
     scores = score_run(folder, dataset, Choices(answers=True))
     cells = block(scores)["all"]
     by_hand = []
@@ -38,10 +39,10 @@ def test_success_at_k_counts_questions_whose_answer_stands_in_the_texts(
         table = scores.per_query
         mine = table.filter([a == query for a in table["query"].to_pylist()]).to_pylist()
         by_hand.append(next(r for r in mine if r["protocol"] == "answers")["success@10"])
-    assert cells["success@10"]["value"] == pytest.approx(sum(by_hand) / len(by_hand))
-    assert cells["success@1"]["value"] < cells["success@10"]["value"] < 1
-    assert cells["success@10"]["n"] == len(by_hand) == with_evidence
-    signature = Signature.parse(str(cells["success@10"]["signature"]))
+    assert cells["success@10"].value == pytest.approx(sum(by_hand) / len(by_hand))
+    assert cells["success@1"].value < cells["success@10"].value < 1
+    assert cells["success@10"].n == len(by_hand) == with_evidence
+    signature = Signature.parse(str(cells["success@10"].signature))
     assert signature.protocol == "answers/1"
     assert "SQuAD" in signature.formula
 
@@ -53,7 +54,7 @@ def test_the_oracle_answers_more_than_chance_and_runs_compare_by_it(
     dataset = open_dataset("sample")
     folders = [run(dataset, name, out=tmp_path) for name in ("oracle", "random")]
     values = [
-        block(score_run(folder, dataset, Choices(answers=True)))["all"]["success@5"]["value"]
+        block(score_run(folder, dataset, Choices(answers=True)))["all"]["success@5"].value
         for folder in folders
     ]
     assert values[0] > values[1]

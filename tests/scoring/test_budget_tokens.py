@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
 from harness.dataset.writer import DatasetWriter
+from harness.records.scores import TokenSummary
 from harness.schema import Ability
 from harness.scoring.budget import TokenCounts, token_counts
 from harness.scoring.protocols import Choices
@@ -80,28 +81,28 @@ def test_recall_within_a_budget_is_that_of_the_longest_prefix_that_fits(tmp_path
         query={"late": {"ability": Ability.TEMPORAL}, "none": {"ability": Ability.ABSTENTION}},
     )
     run = {"q": ["a", "b", "c"], "late": ["e", "a", "d"], "short": ["x", "b"], "none": ["e"]}
-    tokens = score(dataset, lists(run)).summary["tokens"]
-    within = tokens["recall_within_budget"]
+    tokens = score(dataset, lists(run)).report.tokens
+    within = tokens.recall_within_budget
     # q: a and b cost 500 exactly, c comes after; late: 4,300 before d, 4,900 with it; short: x is
     # no document and costs nothing; missing: nothing found.
-    assert within["500"]["recall"] == pytest.approx((1 / 2 + 0 + 0 + 0) / 4)
-    assert within["1000"]["recall"] == pytest.approx((1 + 0 + 0 + 0) / 4)
-    assert within["5000"]["recall"] == pytest.approx((1 + 1 + 0 + 0) / 4)
-    assert {part["n"] for part in within.values()} == {4}
+    assert within["500"].recall == pytest.approx((1 / 2 + 0 + 0 + 0) / 4)
+    assert within["1000"].recall == pytest.approx((1 + 0 + 0 + 0) / 4)
+    assert within["5000"].recall == pytest.approx((1 + 1 + 0 + 0) / 4)
+    assert {part.n for part in within.values()} == {4}
     # How many rankings ended with the budget unspent: a longer one might have found more.
-    ended = {budget: part["rankings_that_ended_before"] for budget, part in within.items()}
+    ended = {budget: part.ended for budget, part in within.items()}
     assert ended == {"500": 2, "1000": 3, "2000": 3, "5000": 4}
-    by_ability = within["5000"]["by_ability"]
-    assert by_ability["temporal"]["recall"] == 1
-    assert by_ability["temporal"]["n"] == 1
-    assert by_ability["lookup"]["recall"] == pytest.approx(1 / 3)
-    assert by_ability["lookup"]["n"] == 3
+    by_ability = within["5000"].by_ability
+    assert by_ability["temporal"].recall == 1
+    assert by_ability["temporal"].n == 1
+    assert by_ability["lookup"].recall == pytest.approx(1 / 3)
+    assert by_ability["lookup"].n == 3
     assert "abstention" not in by_ability
     costs = [501, 4900, 200, 4000, 0]
-    spent = tokens["retrieved_a_query"]
-    assert spent["n"] == 5
-    assert spent["mean"] == pytest.approx(np.mean(costs))
-    assert (spent["p50"], spent["p95"]) == tuple(np.percentile(costs, [50, 95]))
+    spent = tokens.per_query
+    assert spent.n == 5
+    assert spent.mean == pytest.approx(np.mean(costs))
+    assert (spent.p50, spent.p95) == tuple(np.percentile(costs, [50, 95]))
 
 
 def test_tokens_of_the_top_ten_stop_at_rank_ten(tmp_path: Path) -> None:
@@ -113,23 +114,19 @@ def test_tokens_of_the_top_ten_stop_at_rank_ten(tmp_path: Path) -> None:
     answered = Answered.everything(2)
     answered.failed[1] = True
     run = lists({"q": ids, "failed": ids})
-    tokens = score(dataset, run, Choices(["trec"]), answered=answered).summary["tokens"]
-    assert tokens["retrieved_a_query"]["mean"] == sum(range(1, 13))
-    assert tokens["retrieved_a_query_top_10"]["mean"] == sum(range(1, 11))
-    assert tokens["retrieved_a_query"]["n"] == 1
+    tokens = score(dataset, run, Choices(["trec"]), answered=answered).report.tokens
+    assert tokens.per_query.mean == sum(range(1, 13))
+    assert tokens.per_query_top_10.mean == sum(range(1, 11))
+    assert tokens.per_query.n == 1
 
 
 def test_no_mean_is_taken_of_nothing(tmp_path: Path) -> None:
     dataset = one_corpus(tmp_path / "data", ["a"], {"q": {}})
     answered = Answered.everything(1)
     answered.asked[0] = False
-    summary = score(dataset, lists({"q": ["a"]}), answered=answered).summary
-    assert summary["tokens"]["retrieved_a_query"] == {
-        "n": 0,
-        "mean": None,
-        "p50": None,
-        "p95": None,
-    }
-    assert summary["tokens"]["recall_within_budget"]["500"]["recall"] is None
-    assert all(block["slices"] == {} for block in summary["protocols"])
-    assert summary["abstention"] is None
+    report = score(dataset, lists({"q": ["a"]}), answered=answered).report
+    assert report.tokens is not None
+    assert report.tokens.per_query == TokenSummary(n=0, mean=None, p50=None, p95=None)
+    assert report.tokens.recall_within_budget["500"].recall is None
+    assert all(protocol.slices == {} for protocol in report.protocols)
+    assert report.abstention is None

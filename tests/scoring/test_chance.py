@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations, permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from small import lists, prepared, ranked, value
 
 from harness.dataset.writer import DatasetWriter
+from harness.records.scores import MetricResult
 from harness.scoring import ceiling
 from harness.scoring.ceiling import Ceilings
 from harness.scoring.chance import chance
@@ -151,18 +151,17 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
     dataset = prepared(tmp_path / "data", fill)
     run = lists({"q": ["d1", "d2"]})
 
-    def cell() -> tuple[dict[str, Any], list[str]]:
-        summary = score(dataset, run, Choices(["memory"], ks=(2,))).summary
-        block = summary["protocols"][0]["slices"]["all"]["metrics"]
-        return block["recall@2"], summary["warnings"]
+    def recall() -> tuple[MetricResult, list[str]]:
+        report = score(dataset, run, Choices(["memory"], ks=(2,))).report
+        return report.protocols[0].overall["recall@2"], report.warnings
 
-    exact, warnings = cell()
-    assert exact["ceiling"] == exact["value"] == 1
-    assert "ceiling_is" not in exact
+    exact, warnings = recall()
+    assert exact.upper_bound == exact.value == 1
+    assert not exact.upper_bound_method
     monkeypatch.setattr(ceiling, "_STEPS", 0)
-    bound, warnings = cell()
-    assert bound["ceiling"] == 1
-    assert bound["ceiling_is"] == "an upper bound"
+    bound, warnings = recall()
+    assert bound.upper_bound == 1
+    assert bound.upper_bound_method == "an upper bound"
     assert "turn: the ceiling is an upper bound, which nothing may reach: recall@2" in warnings[0]
 
 

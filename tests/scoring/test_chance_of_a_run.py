@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations, permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from small import lists, one_corpus, prepared
 
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
+from harness.records.scores import MetricResult, ScoreReport
 from harness.schema import Ability
 from harness.scoring import drawn_chance
 from harness.scoring.budget import TokenCounts
@@ -56,17 +56,16 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return prepared(tmp_path_factory.mktemp("orders") / "data", fill)
 
 
-def summary(dataset: Dataset, depth: int = len(TURNS)) -> dict[str, Any]:
+def report(dataset: Dataset, depth: int = len(TURNS)) -> ScoreReport:
     run = lists({f"q{at}": order[:depth] for at, order in enumerate(ORDERS)})
     choices = Choices(ks=(1, 2, 3), answers=True)
-    found: dict[str, Any] = score(dataset, run, choices, depth=depth).summary
-    return found
+    return score(dataset, run, choices, depth=depth).report
 
 
-def cells(found: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for block in found["protocols"]:
-        for name, cell in block["slices"]["all"]["metrics"].items():
-            yield f"{block['protocol']} {block['unit']} {name}", cell
+def results(found: ScoreReport) -> Iterator[tuple[str, MetricResult]]:
+    for protocol in found.protocols:
+        for name, result in protocol.overall.items():
+            yield f"{protocol.protocol} {protocol.level} {name}", result
 
 
 @pytest.mark.slow
@@ -74,12 +73,12 @@ def test_chance_of_documents_sessions_and_answers_is_the_mean_over_all_orders(
     dataset: Dataset,
 ) -> None:
     seen = set()
-    for name, cell in cells(summary(dataset)):
-        exact = "chance_is" not in cell
+    for name, cell in results(report(dataset)):
+        exact = not cell.random_method
         seen.add((name.split("@")[0], exact))
         # Drawn for each query anew; the values are no further than 0.5 from their mean.
         error = 1e-10 if exact else 5 * 0.5 / np.sqrt(DRAWS * len(ORDERS))
-        assert cell["chance"] == pytest.approx(cell["value"], abs=error), name
+        assert cell.random_baseline == pytest.approx(cell.value, abs=error), name
     for exact in ("recall", "hit", "recall_all"):
         assert (f"memory turn>session {exact}", True) in seen
     assert ("longmemeval-official turn>session hit", True) in seen
@@ -93,11 +92,12 @@ def test_chance_of_documents_sessions_and_answers_is_the_mean_over_all_orders(
 def test_chance_of_knowledge_updates_is_the_mean_over_all_orders(
     dataset: Dataset, depth: int
 ) -> None:
-    found = summary(dataset, depth)["knowledge_update"]
-    assert set(found["chance"]) == set(found) - {"n", "chance", "signatures"}
-    for name, level in found["chance"].items():
-        assert level == pytest.approx(found[name], abs=1e-12), name
-    assert 0 < found["chance"]["update_ranked_first"] < 1
+    found = report(dataset, depth).knowledge_update
+    assert found is not None
+    assert set(found.random_baseline) == set(found.values)
+    for name, level in found.random_baseline.items():
+        assert level == pytest.approx(found.values[name], abs=1e-12), name
+    assert 0 < found.random_baseline["update_ranked_first"] < 1
 
 
 # -- Recall within a budget of tokens --------------------------------------------------------------

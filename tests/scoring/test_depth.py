@@ -11,7 +11,7 @@ import pytest
 from small import lists, one_corpus
 
 from harness.rankings.rankings import Rankings
-from harness.scoring.depth import settled_to, touched
+from harness.scoring.depth import depth_sensitive, stable_depth
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dict
@@ -49,12 +49,12 @@ def test_what_depth_is_said_not_to_change_is_the_same_at_every_greater_depth(tie
         scored = {name: {d: float(Metric.parse(name)(at[d])[0]) for d in at} for name in NAMES}
         for depth in range(1, MOST):
             shallow = rankings(ids[:depth], scores[:depth])
-            settled = settled_to(shallow, ["q"], np.array([MOST]), None, depth, ties)
+            settled = stable_depth(shallow, ["q"], np.array([MOST]), None, depth, ties)
             for name in NAMES:
                 metric = Metric.parse(name)
                 values = {d: scored[name][d] for d in range(depth, MOST + 1)}
                 same = len(set(values.values()) - {values[depth]}) == 0 or np.isnan(values[depth])
-                if touched(metric, at[depth], settled)[0]:
+                if depth_sensitive(metric, at[depth], settled)[0]:
                     changed |= set() if same else {name}
                 else:
                     assert same, (name, depth, ids, scores)
@@ -68,15 +68,15 @@ def test_what_depth_is_said_not_to_change_is_the_same_at_every_greater_depth(tie
 def test_a_ranking_that_ended_by_itself_or_holds_the_haystack_is_no_cut_one() -> None:
     run = lists({"cut": ["a", "b"], "ended": ["a"], "whole": ["a", "b"], "silent": []})
     ids = ["cut", "ended", "whole", "silent", "not there"]
-    found = settled_to(run, ids, np.array([9, 9, 2, 9, 9]), None, 2, Ties.TREC)
+    found = stable_depth(run, ids, np.array([9, 9, 2, 9, 9]), None, 2, Ties.TREC)
     assert (found[:1].tolist(), (found[1:] > 10**12).tolist()) == ([2], [True] * 4)
     # Two results that brought one document were cut off, and so was one that brought two and more.
     results = np.array([1, 2, 2, 0, 0])
-    found = settled_to(run, ids, np.array([9, 9, 9, 9, 9]), results, 2, Ties.ORDER)
+    found = stable_depth(run, ids, np.array([9, 9, 9, 9, 9]), results, 2, Ties.ORDER)
     assert (found[:3].tolist(), (found[3:] > 10**12).tolist()) == ([2, 1, 2], [True] * 2)
 
 
-def test_a_summary_names_the_metrics_that_depth_could_change(tmp_path: Path) -> None:
+def test_scores_name_the_metrics_that_depth_could_change(tmp_path: Path) -> None:
     ids = [f"d{i}" for i in range(9)]
     judged = {"q": {"d0": 1, "d5": 1, "d7": 1}, "r": {"d1": 1}}
     dataset = one_corpus(tmp_path / "data", ids, judged)
@@ -84,8 +84,8 @@ def test_a_summary_names_the_metrics_that_depth_could_change(tmp_path: Path) -> 
     def named(depth: int, **more: object) -> list[str]:
         run = lists({"q": ids[:depth], "r": ids[:depth]})
         choices = Choices(["trec"], ks=(1, 2))
-        (block,) = score(dataset, run, choices, depth=depth, **more).summary["protocols"]  # type: ignore[arg-type]
-        return list(block["touched_by_depth"])
+        (block,) = score(dataset, run, choices, depth=depth, **more).report.protocols  # type: ignore[arg-type]
+        return list(block.depth_sensitive)
 
     assert named(2) == ["ndcg", "map", "mrr", "rprec"]  # one query has three relevant documents
     assert named(3) == ["ndcg", "map", "mrr"]
@@ -98,7 +98,7 @@ def test_a_summary_names_the_metrics_that_depth_could_change(tmp_path: Path) -> 
         (lists({"q": ["d0"], "r": ["d1", "d2"]}), said),
     ):
         choices = Choices(["memory"], ks=(1, 2))
-        summary = score(dataset, source, choices, depth=2, answered=answered).summary
-        named_here = summary["protocols"][0]["touched_by_depth"]
+        report = score(dataset, source, choices, depth=2, answered=answered).report
+        named_here = report.protocols[0].depth_sensitive
         assert {"recall@2"} <= {*named_here}
         assert not {"recall@1"} & {*named_here}

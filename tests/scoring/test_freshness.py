@@ -36,8 +36,9 @@ def dataset(folder: Path, queries: dict[str, tuple[Ability, dict[str, int]]]) ->
 
 
 def update_numbers(data: Dataset, run: dict[str, list[str]], **choices: Any) -> dict[str, Any]:
-    found: dict[str, Any] = score(data, lists(run), Choices(**choices)).summary["knowledge_update"]
-    return found
+    found = score(data, lists(run), Choices(**choices)).report.knowledge_update
+    assert found is not None
+    return {"n": found.n, **found.values}
 
 
 @pytest.mark.parametrize(
@@ -85,12 +86,13 @@ def test_only_updates_with_gold_of_different_dates_count(tmp_path: Path) -> None
     run = lists({q: ["old", "new"] for q in data.query_ids})
     answered = Answered.everything(data.n_queries)
     answered.failed[data.query_ids.index("failed")] = True
-    numbers = score(data, run, answered=answered).summary["knowledge_update"]
-    assert numbers["n"] == 2
-    assert numbers["update_ranked_first"] == 0
-    assert numbers["stale_only_rate@1"] == 0.5  # the failed query has found nothing
+    numbers = score(data, run, answered=answered).report.knowledge_update
+    assert numbers is not None
+    assert numbers.n == 2
+    assert numbers.values["update_ranked_first"] == 0
+    assert numbers.values["stale_only_rate@1"] == 0.5  # the failed query has found nothing
     without = dataset(tmp_path / "without", {"q": (UPDATE, {"new": 1})})
-    assert score(without, lists({"q": ["new"]})).summary["knowledge_update"] is None
+    assert score(without, lists({"q": ["new"]})).report.knowledge_update is None
 
 
 def test_a_date_is_that_of_the_query_s_own_haystack(tmp_path: Path) -> None:
@@ -104,9 +106,10 @@ def test_a_date_is_that_of_the_query_s_own_haystack(tmp_path: Path) -> None:
                 out.qrel(haystack, row)
 
     run = lists({"first": ["c", "b", "a"], "second": ["c", "b", "a"]})
-    summary = score(prepared(tmp_path / "data", fill), run, Choices(ks=(1, 2))).summary
-    numbers = summary["knowledge_update"]
-    assert numbers["n"] == 2
+    found = score(prepared(tmp_path / "data", fill), run, Choices(ks=(1, 2)))
+    assert found.report.knowledge_update is not None
+    assert found.report.knowledge_update.n == 2
+    numbers = found.report.knowledge_update.values
     assert (numbers["update_recall@1"], numbers["stale_only_rate@1"]) == (0, 0)
     assert (numbers["update_recall@2"], numbers["stale_only_rate@2"]) == (0.5, 0.5)
     assert numbers["update_ranked_first"] == 0.5

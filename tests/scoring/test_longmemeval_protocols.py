@@ -83,7 +83,7 @@ def golden_scores(cases: list[dict[str, Any]], granularity: str, folder: Path) -
     dataset = open_dataset("longmemeval", granularity=granularity, source=path)
     run = lists({f"q{i}": our_ids(case["ranked_ids"]) for i, case in enumerate(cases)})
     scores = score(dataset, run, BOTH)
-    assert scores.summary["unknown_documents_in_run"] == 0
+    assert scores.report.unknown_documents == 0
     return scores
 
 
@@ -91,7 +91,7 @@ def values(scores: Scores, protocol: str, unit: str) -> dict[str, dict[str, Any]
     """query -> metric -> value of the per-query table."""
     table = scores.per_query
     table = table.filter(pc.equal(table["protocol"], protocol))
-    rows = table.filter(pc.equal(table["unit"], unit)).to_pylist()
+    rows = table.filter(pc.equal(table["level"], unit)).to_pylist()
     return {row["query"]: row for row in rows}
 
 
@@ -108,7 +108,7 @@ def test_every_golden_ranking_scores_as_the_official_functions_score_it(
     if granularity == "turn":
         parts["session_metrics"] = "turn>session"
     empty = [f"q{i}" for i, case in enumerate(cases) if not case["gold"]]
-    assert scores.left_out == {
+    assert scores.excluded == {
         "longmemeval-official": {"no evidence in the answer key": empty},
         "longmemeval-470": {},
     }
@@ -125,12 +125,12 @@ def test_every_golden_ranking_scores_as_the_official_functions_score_it(
                         else:
                             expected = case[part][f"{theirs}@{k}"]
                             assert value == pytest.approx(expected, abs=1e-9), (i, unit, ours, k)
-    for block in scores.summary["protocols"]:
-        wanted = n - len(empty) if block["protocol"] == "longmemeval-official" else n
-        assert block["slices"]["all"]["n"] == wanted
-        for cell in block["slices"]["all"]["metrics"].values():
-            assert cell["n"] == wanted
-            assert cell["value"] <= cell["ceiling"] + 1e-12
+    for block in scores.report.protocols:
+        wanted = n - len(empty) if block.protocol == "longmemeval-official" else n
+        assert block.slices["all"].n == wanted
+        for cell in block.slices["all"].metrics.values():
+            assert cell.n == wanted
+            assert cell.value <= cell.upper_bound + 1e-12
 
 
 def by_ids(order: list[str], corpus: list[str], k: int) -> tuple[float, float, float]:
@@ -215,17 +215,17 @@ def test_the_printing_script_s_470_counts_empty_gold_as_0_1_0_and_419_leaves_it_
     dataset = open_dataset("longmemeval", source=tmp_path / "made.json")
     run = lists({"q0": ["answer_b", "answer_a", "ultrachat_1"]})
     scores = score(dataset, run, BOTH)
-    official, printed = scores.summary["protocols"]
+    official, printed = scores.report.protocols
     no_answer = {"no answer exists (abstention)": ["q2_abs"]}
-    assert scores.left_out == {
+    assert scores.excluded == {
         "longmemeval-official": no_answer | {"no evidence in the answer key": ["q1"]},
         "longmemeval-470": no_answer,
     }
-    cells = official["slices"]["all"]["metrics"]
-    assert [cells[f"{m}@1"]["value"] for m in NAMES.values()] == [0, 0, 0]
-    assert [cells[f"{m}@3"]["value"] for m in NAMES.values()] == [1, 1, 1]
-    cells = printed["slices"]["all"]["metrics"]
+    cells = official.slices["all"].metrics
+    assert [cells[f"{m}@1"].value for m in NAMES.values()] == [0, 0, 0]
+    assert [cells[f"{m}@3"].value for m in NAMES.values()] == [1, 1, 1]
+    cells = printed.slices["all"].metrics
     # q0 at k = 3 is (1, 1, 1), and q1, without evidence and without an answer, (0, 1, 0).
-    assert [cells[f"{m}@3"]["value"] for m in NAMES.values()] == [0.5, 1, 0.5]
-    assert [cells[f"{m}@1"]["value"] for m in NAMES.values()] == [0, 0.5, 0]
-    assert {cell["n"] for cell in cells.values()} == {2}
+    assert [cells[f"{m}@3"].value for m in NAMES.values()] == [0.5, 1, 0.5]
+    assert [cells[f"{m}@1"].value for m in NAMES.values()] == [0, 0.5, 0]
+    assert {cell.n for cell in cells.values()} == {2}

@@ -12,6 +12,7 @@ from mteb_files import Row, write
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.files import read_json
+from harness.records.scores import MacroMean
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.verify.verify import verify
@@ -43,19 +44,20 @@ def test_each_category_counts_once_and_the_witness_says_the_same(
     for protocol in scores.protocols:
         each = [scores["mrr@1", f"category:{name}", protocol] for name in ("drinks", "bread")]
         assert each == [pytest.approx(2 / 3), 1]
-        cell = scores.cell("mrr@1", "all", protocol)
-        assert cell["value"] == pytest.approx(3 / 4)
-        assert cell["over_categories"] == {"value": pytest.approx(np.mean(each)), "categories": 2}
-    assert "over_categories" not in scores.cell("mrr@1", "category:drinks")
+        cell = scores.result("mrr@1", "all", protocol)
+        assert cell.value == pytest.approx(3 / 4)
+        assert cell.macro_category == MacroMean(value=np.mean(each), groups=2)
+    assert scores.result("mrr@1", "category:drinks").macro_category is None
     assert verify(folder).agrees
-    summary = read_json(folder / "scores.json")
-    summary["protocols"][0]["slices"]["all"]["metrics"]["mrr@1"]["over_categories"]["value"] = 0.9
-    (folder / "scores.json").write_bytes(orjson.dumps(summary))
-    (told,) = verify(folder).differences
-    assert (told.what, told.slice) == ("over_categories.value of mrr@1", "all")
+    scores_json = read_json(folder / "scores.json")
+    for mean in scores_json["protocols"][0]["slices"]["all"]["macro_category"]:
+        mean["value"] = 0.9
+    (folder / "scores.json").write_bytes(orjson.dumps(scores_json))
+    told = {(one.what, one.slice) for one in verify(folder).differences}
+    assert ("macro_category.value of mrr@1", "all") in told
 
 
 def test_categories_that_are_no_subsets_have_no_such_mean(tmp_path: Path, home: Path) -> None:
     dataset = open_dataset("sample")
     scores = score_run(run(dataset, "bm25", out=tmp_path), dataset)
-    assert "over_categories" not in scores.cell("recall@10")
+    assert scores.result("recall@10").macro_category is None

@@ -41,26 +41,26 @@ def test_a_perfect_answer_to_one_query_of_ten_is_a_tenth(tmp_path: Path) -> None
     judged = {f"q{i}": {"a": 1} for i in range(10)}
     dataset = one_corpus(tmp_path / "data", ["a", "b"], judged)
     run = read_rankings({"q3": {"a": 2.0, "b": 1.0}})
-    (trec,) = score(dataset, run, Choices(["trec"], metrics=[Metric("ndcg")])).summary["protocols"]
-    for name, cell in trec["slices"]["all"]["metrics"].items():
+    (trec,) = score(dataset, run, Choices(["trec"], metrics=[Metric("ndcg")])).report.protocols
+    for name, cell in trec.slices["all"].metrics.items():
         tenth = {"precision@1": 0.1, "judged@1": 0.1}.get(name, 0.1)
-        assert (cell["value"], cell["n"]) == (pytest.approx(tenth), 10), name
+        assert (cell.value, cell.n) == (pytest.approx(tenth), 10), name
     left = score(dataset, run, Choices(["trec"], missing="skip"))
-    (trec,) = left.summary["protocols"]
-    cell = trec["slices"]["all"]["metrics"]["ndcg@1"]
-    assert (cell["value"], cell["n"]) == (1.0, 1)
-    assert len(left.left_out["trec"]["no ranking in the run"]) == 9
+    (trec,) = left.report.protocols
+    cell = trec.slices["all"].metrics["ndcg@1"]
+    assert (cell.value, cell.n) == (1.0, 1)
+    assert len(left.excluded["trec"]["no ranking in the run"]) == 9
 
 
 def test_a_query_that_the_judgements_do_not_know_is_ignored_and_counted(tmp_path: Path) -> None:
     # KeyError (BEIR, MTEB), error (ranx).
     dataset = one_corpus(tmp_path / "data", ["a", "b"], {"q": {"a": 1}})
     run = read_rankings({"x": {"a": 1.0}, "q": {"a": 2.0, "b": 1.0}, "y": {"b": 1.0}})
-    summary = score(dataset, run).summary
-    assert summary["queries"]["unknown_in_run"] == 2
-    for block in summary["protocols"]:
-        assert block["slices"]["all"]["metrics"]["mrr@1"]["value"] == 1
-        assert block["slices"]["all"]["n"] == 1
+    report = score(dataset, run).report
+    assert report.queries.unknown_in_run == 2
+    for block in report.protocols:
+        assert block.slices["all"].metrics["mrr@1"].value == 1
+        assert block.slices["all"].n == 1
 
 
 def test_the_caller_s_dictionaries_are_left_as_they_are(tmp_path: Path) -> None:

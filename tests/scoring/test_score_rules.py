@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 import pytest
 from small import lists, one_corpus, prepared
 
 from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
+from harness.records.base import decode, encode, to_tree
+from harness.records.scores import AnsweredOnly, MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
@@ -26,15 +27,13 @@ from harness.scoring.slices import Answered
 IDS = [f"d{i}" for i in range(12)]
 
 
-def block(scores: Scores, protocol: str) -> dict[str, Any]:
-    (found,) = [b for b in scores.summary["protocols"] if b["protocol"] == protocol]
-    assert isinstance(found, dict)
+def block(scores: Scores, protocol: str) -> ProtocolResult:
+    (found,) = [b for b in scores.report.protocols if b.protocol == protocol]
     return found
 
 
-def cell(scores: Scores, protocol: str, metric: str, slice_: str = "all") -> dict[str, Any]:
-    found: dict[str, Any] = block(scores, protocol)["slices"][slice_]["metrics"][metric]
-    return found
+def cell(scores: Scores, protocol: str, metric: str, slice_: str = "all") -> MetricResult:
+    return block(scores, protocol).slices[slice_].metrics[metric]
 
 
 def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: Path) -> None:
@@ -61,19 +60,19 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     run = lists({q: ["d0"] for q in ("good", "trap", "all zero", "failed", "not asked")})
     gone = {"not asked in this run": ["not asked"]}
     scores = score(dataset, run, answered=answered)
-    assert scores.left_out["trec"] == gone | {"no judgement": ["no answer", "no judgement"]}
-    assert scores.left_out["memory"] == gone | {
+    assert scores.excluded["trec"] == gone | {"no judgement": ["no answer", "no judgement"]}
+    assert scores.excluded["memory"] == gone | {
         "no evidence in the answer key": ["no answer", "no judgement", "all zero", "all negative"]
     }
     for protocol, n in {"trec": 6, "memory": 4}.items():
-        counts = {reason: len(ids) for reason, ids in scores.left_out[protocol].items()}
-        assert block(scores, protocol)["left_out"] == counts
-        assert block(scores, protocol)["slices"]["all"]["n"] == n
+        counts = {reason: len(ids) for reason, ids in scores.excluded[protocol].items()}
+        assert block(scores, protocol).excluded == counts
+        assert block(scores, protocol).slices["all"].n == n
     # good is found; silent, failed (whatever its ranking), trap, all zero and all negative count 0.
-    assert cell(scores, "trec", "mrr")["value"] == 1 / 6
-    assert cell(scores, "trec", "mrr")["answered_only"] == {"value": 1 / 5, "n": 5}
-    assert cell(scores, "memory", "hit@1")["value"] == 1 / 4
-    queries = dict(scores.summary["queries"])
+    assert cell(scores, "trec", "mrr").value == 1 / 6
+    assert cell(scores, "trec", "mrr").answered_only == AnsweredOnly(value=1 / 5, n=5)
+    assert cell(scores, "memory", "hit@1").value == 1 / 4
+    queries = to_tree(scores.report.queries)
     assert queries.pop("scorable")["n"] == 6
     assert queries == {
         "in_dataset": 9,
@@ -83,10 +82,10 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
         "unknown_in_run": 0,
     }
     skipped = score(dataset, run, Choices(["memory"], missing="skip"), answered=answered)
-    assert skipped.left_out["memory"]["no ranking in the run"] == ["silent"]
+    assert skipped.excluded["memory"]["no ranking in the run"] == ["silent"]
     # good is found, trap and failed are not: a failure is no missing query, and counts 0.
-    assert cell(skipped, "memory", "hit@1")["value"] == 1 / 3
-    assert orjson.loads(orjson.dumps(scores.summary)) == scores.summary
+    assert cell(skipped, "memory", "hit@1").value == 1 / 3
+    assert decode(encode(scores.report), ScoreReport, "scores.json") == scores.report
 
 
 def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_say(
@@ -108,26 +107,26 @@ def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_sa
     unasked.asked[2] = False
     expected = score(dataset, run, Choices(answers=True), answered=unasked)
     for scores in (skipped, expected):
-        assert scores.left_out["answers"] == (
+        assert scores.excluded["answers"] == (
             {"no ranking in the run": ["missing"]} if scores is skipped else {}
         )
         assert scores["success@1", "all", "answers"] == 1 / 2
     for section in ("knowledge_update", "tokens", "abstention"):
-        assert plain(skipped.summary[section]) == plain(expected.summary[section]), section
-    assert skipped.summary["knowledge_update"]["n"] == 2
-    assert skipped.summary["tokens"]["recall_within_budget"]["500"]["n"] == 2
-    assert skipped.summary["tokens"]["retrieved_a_query"]["n"] == 2
+        ours, theirs = (getattr(scores.report, section) for scores in (skipped, expected))
+        assert plain(ours) == plain(theirs), section
+    assert skipped.report.knowledge_update.n == 2
+    assert skipped.report.tokens.recall_within_budget["500"].n == 2
+    assert skipped.report.tokens.per_query.n == 2
     zero = score(dataset, run, Choices(answers=True))
-    assert zero.summary["knowledge_update"]["n"] == 3
+    assert zero.report.knowledge_update.n == 3
     assert zero["success@1", "all", "answers"] == 1 / 3
-    assert (zero.summary["missing"], skipped.summary["missing"]) == ("zero", "skip")
+    assert (zero.report.missing, skipped.report.missing) == ("zero", "skip")
 
 
-def plain(part: Any) -> Any:
-    """A section less its signatures."""
-    if not isinstance(part, dict):
-        return part
-    return {k: plain(v) for k, v in part.items() if k not in ("signature", "signatures")}
+def plain(section: Any) -> Any:
+    """A section less its signature."""
+    tree = to_tree(section)
+    return tree and {name: value for name, value in tree.items() if name != "signature"}
 
 
 def test_what_a_ranking_cannot_hold_counts_for_no_level(tmp_path: Path) -> None:
@@ -139,7 +138,7 @@ def test_what_a_ranking_cannot_hold_counts_for_no_level(tmp_path: Path) -> None:
         "memory",
         "recall@2",
     )
-    assert (found["value"], found["ceiling"], found["chance"]) == (1 / 2, 1 / 2, 1 / 2)
+    assert (found.value, found.upper_bound, found.random_baseline) == (1 / 2, 1 / 2, 1 / 2)
 
     def fill(out: DatasetWriter) -> None:
         rows = [out.document(id_, id_, session=id_) for id_ in ("a", "b", "c")]
@@ -155,11 +154,11 @@ def test_what_a_ranking_cannot_hold_counts_for_no_level(tmp_path: Path) -> None:
         both, lists({"two": ["a", "b"], "three": ["c", "b"]}), Choices(["memory"], ks=(1, 2))
     )
     for unit in ("turn", "turn>session"):
-        (block_,) = [b for b in scores.summary["protocols"] if b["unit"] == unit]
-        found = block_["slices"]["all"]["metrics"]["recall@2"]
+        (block_,) = [b for b in scores.report.protocols if b.level == unit]
+        found = block_.slices["all"].metrics["recall@2"]
         # Half of the evidence is in one haystack, all of it in the other.
-        assert found["ceiling"] == pytest.approx((1 / 2 + 1) / 2)
-        assert found["chance"] == pytest.approx((1 / 2 + 2 / 3) / 2)
+        assert found.upper_bound == pytest.approx((1 / 2 + 1) / 2)
+        assert found.random_baseline == pytest.approx((1 / 2 + 2 / 3) / 2)
 
 
 @pytest.mark.parametrize("judged", [{"q": 2, "a": 1, "b": 0}, {"q": 1}, {"q": 0, "a": 2, "c": -1}])
@@ -173,26 +172,26 @@ def test_levels_without_the_own_document_are_those_of_all_orders_of_the_others(
     own = one_corpus(tmp_path / "own", ["a", "b", "c", "q"], {"q": judged}, exclude_self=True)
     choices = Choices(["trec"], ks=(1,), metrics=[Metric.parse(name) for name in names])
 
-    def cells(order: Sequence[str]) -> dict[str, Any]:
+    def cells(order: Sequence[str]) -> dict[str, MetricResult]:
         found = score(own, lists({"q": order}), choices, depth=4)
         return {name: cell(found, "trec", name) for name in names}
 
     every = [cells(["q", *order]) for order in permutations("abc")]
     short = [cells(order) for n in (1, 2) for order in permutations("abc", n)]
     for name in names:
-        values = [found[name]["value"] for found in every]
-        assert every[0][name]["chance"] == pytest.approx(np.mean(values), abs=1e-12), name
-        best = max(found[name]["value"] for found in every + short)
-        assert every[0][name]["ceiling"] == pytest.approx(best, abs=1e-12), name
+        values = [found[name].value for found in every]
+        assert every[0][name].random_baseline == pytest.approx(np.mean(values), abs=1e-12), name
+        best = max(found[name].value for found in every + short)
+        assert every[0][name].upper_bound == pytest.approx(best, abs=1e-12), name
 
 
 def test_a_negative_grade_is_unjudged_and_counts_for_nothing(tmp_path: Path) -> None:
     dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": -2, "d1": 0, "d2": 2}})
     scores = score(dataset, lists({"q": ["d0", "d1", "d2", "d3"]}), Choices(["trec"], ks=(1, 2, 3)))
-    values = {m: cell(scores, "trec", m)["value"] for m in ("judged@1", "judged@2", "judged@3")}
+    values = {m: cell(scores, "trec", m).value for m in ("judged@1", "judged@2", "judged@3")}
     assert values == {"judged@1": 0, "judged@2": 1 / 2, "judged@3": pytest.approx(2 / 3)}
-    assert cell(scores, "trec", "mrr")["value"] == pytest.approx(1 / 3)
-    assert cell(scores, "trec", "ndcg@3")["value"] == pytest.approx(1 / 2)
+    assert cell(scores, "trec", "mrr").value == pytest.approx(1 / 3)
+    assert cell(scores, "trec", "ndcg@3").value == pytest.approx(1 / 2)
 
 
 def test_a_slice_is_there_only_where_it_holds_a_scored_query_and_its_mean_is_its_own(
@@ -210,8 +209,8 @@ def test_a_slice_is_there_only_where_it_holds_a_scored_query_and_its_mean_is_its
     run = lists({"q0": ["d0"], "q1": ["d0"], "q2": ["d1"]})
     scores = score(dataset, run, Choices(["memory"], ks=(1,)))
     found = {
-        name: (part["n"], part["metrics"]["hit@1"]["value"])
-        for name, part in block(scores, "memory")["slices"].items()
+        name: (part.n, part.metrics["hit@1"].value)
+        for name, part in block(scores, "memory").slices.items()
     }
     two_of_three = (3, pytest.approx(2 / 3))
     assert found == {
@@ -226,18 +225,16 @@ def test_nothing_is_reported_deeper_than_the_rankings_go(tmp_path: Path) -> None
     dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d5": 1}, "r": {"d1": 1}})
     run = lists({"q": IDS[:4], "r": IDS[:2]})
     scores = score(dataset, run, Choices(["memory"], ks=(1, 4, 5), metrics=[Metric("ndcg", 9)]))
-    names = block(scores, "memory")["slices"]["all"]["metrics"]
+    names = block(scores, "memory").slices["all"].metrics
     assert {"hit@1", "hit@4"} <= set(names)
     assert not {"hit@5", "ndcg@9"} & set(names)
-    assert any(
-        "nothing is reported at k = 5, 9" in warning for warning in scores.summary["warnings"]
-    )
+    assert any("nothing is reported at k = 5, 9" in warning for warning in scores.report.warnings)
     # A system that could have ranked nine deep was measured at five.
     deep = score(dataset, run, Choices(["memory"], ks=(5,)), depth=9)
-    assert cell(deep, "memory", "hit@5")["value"] == 1 / 2
+    assert cell(deep, "memory", "hit@5").value == 1 / 2
     # Rankings as deep as the haystack is know everything.
     whole = score(dataset, lists({"q": IDS, "r": IDS}), Choices(["memory"], ks=(5, 99)))
-    assert cell(whole, "memory", "hit@99")["value"] == 1
+    assert cell(whole, "memory", "hit@99").value == 1
 
 
 def test_chance_and_ceiling_stand_beside_the_value(tmp_path: Path) -> None:
@@ -245,10 +242,10 @@ def test_chance_and_ceiling_stand_beside_the_value(tmp_path: Path) -> None:
     dataset = one_corpus(tmp_path / "data", IDS, judged)
     scores = score(dataset, lists({"q": ["d0", "d5"], "r": ["d7", "d2"]}), Choices(ks=(1, 2)))
     found = cell(scores, "memory", "recall@2")
-    assert found["value"] == pytest.approx((1 / 3 + 1) / 2)
-    assert found["ceiling"] == pytest.approx((2 / 3 + 1) / 2)
-    assert found["chance"] == pytest.approx((2 / 12 * 2 / 3 + 2 / 12) / 2)
-    assert cell(scores, "memory", "recall_all@2")["ceiling"] == 1 / 2
+    assert found.value == pytest.approx((1 / 3 + 1) / 2)
+    assert found.upper_bound == pytest.approx((2 / 3 + 1) / 2)
+    assert found.random_baseline == pytest.approx((2 / 12 * 2 / 3 + 2 / 12) / 2)
+    assert cell(scores, "memory", "recall_all@2").upper_bound == 1 / 2
 
 
 def test_ties_are_shown_where_they_could_change_the_number(tmp_path: Path) -> None:
@@ -257,10 +254,10 @@ def test_ties_are_shown_where_they_could_change_the_number(tmp_path: Path) -> No
     scores = score(dataset, run, Choices(ks=(1, 2)))
     for protocol, value in {"trec": 1 / 2, "memory": 1}.items():
         found = cell(scores, protocol, "hit@1")
-        assert found["value"] == value
-        assert (found["ties"]["best"], found["ties"]["worst"]) == (1, 1 / 2)
-        assert found["ties"]["expected"] == pytest.approx(3 / 4, abs=0.13)
-        assert "ties" not in cell(scores, protocol, "hit@2")
+        assert found.value == value
+        assert (found.ties.best, found.ties.worst) == (1, 1 / 2)
+        assert found.ties.expected == pytest.approx(3 / 4, abs=0.13)
+        assert cell(scores, protocol, "hit@2").ties is None
 
 
 def test_dictionaries_and_files_count_by_their_scores_whatever_their_order(tmp_path: Path) -> None:
@@ -272,9 +269,9 @@ def test_dictionaries_and_files_count_by_their_scores_whatever_their_order(tmp_p
     for source in (run, tmp_path / "run"):
         for ties in (None, *Ties):
             scores = score(dataset, source, Choices(ks=(1,), ties=ties))
-            assert cell(scores, "memory", "hit@1")["value"] == 1, ties
-            assert cell(scores, "trec", "hit@1")["value"] == 1, ties
-        assert scores.summary["tokens"]["recall_within_budget"]["500"]["recall"] == 1
+            assert cell(scores, "memory", "hit@1").value == 1, ties
+            assert cell(scores, "trec", "hit@1").value == 1, ties
+        assert scores.report.tokens.recall_within_budget["500"].recall == 1
 
 
 def test_repeated_documents_and_the_query_s_own_are_taken_out_before_ranking(
@@ -283,24 +280,24 @@ def test_repeated_documents_and_the_query_s_own_are_taken_out_before_ranking(
     run = lists({"q": ["x", "q", "x", "b"]})
     dataset = one_corpus(tmp_path / "data", ["a", "b", "q"], {"q": {"b": 1}})
     scores = score(dataset, run, Choices(["trec"]))
-    assert cell(scores, "trec", "mrr")["value"] == 1 / 3
-    assert scores.summary["repeated_documents_in_run"] == 1
-    assert scores.summary["unknown_documents_in_run"] == 1
-    assert scores.summary["depth"] == 3
+    assert cell(scores, "trec", "mrr").value == 1 / 3
+    assert scores.report.repeated_documents == 1
+    assert scores.report.unknown_documents == 1
+    assert scores.report.depth == 3
     own = one_corpus(tmp_path / "own", ["a", "b", "q"], {"q": {"b": 1}}, exclude_self=True)
     scores = score(own, run, Choices(["trec"]))
-    assert cell(scores, "trec", "mrr")["value"] == 1 / 2
-    assert scores.summary["dataset"]["own_document_left_out"] is True
+    assert cell(scores, "trec", "mrr").value == 1 / 2
+    assert scores.report.dataset.excludes_own_document is True
     # The haystack is smaller by it, and so is the chance level greater.
-    assert cell(scores, "trec", "mrr")["chance"] == pytest.approx((1 + 1 / 2) / 2)
+    assert cell(scores, "trec", "mrr").random_baseline == pytest.approx((1 + 1 / 2) / 2)
 
 
 def test_a_saturated_metric_is_said_to_be(tmp_path: Path) -> None:
     dataset = one_corpus(tmp_path / "data", IDS, {"q": {"d0": 1}})
-    warnings = score(dataset, lists({"q": IDS}), Choices(["memory"], ks=(1,))).summary["warnings"]
+    warnings = score(dataset, lists({"q": IDS}), Choices(["memory"], ks=(1,))).report.warnings
     assert any("saturated" in warning and "hit@1" in warning for warning in warnings)
     far = lists({"q": [*IDS[1:], "d0"]})
-    assert score(dataset, far, Choices(["memory"], ks=(1,))).summary["warnings"] == []
+    assert score(dataset, far, Choices(["memory"], ks=(1,))).report.warnings == []
 
 
 def test_a_protocol_that_is_unknown_or_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -320,16 +317,16 @@ def test_every_protocol_that_fits_is_applied_and_a_fixed_one_keeps_its_rules(
     dataset = with_official_key(tmp_path / "data")
     choices = Choices(ks=(2,), metrics=[Metric("map")], ties=Ties.TREC)
     scores = score(dataset, {"q": {"s1": 1.0, "s2": 1.0}}, choices)
-    found = {b["protocol"]: b for b in scores.summary["protocols"]}
+    found = {b.protocol: b for b in scores.report.protocols}
     assert set(found) == {"memory", "trec", "locomo-official", "locomo-official-aggregate"}
     official = found["locomo-official"]
-    assert official["ties"] == "order"
-    assert set(official["slices"]["all"]["metrics"]) == {f"recall@{k}" for k in (5, 10, 25, 50)}
-    assert found["memory"]["ties"] == "trec"
-    assert {"map", "hit@2"} <= set(found["memory"]["slices"]["all"]["metrics"])
+    assert official.ties == "order"
+    assert set(official.slices["all"].metrics) == {f"recall@{k}" for k in (5, 10, 25, 50)}
+    assert found["memory"].ties == "trec"
+    assert {"map", "hit@2"} <= set(found["memory"].slices["all"].metrics)
     # Two strings of evidence, one of them malformed and never to be found.
-    assert cell(scores, "locomo-official", "recall@5")["value"] == (0.5 + 1) / 2
-    assert cell(scores, "locomo-official-aggregate", "recall@5")["value"] == (0.5 + 0) / 2
+    assert cell(scores, "locomo-official", "recall@5").value == (0.5 + 1) / 2
+    assert cell(scores, "locomo-official-aggregate", "recall@5").value == (0.5 + 0) / 2
 
 
 def with_official_key(folder: Path) -> Dataset:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.rankings.rankings import Run
+from harness.records.base import decode, encode
+from harness.records.scores import ScoreReport
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
@@ -37,7 +38,7 @@ def test_parse_and_print_are_inverse(signature: Signature) -> None:
 
 
 WHOLE = (
-    "recall@10|protocol:memory/1|data:locomo#ff853148|unit:turn|text:official|split:test|"
+    "recall@10|protocol:memory/1|data:locomo#ff853148|level:turn|text:official|split:test|"
     "slice:all|n:1982|queries:all|ties:order|depth:50|missing:zero|v:0.1.0"
 )
 
@@ -108,63 +109,58 @@ def small(folder: Path, text: str = "x", **view: Any) -> Dataset:
     return prepared(folder, fill, **view)
 
 
-def numbers(part: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """(path, number, its signature) of every score in a section of a summary."""
-    if isinstance(part, dict):
-        signed = part.get("signatures", {})
-        for name, value in part.items():
-            if "signature" in part and name in ("value", "recall", "chance", "ceiling"):
-                yield (*path, name), value, part["signature"]
-            elif name in signed:
-                yield (*path, name), value, signed[name]
-            elif name not in ("signature", "signatures", "ties", "interval", "answered_only"):
-                yield from numbers(value, *path, name)
-    elif isinstance(part, float):
-        yield path, part, None
-
-
 def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> None:
     answered = Answered.everything(6)
     answered.failed[5] = True
     scores = score(dataset, lists(RUN), Choices(ks=(1, 3)), answered=answered)
-    summary = scores.summary
+    report = scores.report
     seen = 0
-    for block in summary["protocols"]:
-        found = list(numbers(block["slices"]))
-        for (slice_, _, metric, _), _, signature in found:
-            parsed = Signature.parse(signature)
-            cell = block["slices"][slice_]["metrics"][metric]
-            assert parsed.metric == metric
-            assert parsed.slice == slice_
-            assert parsed.n == cell["n"]
-            assert (parsed.unit, parsed.ties) == (block["unit"], block["ties"])
-            assert parsed.protocol == f"{block['protocol']}/{block['version']}"
-            assert parsed.formula
-            assert parsed.rules
-        seen += len(found)
-        left_out = [q for ids in scores.left_out[block["protocol"]].values() for q in ids]
-        assert block["slices"]["all"]["n"] == len(RUN.keys() - left_out)
-    assert seen > 100
-    updates = summary["knowledge_update"]
-    assert {Signature.parse(s).n for s in updates["signatures"].values()} == {updates["n"]} == {2}
-    assert set(updates["signatures"]) == set(updates) - {"n", "chance", "signatures"}
-    tokens = summary["tokens"]["recall_within_budget"]
-    for _, _, signature in numbers(tokens):
-        assert Signature.parse(signature).formula
-    assert Signature.parse(tokens["500"]["signature"]).n == tokens["500"]["n"] == 5
-    temporal = tokens["500"]["by_ability"]["temporal"]
-    assert Signature.parse(temporal["signature"]).n == temporal["n"] == 1
-    assert Signature.parse(temporal["signature"]).slice == "temporal"
+    for protocol in report.protocols:
+        for slice_, part in protocol.slices.items():
+            for metric, result in part.metrics.items():
+                parsed = Signature.parse(result.signature)
+                assert parsed.metric == metric
+                assert parsed.slice == slice_
+                assert parsed.n == result.n
+                assert (parsed.level, parsed.ties) == (protocol.level, protocol.ties)
+                assert parsed.protocol == protocol.name
+                assert parsed.missing == protocol.missing
+                assert parsed.formula
+                assert parsed.rules
+                seen += 1
+        excluded = [q for ids in scores.excluded[protocol.protocol].values() for q in ids]
+        assert protocol.slices["all"].n == len(RUN.keys() - excluded)
+    assert seen > 40
+    updates = report.knowledge_update
+    assert updates is not None
+    assert {Signature.parse(s).n for s in updates.signatures.values()} == {updates.n} == {2}
+    assert set(updates.signatures) == set(updates.values)
+    tokens = report.tokens
+    assert tokens is not None
+    for budget, found in tokens.recall_within_budget.items():
+        assert Signature.parse(tokens.signature_of(budget)).formula
+        assert Signature.parse(tokens.signature_of(budget)).n == found.n == 5
+    temporal = Signature.parse(tokens.signature_of("500", "temporal"))
+    assert temporal.n == tokens.recall_within_budget["500"].by_ability["temporal"].n == 1
+    assert temporal.slice == "temporal"
 
 
 def test_the_numbers_of_abstention_carry_signatures_with_their_own_n(dataset: Dataset) -> None:
     run = {q: {d: float(8 - i + int(q[1])) for i, d in enumerate(ids)} for q, ids in RUN.items()}
-    found = score(dataset, run).summary["abstention"]
-    signed = {name: Signature.parse(text) for name, text in found["signatures"].items()}
-    assert signed["false_positive_rate"].n == found["n_unanswerable"] == 1
-    assert signed["auroc"].n == found["n_unanswerable"] + found["n_answerable"] == 6
+    found = score(dataset, run).report.abstention
+    assert found is not None
+    signed = {name: Signature.parse(text) for name, text in found.signatures.items()}
+    assert signed["false_positive_rate"].n == found.n_unanswerable == 1
+    assert signed["auroc"].n == found.n == 6
     assert all(s.formula and s.rules for s in signed.values())
-    assert {"auroc", "at_threshold", "aurc"} <= set(found["confidence"]) & set(signed)
+    assert {"auroc", "at_threshold", "aurc"} <= set(signed)
+
+
+def test_scores_are_the_same_after_writing_and_reading(dataset: Dataset) -> None:
+    report = score(dataset, lists(RUN), Choices(ks=(1, 3))).report
+    read = decode(encode(report), ScoreReport, "scores.json")
+    assert read == report
+    assert [one.slices for one in read.protocols] == [one.slices for one in report.protocols]
 
 
 def fail_one(i: int) -> Answered:
@@ -193,12 +189,10 @@ def test_a_change_of_any_setting_changes_the_signature(
     def signature(folder: str, data: Any = None, **arguments: Any) -> str:
         arguments = {"choices": Choices(ks=(1,)), "depth": 8} | arguments
         dataset = small(tmp_path / folder, **(data or {}))
-        summary = score(dataset, lists(RUN), **arguments).summary
+        report = score(dataset, lists(RUN), **arguments).report
         plain = ("memory", dataset.manifest.granularity)
-        (block,) = [b for b in summary["protocols"] if (b["protocol"], b["unit"]) == plain]
-        (cell, *_) = block["slices"]["all"]["metrics"].values()
-        text: str = cell["signature"]
-        return text
+        (found,) = [one for one in report.protocols if (one.protocol, one.level) == plain]
+        return next(iter(found.overall.values())).signature
 
     assert signature("plain") == signature("again")
     assert signature("changed", **change) != signature("plain2")
@@ -208,9 +202,9 @@ def test_runs_that_failed_on_different_queries_compare_as_failures_count_0(
     dataset: Dataset,
 ) -> None:
     def first(answered: Answered) -> tuple[int, str]:
-        cells = score(dataset, lists(RUN), answered=answered).summary["protocols"][0]["slices"]
-        cell = next(iter(cells["all"]["metrics"].values()))
-        return cell["n"], cell["signature"]
+        cells = score(dataset, lists(RUN), answered=answered).report.protocols[0].slices
+        cell = next(iter(cells["all"].metrics.values()))
+        return cell.n, cell.signature
 
     (n, one), (again, other) = first(fail_one(3)), first(fail_one(4))
     assert n == again == 5
@@ -221,9 +215,9 @@ def test_the_metric_of_a_signature_is_what_was_asked_for(tmp_path: Path) -> None
     dataset = one_corpus(tmp_path / "data", ["a", "b"], {"q": {"a": 2}})
     run: Run = {"q": {"a": 1.0}}
     choices = Choices(["trec"], metrics=[Metric.parse("P(rel=2)@1")])
-    (block,) = score(dataset, run, choices).summary["protocols"]
-    cell = block["slices"]["all"]["metrics"]["precision(rel=2)@1"]
-    assert Signature.parse(cell["signature"]).metric == "precision(rel=2)@1"
+    (block,) = score(dataset, run, choices).report.protocols
+    cell = block.slices["all"].metrics["precision(rel=2)@1"]
+    assert Signature.parse(cell.signature).metric == "precision(rel=2)@1"
 
 
 def test_an_unknown_rule_for_missing_queries_is_refused(dataset: Dataset) -> None:

@@ -29,62 +29,58 @@ def locomo(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Scores:
 
 
 def test_questions_to_one_conversation_are_one_unit_of_the_interval(locomo: Scores) -> None:
-    block = locomo.summary["protocols"][0]
+    block = locomo.report.protocols[0]
     table = locomo.per_query
-    mine = np.array(table["protocol"].to_pylist()) == block["protocol"]
+    mine = np.array(table["protocol"].to_pylist()) == block.protocol
     values = np.array(table["recall@5"].to_pylist(), float)[mine]
     haystacks = np.array(table["haystack"].to_pylist())[mine]
     temporal = np.array(table["ability"].to_pylist())[mine] == "temporal"
     for name, chosen in (("all", slice(None)), ("temporal", temporal)):
         (expected,) = mean_intervals(values[chosen], haystacks[chosen], bounds=(0, 1))
-        found = block["slices"][name]["metrics"]["recall@5"]["interval"]
-        assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high))
-        assert (found["method"], found["units"], found["over"]) == (
+        found = block.slices[name].metrics["recall@5"].interval
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+        assert (found.method, found.clusters, found.cluster_by) == (
             "korn-graubard",
             10,
             "haystacks",
         )
-        assert found["rough"] == expected.note.replace("cluster", "haystack")
-        assert found["effective"] == pytest.approx(expected.effective, abs=0.005)
-        once = block["slices"][name]["metrics"]["recall@5"]["over_haystacks"]
+        assert found.approximate == expected.note.replace("cluster", "haystack")
+        assert found.effective_clusters == pytest.approx(expected.effective, abs=0.005)
+        once = block.slices[name].metrics["recall@5"].macro_haystack
         each = [values[chosen][haystacks[chosen] == one] for one in set(haystacks[chosen])]
-        assert once["value"] == pytest.approx(np.mean([np.nanmean(of) for of in each]))
-        assert once["low"] < once["value"] < once["high"]
+        assert once.value == pytest.approx(np.mean([np.nanmean(of) for of in each]))
+        assert once.interval.low < once.value < once.interval.high
         # Read alone, it is as careful as the interval beside it.
-        made = {key: once[key] for key in ("method", "units", "over", "rough")}
-        assert made == {
-            "method": "korn-graubard",
-            "units": 10,
-            "over": "haystacks",
-            "rough": "only 10 haystacks",
-        }
+        made = once.interval
+        assert (made.method, made.clusters, made.cluster_by) == ("korn-graubard", 10, "haystacks")
+        assert made.approximate == "only 10 haystacks"
 
 
 def test_every_cell_with_a_value_has_an_interval_around_it(locomo: Scores) -> None:
     cells = [
         cell
-        for block in locomo.summary["protocols"]
-        for part in block["slices"].values()
-        for cell in part["metrics"].values()
-        if cell["value"] is not None
+        for block in locomo.report.protocols
+        for part in block.slices.values()
+        for cell in part.metrics.values()
+        if cell.value is not None
     ]
     assert len(cells) > 100
     for cell in cells:
-        interval = cell["interval"]
-        assert 0 <= interval["low"] <= cell["value"] + 1e-12
-        assert cell["value"] - 1e-12 <= interval["high"] <= 1
+        interval = cell.interval
+        assert 0 <= interval.low <= cell.value + 1e-12
+        assert cell.value - 1e-12 <= interval.high <= 1
 
 
 def test_one_collection_for_all_questions_is_no_cluster(tmp_path: Path) -> None:
     documents = [f"d{i}" for i in range(20)]
     judged = {f"q{i}": {f"d{i % 20}": 1} for i in range(60)}
     dataset = one_corpus(tmp_path / "files", documents, judged)
-    summary = scored(dataset, tmp_path, "random").summary
-    interval = summary["protocols"][0]["slices"]["all"]["metrics"]["recall@5"]["interval"]
+    interval = scored(dataset, tmp_path, "random").result("recall@5").interval
+    assert interval is not None
     # One judged document a question: each recall is 0 or 1.
-    assert (interval["method"], interval["units"], interval["over"]) == (
+    assert (interval.method, interval.clusters, interval.cluster_by) == (
         "clopper-pearson",
         60,
         "queries",
     )
-    assert "rough" not in interval
+    assert not interval.approximate

@@ -31,12 +31,12 @@ def scored(sample: Dataset, tmp_path_factory: pytest.TempPathFactory) -> dict[st
 
 
 def cell(scores: Scores, metric: str, slice_: str = "all") -> Any:
-    return scores.summary["protocols"][0]["slices"][slice_]["metrics"][metric]
+    return scores.report.protocols[0].slices[slice_].metrics[metric]
 
 
 def test_a_run_folder_is_held_as_the_gate_holds_it(scored: dict[str, Any]) -> None:
     folder, scores = scored["bm25"], scored["bm25 scores"]
-    value = cell(scores, "recall@10")["value"]
+    value = cell(scores, "recall@10").value
     found = assert_quality(
         folder, recall_at_10=value, mrr=0.1, max_false_positive_rate=1, max_p95_ms=60_000
     )
@@ -81,7 +81,7 @@ def test_what_was_missed_is_said_with_all_that_helps(scored: dict[str, Any]) -> 
 
 def test_other_things_that_are_runs(scored: dict[str, Any]) -> None:
     scores = scored["bm25 scores"]
-    value = cell(scores, "ndcg@10")["value"]
+    value = cell(scores, "ndcg@10").value
     assert assert_quality(scores, ndcg_at_10=value)[1].found.value == value
     assert assert_quality(scores, protocol="trec", ndcg_at_10=0.1)[1].found.value != value
     qrels, ranking = {"q1": {"d1": 1}, "q2": {"d2": 1}}, {"q1": {"d1": 2.0, "d2": 1.0}}

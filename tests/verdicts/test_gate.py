@@ -81,7 +81,7 @@ def test_what_fell_is_named_with_its_number_and_its_signature(
     arguments = ["gate", str(good), "--config", config, "--junit", str(junit)]
     assert main([*arguments, "--quiet"]) == 1
     said = capsys.readouterr().out
-    value = read_json(good / "scores.json")["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]
+    value = read_json(good / "scores.json")["protocols"][0].slices["all"].metrics["recall@10"]
     assert f"{value['value']:.4f}, 95% {value['interval']['low']:.4f}" in said
     assert value["signature"] in said
     assert "3 of 4 checks passed" in said

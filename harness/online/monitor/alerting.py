@@ -256,7 +256,7 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
         raise UsageError(f"[[change]] reference {folder}: was run on other labels")
     if not (folder / "scores.json").is_file():
         raise UsageError(f"[[change]] reference {folder}: is not scored; see `harness score`")
-    table = read_parquet(scores_by_query(folder, read_scores(folder, record))).to_pylist()
+    table = read_parquet(scores_by_query(folder, read_scores(folder))).to_pylist()
     found = np.full(len(labels), np.nan)
     for protocol in ("memory", "trec"):
         rows = [r for r in table if r["protocol"] == protocol and r["unit"] != "turn>session"]

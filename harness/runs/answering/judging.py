@@ -6,10 +6,10 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 import harness
 from harness.checksums import write_with_checksums
@@ -18,6 +18,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import digest, disk_errors, folder_aside, write_bytes
 from harness.records.base import to_plain
+from harness.records.scores import ScoreReport
 from harness.runs.answering.answer import call_usage, now, response_models
 from harness.runs.answering.client import ModelClient
 from harness.runs.answering.folder import HUMAN, JUDGEMENTS, AnswersFolder, file_name
@@ -145,25 +146,26 @@ def write_judgements(
     return target
 
 
-def score_folder(folder: AnswersFolder, dataset: Dataset) -> dict[str, Any]:
+def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
     """Scores the answers of a folder, with the judgements of these very answers."""
     import pyarrow.parquet as pq
 
     table = folder.table
     verdicts = _verdicts(folder, table)
-    summary, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
-    summary["judge_agreement"] = {
-        name: to_plain(agreement) for name, agreement in _agreement(dataset, table, verdicts)
-    }
-    summary["judges"] = {
-        name: to_plain(folder.judgements(name)[0]) for name in folder.judge_folders
-    }
+    report, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
+    report = replace(
+        report,
+        judge_agreement={
+            name: to_plain(agreement) for name, agreement in _agreement(dataset, table, verdicts)
+        },
+        judges={name: to_plain(folder.judgements(name)[0]) for name in folder.judge_folders},
+    )
     buffer = io.BytesIO()
     pq.write_table(per_query, buffer)
     with disk_errors(folder.path, _REMEDY):
         write_bytes(folder.path / "scores.parquet", buffer.getvalue())
-        write_scores(folder.path, summary)
-    return summary
+        write_scores(folder.path, report)
+    return report
 
 
 def _agreement(

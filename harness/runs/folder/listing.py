@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import UsageError, near
 from harness.files import read_json
+from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import (
     RUN_AGAIN,
     RUN_VERSION,
@@ -19,7 +20,7 @@ from harness.runs.folder.run_folder import (
     read_scores,
     scores_by_query,
 )
-from harness.scoring.scores import all_cells, main_block, main_metrics
+from harness.scoring.scores import main_metrics, main_protocol
 from harness.seals import SEAL, check_file, read_sealed
 
 PUT_AWAY = "put-away"
@@ -237,7 +238,7 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
         if record.get("run_version") != RUN_VERSION:
             raise UsageError(f"{folder}: not a run folder of this version of the harness")
         scores = folder / "scores.json"
-        main = _main(read_scores(folder, record)) if numbers and scores.is_file() else {}
+        main = _main(read_scores(folder)) if numbers and scores.is_file() else {}
         queries = record["queries"]
         git = record.get("git") or {}
         changed = "+" if git.get("changed") else ""
@@ -294,21 +295,21 @@ def _in_shape(*values: Any, **more: Any) -> ListedRun:
     return run
 
 
-def _main(scores: dict[str, Any]) -> dict[str, Any]:
+def _main(report: ScoreReport) -> dict[str, Any]:
     """The number that a run is known by, and its interval."""
-    block = main_block(scores["protocols"])
-    cells = all_cells(block) if block else {}
-    metric = next(iter(main_metrics(cells)), None)
+    protocol = main_protocol(report.protocols)
+    results = protocol.overall if protocol else {}
+    metric = next(iter(main_metrics(results)), None)
     if metric is None:
         return {}
-    interval = cells[metric].get("interval") or {}
+    result = results[metric]
     return {
         "metric": metric,
-        "value": cells[metric]["value"],
-        "low": interval.get("low"),
-        "high": interval.get("high"),
-        "answered_only": (answered := cells[metric].get("answered_only") or {}).get("value"),
-        "answered": answered.get("n"),
+        "value": result.value,
+        "low": result.interval.low if result.interval else None,
+        "high": result.interval.high if result.interval else None,
+        "answered_only": result.answered_only.value if result.answered_only else None,
+        "answered": result.answered_only.n if result.answered_only else None,
     }
 
 
@@ -355,7 +356,8 @@ def damage(folder: Path) -> list[str]:
     for name in record.get(SEAL, {}).get("files", {}):
         held(partial(check_file, folder / name, record, RUN_AGAIN))
     if (folder / "scores.json").is_file():
-        scores = held(lambda: read_scores(folder, record)) or {}
-        for name in scores.get(SEAL, {}).get("files", {}):
-            held(partial(scores_by_query, folder, scores, name))
+        scores = held(lambda: read_scores(folder))
+        if scores is not None and scores.checksums is not None:
+            for name in scores.checksums.files:
+                held(partial(scores_by_query, folder, scores, name))
     return told

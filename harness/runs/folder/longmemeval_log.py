@@ -113,7 +113,7 @@ def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     """By question and level, as the official script calls them; empty for a run without scores."""
     if not (folder / "scores.json").is_file():
         return {}
-    path = scores_by_query(folder, read_scores(folder, RunFolder(folder).record))
+    path = scores_by_query(folder, read_scores(folder))
     found: dict[str, dict[str, dict[str, float]]] = {}
     for row in read_parquet(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
         level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["unit"]]]

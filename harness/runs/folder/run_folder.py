@@ -14,7 +14,7 @@ Scoring, boards and pages need nothing else.
 | scores.json | protocols x slices x metrics, each with n, chance, ceiling and signature |
 | scores.parquet | one row a query and protocol |
 | semantic.parquet | one row a query: by similarity of texts, and by ids; only where asked for |
-| left_out.json | ids that a protocol did not score, by reason |
+| excluded.json | ids that a protocol did not score, by reason |
 | feedback.json | clicks and ratings, with what they cannot tell (runs from a log that has any) |
 """
 
@@ -30,7 +30,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from msgspec.structs import replace
 
+from harness.checksums import (
+    Checksums,
+    digests,
+    has_digest,
+    read_with_checksums,
+    write_with_checksums,
+)
+from harness.checksums import check_file as check_checksum
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.registry import find
@@ -39,15 +48,9 @@ from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import Rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
-from harness.seals import (
-    SEAL,
-    check_file,
-    digests,
-    is_file_of,
-    read_sealed,
-    seal_again,
-    write_sealed,
-)
+from harness.records.base import convert
+from harness.records.scores import ScoreReport
+from harness.seals import SEAL, check_file, read_sealed, seal_again, write_sealed
 
 RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
@@ -64,7 +67,7 @@ OWN_ANSWERS = "answers.jsonl"
 OURS = frozenset(
     {
         *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
-        *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "left_out.json"),
+        *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "excluded.json"),
         *("feedback.json", JOURNAL, RETRIED, OWN_ANSWERS),
     }
 )
@@ -73,7 +76,7 @@ OURS = frozenset(
 BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)
 """What run.json is sealed with: all that numbers come from."""
 
-BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "left_out.json")
+BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "excluded.json")
 """What scores.json is sealed with."""
 
 RUN_AGAIN = "get the folder again from where it is whole, or run it again"
@@ -152,39 +155,50 @@ def write_record(folder: Path, record: Mapping[str, Any]) -> None:
     write_sealed(folder / "run.json", record, BESIDE_RUN)
 
 
-def write_scores(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write scores.json, sealed with the scores by query that stand there by then, and saying of
-    which rankings (or answers) they are."""
-    of = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
-    seal = {} if of is None else read_sealed(of).get(SEAL)
-    if seal is None:  # somebody else's record, which says nothing of the files beside it
-        seal = {"files": digests(folder / name for name in BESIDE_RUN)}
-    made_of = seal.get("files", {})
-    write_sealed(folder / "scores.json", {**summary, "made_of": made_of}, BESIDE_SCORES)
+def write_scores(folder: Path, report: ScoreReport) -> None:
+    """Writes scores.json with the checksums of the scores by query that are there by then, and of
+    the rankings (or answers) that were scored."""
+    inputs = _inputs(folder, _checksums_of(folder))
+    path = folder / "scores.json"
+    write_with_checksums(path, replace(report, inputs=inputs), BESIDE_SCORES, compact=True)
 
 
-def read_scores(folder: Path, record: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """scores.json. Raises UsageError for one that is not as it was written, and, where `record` is
-    that of its run, for scores of other rankings."""
+def read_scores(folder: Path, *, check_inputs: bool = True) -> ScoreReport:
+    """Reads scores.json. Raises UsageError for a file that was changed since it was written, and
+    for scores of other rankings than those in the folder, unless not `check_inputs`."""
     again = f"`harness score {folder}` makes it again"
-    found = read_sealed(folder / "scores.json", again, must=True)
-    if record is None:
-        return found
-    made_of = found.get("made_of") or {}
-    if SEAL in record:
-        same = made_of == record[SEAL].get("files", {})
-    else:  # somebody else's record, which says nothing of the files beside it
-        same = bool(made_of) and all(is_file_of(folder / n, sha) for n, sha in made_of.items())
+    report = read_with_checksums(folder / "scores.json", ScoreReport, again, required=True)
+    if not check_inputs:
+        return report
+    checksums = _checksums_of(folder)
+    if checksums is not None:
+        same = report.inputs == checksums.files
+    else:  # another program's record, which has no checksums of the files beside it
+        inputs = report.inputs.items()
+        same = bool(inputs) and all(has_digest(folder / name, sha) for name, sha in inputs)
     if not same:
         raise UsageError(f"{folder / 'scores.json'}: is of other rankings than those here; {again}")
-    return found
+    return report
 
 
-def scores_by_query(folder: Path, scores: Mapping[str, Any], name: str = "scores.parquet") -> Path:
+def _checksums_of(folder: Path) -> Checksums | None:
+    """Returns the checksums of run.json or answers.json; None where another program wrote it."""
+    path = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
+    found = None if path is None else read_sealed(path).get(SEAL)
+    return None if found is None else convert(found, Checksums, str(path))
+
+
+def _inputs(folder: Path, checksums: Checksums | None) -> dict[str, str]:
+    if checksums is not None:
+        return dict(checksums.files)
+    return digests(folder / name for name in BESIDE_RUN)
+
+
+def scores_by_query(folder: Path, scores: ScoreReport, name: str = "scores.parquet") -> Path:
     """scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of these
     scores."""
     again = f"`harness score {folder}` makes it again"
-    return check_file(folder / name, scores, again)
+    return check_checksum(folder / name, scores, again)
 
 
 def run_name(text: str) -> str:
@@ -201,6 +215,11 @@ def run_name(text: str) -> str:
 def called(record: dict[str, Any]) -> str:
     """What a run is called in tables and pages: its name, else its system's."""
     return str(record.get("name") or record["retriever"]["name"])
+
+
+def was_requested(record: Mapping[str, Any]) -> bool:
+    """Tests whether the system was asked for k documents: of imported rankings nobody knows."""
+    return "measured" in record and "rankings_from" not in (record.get("retriever") or {})
 
 
 def empty_haystacks(record: dict[str, Any]) -> str:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace as msgspec_replace
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, write_bytes, write_json
+from harness.files import disk_errors, write_bytes
 from harness.rankings.rankings import read_rankings
+from harness.records.base import write_json_record
+from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.budget import text_tokens, token_counts
 from harness.scoring.matching.found import Matching
@@ -47,42 +49,43 @@ def score_run(
     depth = record["settings"]["k"]
     known = answered(run, dataset)
     earlier = _earlier(folder)
-    choices = (choices or Choices()).wider(earlier["asked_for"]) if earlier else choices
+    choices = choices or Choices()
+    if earlier is not None and earlier.requested is not None:
+        choices = choices.wider(earlier.requested)
     scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=known)
-    by_text = None
-    if semantic is None and _still_holds(earlier.get("semantic"), earlier, scores.summary):
-        scores.summary["semantic"] = earlier["semantic"]
+    report, by_text = scores.report, None
     if semantic is not None:
         from harness.runs.folder.semantic import semantic_of_run
 
-        about, by_text = semantic_of_run(run, dataset, known, choices or Choices(), semantic)
-        scores.summary["semantic"] = about
-    if "hits" in record:
-        scores.summary["hits"] = record["hits"]
+        result, by_text = semantic_of_run(run, dataset, known, choices, semantic)
+        report = msgspec_replace(report, semantic=result)
+    elif earlier is not None and earlier.semantic is not None and _same_run(earlier, report):
+        report = msgspec_replace(report, semantic=earlier.semantic)
+    report = msgspec_replace(report, hits=record.get("hits"))
+    scores = replace(scores, report=report)
     with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
         write_bytes(folder / "scores.parquet", _parquet(scores.per_query))
-        if "semantic" not in scores.summary:
+        if report.semantic is None:
             (folder / "semantic.parquet").unlink(missing_ok=True)  # of scores that are replaced
         elif by_text is not None:
             write_bytes(folder / "semantic.parquet", _parquet(by_text))
-        write_json(folder / "left_out.json", scores.left_out)
-        write_scores(folder, scores.summary)
+        write_json_record(folder / "excluded.json", scores.excluded)
+        write_scores(folder, report)
     return scores
 
 
-def _earlier(folder: Path) -> dict[str, Any]:
-    """The scores that stand in the folder; empty where none do, or of an older harness."""
+def _earlier(folder: Path) -> ScoreReport | None:
+    """Returns the scores in the folder; None where there are none that can be read."""
     try:
-        found = read_scores(folder)
-    except UsageError:  # none, or none that says what it was: they are made anew in any case
-        return {}
-    return found if "asked_for" in found else {}
+        return read_scores(folder, check_inputs=False)
+    except UsageError:  # scoring makes them anew in any case
+        return None
 
 
-def _still_holds(semantic: Any, earlier: dict[str, Any], summary: dict[str, Any]) -> bool:
-    """Whether accuracy by similarity of texts, which nobody asked for now, is of the same run."""
-    same = ("harness", "score_version", "dataset", "depth", "missing", "queries")
-    return semantic is not None and all(earlier[name] == summary[name] for name in same)
+def _same_run(earlier: ScoreReport, report: ScoreReport) -> bool:
+    """Tests whether two reports are of the same run, so that semantic accuracy still holds."""
+    same = ("harness", "version", "dataset", "depth", "missing", "queries")
+    return all(getattr(earlier, name) == getattr(report, name) for name in same)
 
 
 def _parquet(table: pa.Table) -> bytes:

@@ -15,6 +15,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
+from harness.records.scores import SemanticResult
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.arrays import Values
 from harness.scoring.matching.hits import by_query, expand, read_hits
@@ -101,7 +102,7 @@ def semantic_of_run(
     answered: Answered,
     choices: Choices,
     threshold: float,
-) -> tuple[dict[str, Any], pa.Table]:
+) -> tuple[SemanticResult, pa.Table]:
     """The `semantic` section of scores.json, and the values of each query.
 
     What stands in a place of a ranking is the text that the system returned there, or else that of
@@ -119,7 +120,7 @@ def semantic_of_run(
         returned = _texts_of_hits(dataset, run, depth, max(ks))
     else:
         returned = _texts_of_documents(dataset, rankings, max(ks))
-    counted = answered.asked & ~answered.left_out(ranked.answered, choices.missing)
+    counted = answered.asked & ~answered.skipped(ranked.answered, choices.missing)
     relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
     asked = _asked(dataset, returned, counted & relevant)
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
@@ -139,17 +140,16 @@ def semantic_of_run(
         "no evidence in the answer key": int((counted & ~relevant).sum()),
         "the evidence has no text in the corpus": int((counted & relevant & ~has_text).sum()),
     }
-    sign = _Sign(dataset, counted, depth, choices.missing, found.threshold, found.model)
-    about = section(
+    result = section(
         found,
         slices(dataset),
         independent(dataset),
-        sign,
+        _template(dataset, counted, depth, choices.missing, found),
         {reason: n for reason, n in left_out.items() if n},
         answered.failed,
         by_id,
     )
-    return about, _table(dataset, counted, found.per_query | by_id)
+    return result, _table(dataset, counted, found.per_query | by_id)
 
 
 def _texts_of_documents(dataset: Dataset, rankings: Any, deepest: int) -> list[list[str]]:
@@ -197,44 +197,33 @@ def _asked(
     return asked
 
 
-class _Sign:
-    """Signatures of this run's semantic numbers: `match` has threshold and model."""
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        counted: npt.NDArray[np.bool_],
-        depth: int,
-        missing: str,
-        threshold: float,
-        model: str,
-    ) -> None:
-        self._manifest = dataset.manifest
-        ids = [dataset.query_ids[i] for i in np.flatnonzero(counted)]
-        self._queries = "all" if counted.all() else digest(ids)
-        self._depth, self._missing = depth, missing
-        self._match = f"cosine>={threshold:g},{model}"
-
-    def __call__(self, metric: str, slice_: str, n: int) -> str:
-        m = self._manifest
-        return str(
-            Signature(
-                metric,
-                PROTOCOL,
-                f"{m.name}#{m.fingerprint[:8]}",
-                m.granularity,
-                m.text,
-                m.split,
-                slice_,
-                n,
-                self._queries,
-                str(Ties.ORDER),
-                self._depth,
-                self._missing,
-                harness.__version__,
-                self._match,
-            )
-        )
+def _template(
+    dataset: Dataset,
+    counted: npt.NDArray[np.bool_],
+    depth: int,
+    missing: str,
+    found: SemanticAccuracy,
+) -> str:
+    """Returns the signature that this run's semantic numbers share; `match` has threshold and
+    model."""
+    m = dataset.manifest
+    ids = [dataset.query_ids[i] for i in np.flatnonzero(counted)]
+    return Signature(
+        metric="",
+        protocol=PROTOCOL,
+        data=f"{m.name}#{m.fingerprint[:8]}",
+        level=m.granularity,
+        text=m.text,
+        split=m.split,
+        slice="",
+        n=0,
+        queries="all" if counted.all() else digest(ids),
+        ties=str(Ties.ORDER),
+        depth=depth,
+        missing=missing,
+        v=harness.__version__,
+        match=f"cosine>={found.threshold:g},{found.model}",
+    ).template
 
 
 def _table(

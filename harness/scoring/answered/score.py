@@ -8,14 +8,21 @@ several repetitions the mean counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 import harness
 from harness.dataset.reader import Dataset
+from harness.records.scores import (
+    ProtocolResult,
+    RepeatVariance,
+    ScorableQueries,
+    ScoredQueries,
+    ScoreReport,
+    SliceResult,
+)
 from harness.schema import Ability
 from harness.scoring.answered import locomo
 from harness.scoring.answered.error_attribution import (
@@ -27,13 +34,13 @@ from harness.scoring.answered.texts import abstains
 from harness.scoring.answers import METRICS, Text, best_of
 from harness.scoring.arrays import Values
 from harness.scoring.cells import Column, query_table
-from harness.scoring.score import SCORE_VERSION, dataset_of_scores
+from harness.scoring.score import scored_dataset
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
-from harness.scoring.uncertainty import add_intervals, add_means_over_categories
+from harness.scoring.uncertainty import with_intervals, with_macro_category
 from harness.statistics.repeats import variance_components
 
-UNIT = "answer"
+LEVEL = "answer"
 TEXTS = ("exact_match", "token_f1", "containment")
 
 
@@ -49,8 +56,8 @@ class Verdicts:
 
 
 @dataclass(frozen=True)
-class _Block:
-    """One block before its cells are made."""
+class _Measured:
+    """One protocol of answers before its results are computed."""
 
     name: str
     version: int
@@ -60,8 +67,8 @@ class _Block:
 
 def score_answers(
     dataset: Dataset, answers: pa.Table, reader: str, judged: Sequence[Verdicts] = ()
-) -> tuple[dict[str, Any], pa.Table]:
-    """scores.json and scores.parquet of answers.
+) -> tuple[ScoreReport, pa.Table]:
+    """Returns scores.json and scores.parquet of answers.
 
     `answers` has the columns of a folder of answers. `reader` says who was
     asked and what was shown, for the signatures: all that must agree for answers to be of one kind
@@ -72,34 +79,34 @@ def score_answers(
     texts: list[str | None] = answers["answer"].to_pylist()
     asked = np.zeros(dataset.n_queries, bool)
     asked[rows] = True
-    came = np.zeros(dataset.n_queries, bool)
-    came[rows[[text is not None for text in texts]]] = True
+    answered = np.zeros(dataset.n_queries, bool)
+    answered[rows[[text is not None for text in texts]]] = True
     masks = slices(dataset)
-    blocks, tables = [], []
+    results, tables = [], []
     for block in _blocks(dataset, rows, texts, judged, evidence_coverage(dataset, answers)):
-        of_block = next((one.signature for one in judged if one.name == block.name), "")
-        base = _signature(dataset, block, reader, of_block, came)
-        found = _cells(dataset, block, masks, base, int((asked & ~came).sum()))
-        if found["slices"]:
-            blocks.append(found)
-            tables.append(query_table(dataset, asked, block.name, UNIT, block.columns))
+        judge = next((one.signature for one in judged if one.name == block.name), "")
+        template = _template(dataset, block, reader, judge, answered)
+        found = _result(dataset, block, masks, template, int((asked & ~answered).sum()))
+        if found.columns:
+            results.append(found)
+            tables.append(query_table(dataset, asked, block.name, LEVEL, block.columns))
     ids = sorted(dataset.query_ids[row] for row in np.flatnonzero(asked))
-    summary = {
-        "score_version": SCORE_VERSION,
-        "harness": harness.__version__,
-        "dataset": dataset_of_scores(dataset),
-        "reader": reader,
-        "depth": 0,
-        "queries": {
-            "in_dataset": dataset.n_queries,
-            "asked": int(asked.sum()),
-            "scorable": {"n": len(ids), "digest": digest(ids)},
-            "failed": int((asked & ~came).sum()),
-        },
-        "repeats": _repeats(dataset, rows, texts, judged),
-        "protocols": blocks,
-    }
-    return summary, pa.concat_tables(tables, promote_options="default")
+    report = ScoreReport(
+        harness=harness.__version__,
+        dataset=scored_dataset(dataset),
+        reader=reader,
+        depth=0,
+        missing="skip",
+        queries=ScoredQueries(
+            in_dataset=dataset.n_queries,
+            asked=int(asked.sum()),
+            scorable=ScorableQueries(n=len(ids), digest=digest(ids)),
+            failed=int((asked & ~answered).sum()),
+        ),
+        repeats=_repeats(dataset, rows, texts, judged),
+        protocols=results,
+    )
+    return report, pa.concat_tables(tables, promote_options="default")
 
 
 HALF_WIDTH = 0.02
@@ -108,7 +115,7 @@ HALF_WIDTH = 0.02
 
 def _repeats(
     dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None], judged: Sequence[Verdicts]
-) -> dict[str, Any]:
+) -> dict[str, RepeatVariance]:
     """Of answers that were asked several times: what varies between questions and what between
     repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
     if len(np.unique(rows)) == len(rows):
@@ -133,16 +140,16 @@ def _repeats(
         table[np.searchsorted(ids, rows[order]), place] = values[order]
         of = variance_components(table)
         if of is not None:
-            found[name] = {
-                "questions": of.questions,
-                "repeats": of.repeats,
-                "between": of.between,
-                "within": of.within,
-                "of_experiment": of.of_experiment,
-                "half_width": HALF_WIDTH,
-                "questions_needed": of.questions_needed(HALF_WIDTH),
-                "repeats_needed": of.repeats_needed(HALF_WIDTH),
-            }
+            found[name] = RepeatVariance(
+                questions=of.questions,
+                repeats=of.repeats,
+                between=of.between,
+                within=of.within,
+                of_experiment=of.of_experiment,
+                half_width=HALF_WIDTH,
+                questions_needed=of.questions_needed(HALF_WIDTH),
+                repeats_needed=of.repeats_needed(HALF_WIDTH),
+            )
     return found
 
 
@@ -152,7 +159,7 @@ def _blocks(
     texts: Sequence[str | None],
     judged: Sequence[Verdicts],
     evidence: EvidenceCoverage | None,
-) -> list[_Block]:
+) -> list[_Measured]:
     references: list[list[str]] = dataset.query_table["answers"].to_pylist()
     without = dataset.abilities == str(Ability.ABSTENTION)
     n = dataset.n_queries
@@ -171,7 +178,7 @@ def _blocks(
         "the answer abstains"
     )
     columns = [_column(name, values, rows, n) for name, values in found.items()]
-    blocks = [_Block("answers-text", 1, about, columns)]
+    blocks = [_Measured("answers-text", 1, about, columns)]
     categories = dataset.categories
     if dataset.name == "locomo" and {*categories.tolist()} <= locomo.CATEGORIES.keys():
         values = np.array(
@@ -185,14 +192,14 @@ def _blocks(
             ]
         )
         about = "LoCoMo's F1 of stemmed words, by category (task_eval/evaluation.py)"
-        blocks.append(_Block("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
+        blocks.append(_Measured("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
     for one in judged:
         about = f"whether an answer is right, by {one.signature}"
         accuracy = _column("accuracy", one.right, rows, n)
         columns = [accuracy]
         if evidence is not None:
             columns += [_column(*of, rows, n) for of in class_shares(evidence, one.right).items()]
-        blocks.append(_Block(one.name, one.version, about, columns))
+        blocks.append(_Measured(one.name, one.version, about, columns))
     return blocks
 
 
@@ -206,54 +213,57 @@ def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
     return Column(name, means, np.ones(n, bool), None, None)
 
 
-def _signature(
-    dataset: Dataset, block: _Block, reader: str, judge: str, came: np.ndarray
-) -> Signature:
+def _template(
+    dataset: Dataset, block: _Measured, reader: str, judge: str, answered: np.ndarray
+) -> str:
     manifest = dataset.manifest
-    ids = [dataset.query_ids[row] for row in np.flatnonzero(came)]
+    ids = [dataset.query_ids[row] for row in np.flatnonzero(answered)]
     return Signature(
         metric="",
         protocol=f"{block.name}/{block.version}",
         data=f"{manifest.name}#{manifest.fingerprint[:8]}",
-        unit=UNIT,
+        level=LEVEL,
         text=manifest.text,
         split=manifest.split,
         slice="",
         n=0,
-        queries="all" if came.all() else digest(ids),
+        queries="all" if answered.all() else digest(ids),
         ties="order",
         depth=0,
         missing="skip",
         v=harness.__version__,
         reader=reader,
         judge=judge,
-    )
+    ).template
 
 
-def _cells(
-    dataset: Dataset, block: _Block, masks: Mapping[str, np.ndarray], base: Signature, failed: int
-) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, mask in masks.items():
-        cells = {}
-        for column in block.columns:
-            cell = column.cell(mask)
-            if cell is None:
-                continue
-            signed = replace(base, metric=str(column.metric), slice=name, n=cell["n"])
-            cells[str(column.metric)] = {**cell, "signature": str(signed)}
-        if cells:
-            found[name] = {"n": max(cell["n"] for cell in cells.values()), "metrics": cells}
-    inner = {name: part["metrics"] for name, part in found.items()}
-    add_intervals(dataset, block.columns, masks, inner)
-    add_means_over_categories(inner)
-    return {
-        "protocol": block.name,
-        "version": block.version,
-        "about": block.about,
-        "unit": UNIT,
-        "ties": "order",
-        "left_out": {"no answer came": failed} if failed else {},
-        "touched_by_depth": [],
-        "slices": found,
+def _result(
+    dataset: Dataset,
+    block: _Measured,
+    masks: Mapping[str, np.ndarray],
+    template: str,
+    failed: int,
+) -> ProtocolResult:
+    found = {
+        name: {
+            str(column.metric): result
+            for column in block.columns
+            if (result := column.result(mask)) is not None
+        }
+        for name, mask in masks.items()
     }
+    found = {name: results for name, results in found.items() if results}
+    found = with_macro_category(with_intervals(dataset, block.columns, masks, found))
+    return ProtocolResult.build(
+        {
+            name: SliceResult(n=max(one.n for one in results.values()), metrics=results)
+            for name, results in found.items()
+        },
+        protocol=block.name,
+        version=block.version,
+        description=block.about,
+        level=LEVEL,
+        ties="order",
+        signature=template,
+        excluded={"no answer came": failed} if failed else {},
+    )

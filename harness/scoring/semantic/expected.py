@@ -18,6 +18,7 @@ import harness
 from harness.errors import UsageError
 from harness.files import digest
 from harness.rankings.raw import read_lines
+from harness.records.scores import SemanticResult
 from harness.scoring.semantic.accuracy import Asked, measured, one_haystack
 from harness.scoring.semantic.section import PROTOCOL, section
 from harness.scoring.semantic.similarity import Model
@@ -74,7 +75,7 @@ def semantic_of_files(
     find_model: Callable[[], Model],
     missing: str = "zero",
     strict: bool = False,
-) -> tuple[dict[str, Any], list[str]]:
+) -> tuple[SemanticResult, list[str]]:
     """The `semantic` section, not checked against ids, and what is odd about the files.
 
     Chance is what random texts of everything that was returned score. A query that was not answered
@@ -115,14 +116,25 @@ def semantic_of_files(
     }
     data = f"{expected.name}#{digest(expected)[:8]}"
 
-    def sign(metric: str, slice_: str, n: int) -> str:
-        match = f"cosine>={accuracy.threshold:g},{accuracy.model}"
-        parts = ("text", "as-given", "-", slice_, n, "all", "order", max(ks), missing)
-        return str(Signature(metric, PROTOCOL, data, *parts, harness.__version__, match))
-
+    signature = Signature(
+        metric="",
+        protocol=PROTOCOL,
+        data=data,
+        level="text",
+        text="as-given",
+        split="-",
+        slice="",
+        n=0,
+        queries="all",
+        ties="order",
+        depth=max(ks),
+        missing=missing,
+        v=harness.__version__,
+        match=f"cosine>={accuracy.threshold:g},{accuracy.model}",
+    )
     counts = {reason: count for reason, count in left_out.items() if count}
     failed = np.zeros(n, bool)  # a file of texts tells of no failure
-    return section(accuracy, masks, None, sign, counts, failed), notes
+    return section(accuracy, masks, None, signature.template, counts, failed), notes
 
 
 def _records(path: Path, shape: str) -> Any:

@@ -1,18 +1,26 @@
-"""The `semantic` section of scores: cells by slice, numbers by ids, and how far the two agree."""
+"""The `semantic` section of scores: results by slice, and how far they agree with those by ids."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
+from harness.records.scores import (
+    Estimate,
+    ProtocolResult,
+    SemanticResult,
+    SemanticSource,
+    SemanticVersusIds,
+    SliceResult,
+)
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.cells import Column
 from harness.scoring.semantic.accuracy import SemanticAccuracy
 from harness.scoring.semantic.similarity import METRICS
-from harness.scoring.uncertainty import LEVEL, add_intervals_over
+from harness.scoring.uncertainty import LEVEL, with_intervals_over
 from harness.statistics.correlation import Correlation, correlations
 from harness.statistics.intervals import Interval, mean_intervals
 
@@ -36,15 +44,15 @@ def section(
     found: SemanticAccuracy,
     masks: Mapping[str, Flags],
     clusters: Clusters,
-    sign: Callable[[str, str, int], str],
-    left_out: Mapping[str, int],
+    template: str,
+    excluded: Mapping[str, int],
     failed: Flags,
     by_id: Mapping[str, Values] | None = None,
-) -> dict[str, Any]:
-    """Plain values for scores.json.
+) -> SemanticResult:
+    """Returns the section for scores.json.
 
     `masks` are slices of the queries, `clusters` what is independent (see uncertainty.independent);
-    `sign` gives the signature of a metric, slice and n; `failed` queries count 0; `by_id` has
+    `template` is the signature that the numbers share; `failed` queries count 0; `by_id` has
     `recall@10` and the like for the same queries, NaN where they have none.
     """
     n = len(next(iter(masks.values())))
@@ -53,40 +61,56 @@ def section(
         Column(name, values, known, found.chance[name], None)
         for name, values in found.per_query.items()
     ]
-    slices: dict[str, Any] = {}
+    slices = {}
     for name, mask in masks.items():
-        cells = {str(c.metric): cell for c in columns if (cell := c.cell(mask, failed)) is not None}
-        for metric, cell in cells.items():
-            if cell["chance"] is not None and np.isnan(cell["chance"]):
-                cell["chance"] = None  # nothing to draw from
-            cell["signature"] = sign(metric, name, cell["n"])
-        if cells:
-            slices[name] = {"n": max(cell["n"] for cell in cells.values()), "metrics": cells}
+        results = {
+            str(c.metric): result for c in columns if (result := c.result(mask, failed)) is not None
+        }
+        for metric, result in results.items():
+            random = result.random_baseline
+            if random is not None and np.isnan(random):  # nothing to draw from
+                results[metric] = replace(result, random_baseline=None)
+        if results:
+            slices[name] = results
     # Shares are from 0 to 1, mean cosines from -1 to 1.
     for soft, bounds in ((False, (0.0, 1.0)), (True, (-1.0, 1.0))):
-        cells_of = {
-            name: {m: cell for m, cell in part["metrics"].items() if m.startswith("soft_") is soft}
-            for name, part in slices.items()
+        mine = {
+            name: {m: one for m, one in results.items() if m.startswith("soft_") is soft}
+            for name, results in slices.items()
         }
-        add_intervals_over(clusters, n, columns, masks, cells_of, bounds)
-    return {
-        "about": UNCHECKED if by_id is None else NO_SUBSTITUTE,
-        "checked_against_ids": by_id is not None,
-        "threshold": found.threshold,
-        "model": found.model,
-        "ks": list(found.ks),
-        "chance_from": {"texts": found.texts, "sampled": found.sampled},
-        "left_out": dict(left_out),
-        "slices": slices,
-        "beside_ids": None if by_id is None else _beside(found, by_id, clusters),
-    }
+        for name, results in with_intervals_over(clusters, n, columns, masks, mine, bounds).items():
+            slices[name].update(results)
+    protocol, _, version = PROTOCOL.partition("/")
+    description = UNCHECKED if by_id is None else NO_SUBSTITUTE
+    return SemanticResult(
+        description=description,
+        checked_against_ids=by_id is not None,
+        threshold=found.threshold,
+        model=found.model,
+        ks=list(found.ks),
+        random_source=SemanticSource(texts=found.texts, sampled=found.sampled),
+        excluded=dict(excluded),
+        results=ProtocolResult.build(
+            {
+                name: SliceResult(n=max(one.n for one in results.values()), metrics=results)
+                for name, results in slices.items()
+            },
+            protocol=protocol,
+            version=int(version),
+            description=description,
+            level="text",
+            ties="order",
+            signature=template,
+        ),
+        versus_ids=None if by_id is None else _versus_ids(found, by_id, clusters),
+    )
 
 
-def _beside(
+def _versus_ids(
     found: SemanticAccuracy, by_id: Mapping[str, Values], clusters: Clusters
-) -> dict[str, Any]:
+) -> dict[str, SemanticVersusIds]:
     """By metric: both means over the queries that have both, their difference and correlation."""
-    beside: dict[str, Any] = {}
+    versus = {}
     for k in found.ks:
         for metric in METRICS:
             if metric not in BY_ID:
@@ -104,34 +128,35 @@ def _beside(
                 bounds=(-1, 1),
             )
             together = correlations(semantic[both], ids[both], mine, level=LEVEL)
-            beside[name] = {
-                "by_ids": f"{BY_ID[metric]}@{k}",
-                "n": int(both.sum()),
-                "mean_by_ids": float(ids[both].mean()),
-                "mean_semantic": float(semantic[both].mean()),
-                "difference": _interval(difference),
-                **{kind: _correlation(one) for kind, one in together.items()},
-            }
-    return beside
+            versus[name] = SemanticVersusIds(
+                by_ids=f"{BY_ID[metric]}@{k}",
+                n=int(both.sum()),
+                mean_by_ids=float(ids[both].mean()),
+                mean_semantic=float(semantic[both].mean()),
+                difference=_interval(difference),
+                pearson=_correlation(together["pearson"]),
+                spearman=_correlation(together["spearman"]),
+            )
+    return versus
 
 
-def _interval(interval: Interval) -> dict[str, Any]:
+def _interval(interval: Interval) -> Estimate:
     known = interval.method != "none"
-    return {
-        "value": interval.value,
-        "low": interval.low if known else None,
-        "high": interval.high if known else None,
-        "method": interval.method,
-        "note": interval.note,
-    }
+    return Estimate(
+        value=interval.value,
+        low=interval.low if known else None,
+        high=interval.high if known else None,
+        method=interval.method,
+        note=interval.note,
+    )
 
 
-def _correlation(found: Correlation) -> dict[str, Any]:
-    return {
-        "value": found.value,
-        "low": found.low,
-        "high": found.high,
-        "units": found.units,
-        "over": "haystacks" if found.clustered else "queries",
-        "note": found.note,
-    }
+def _correlation(found: Correlation) -> Estimate:
+    return Estimate(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        clusters=found.units,
+        cluster_by="haystacks" if found.clustered else "queries",
+        note=found.note,
+    )

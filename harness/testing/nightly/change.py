@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.scoring.scores import all_cells
+from harness.records.scores import MetricResult, ProtocolResult
 from harness.scoring.uncertainty import named
 from harness.testing.nightly.plan import plain
 from harness.verdicts.compare.comparison import Cell, Options
@@ -62,7 +62,7 @@ def change(
         for row in differing(essentials((last, now), blocks))
     ]
     if depths_refuse([last, now], blocks, metrics):
-        reasons.append(f"k {last.scores['depth']} -> {now.scores['depth']}")
+        reasons.append(f"k {last.scores.depth} -> {now.scores.depth}")
     if reasons:
         return {"state": "not comparable", "since": since, "reasons": reasons}
     apart = by_depth([last, now], blocks[0])
@@ -73,7 +73,7 @@ def change(
     found = table([now, last], blocks[0], [(1, 0)], options) if metrics else None
     if found is None or not found.cells:
         # Never silence: what is compared by nothing is neither unchanged nor without a change.
-        depths = [run.scores["depth"] for run in (last, now)]
+        depths = [run.scores.depth for run in (last, now)]
         deep = f"k {depths[0]} -> {depths[1]}: " if depths[0] != depths[1] else ""
         reasons = [f"{deep}no metric in common"]
         return {"state": "not comparable", "since": since, "reasons": reasons}
@@ -172,32 +172,32 @@ def ran_line(
     record, scores = run.record, run.scores
     found = run.blocks[block]
     retriever, measured = record["retriever"], record.get("measured") or {}
-    data = scores["dataset"]
+    data, hits = scores.dataset, scores.hits or {}
     return {
         **_head(night, of, series, record["finished"]),
         "state": "ok",
         "run": run.folder.name,
         "queries": {
-            "asked": scores["queries"]["asked"],
-            "failed": scores["queries"]["failed"],
-            "not_measurable": (scores.get("hits") or {}).get("queries_not_measurable", 0),
+            "asked": scores.queries.asked,
+            "failed": scores.queries.failed,
+            "not_measurable": hits.get("queries_not_measurable", 0),
         },
         "data": {
-            **{name: data[name] for name in ("name", "granularity", "text", "split")},
-            "fingerprint": data["fingerprint"][:12],
+            **{name: getattr(data, name) for name in ("name", "granularity", "text", "split")},
+            "fingerprint": data.fingerprint[:12],
         },
-        "k": scores["depth"],
-        "protocol": f"{block[0]}/{found['version']}",
-        "unit": block[1],
+        "k": scores.depth,
+        "protocol": found.name,
+        "level": block[1],
         "versions": {
             "retriever": retriever.get("version"),
             "revision": retriever.get("revision"),
-            "harness": scores["harness"],
+            "harness": scores.harness,
             "commit": commit(record),
         },
         "cells": {
-            name: {metric: _value_cell(cell) for metric, cell in part["metrics"].items()}
-            for name, part in found["slices"].items()
+            name: {metric: _value_cell(result) for metric, result in part.metrics.items()}
+            for name, part in found.slices.items()
         },
         "intervals": _intervals(found),
         "times": times(measured),
@@ -227,19 +227,23 @@ def _head(night: str, of: int, series: Series, at: str) -> Line:
     }
 
 
-def _value_cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    interval = cell.get("interval") or {}
+def _value_cell(result: MetricResult) -> dict[str, float | None]:
+    interval = result.interval
     return {
-        "value": _number(cell["value"]),
-        "n": cell["n"],
-        "low": _number(interval.get("low")),
-        "high": _number(interval.get("high")),
+        "value": _number(result.value),
+        "n": result.n,
+        "low": _number(interval.low) if interval else None,
+        "high": _number(interval.high) if interval else None,
     }
 
 
-def _intervals(block: Mapping[str, Any]) -> dict[str, Any]:
-    """How the intervals over all queries were made: said once for all metrics."""
-    for cell in all_cells(block).values():
-        if "interval" in cell:
-            return {name: cell["interval"].get(name) for name in ("over", "units", "rough")}
+def _intervals(protocol: ProtocolResult) -> dict[str, Any]:
+    """How the intervals over all queries were computed: once for all metrics."""
+    for result in protocol.overall.values():
+        if (interval := result.interval) is not None:
+            return {
+                "cluster_by": interval.cluster_by,
+                "clusters": interval.clusters,
+                "approximate": interval.approximate,
+            }
     return {}

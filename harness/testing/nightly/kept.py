@@ -11,21 +11,23 @@ from __future__ import annotations
 import hashlib
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.files import folder_aside
+from harness.records.scores import ProtocolResult
 from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
 from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import Series
 
-_COLUMNS = ("query", "protocol", "unit", "ability", "category", "haystack")
+_COLUMNS = ("query", "protocol", "level", "ability", "category", "haystack")
 _RECORD = (
     *("run_version", "finished", "dataset", "retriever", "settings"),
     *("versions", "machine", "git", "queries"),
@@ -34,25 +36,20 @@ _RECORD = (
 
 def core(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
     """A run with one protocol, its abilities and these metrics: all that a night compares."""
-    protocol, unit = block
+    protocol, level = block
     found = run.blocks[block]
-    slices = {
-        name: {
-            **part,
-            "metrics": {name: part["metrics"][name] for name in metrics if name in part["metrics"]},
-        }
-        for name, part in _slices(found["slices"]).items()
-    }
-    mine = pc.and_(pc.equal(run.table["protocol"], protocol), pc.equal(run.table["unit"], unit))
+    mine = pc.and_(pc.equal(run.table["protocol"], protocol), pc.equal(run.table["level"], level))
     columns = [name for name in (*_COLUMNS, *metrics) if name in run.table.column_names]
-    scores = {**run.scores, "protocols": [{**found, "slices": slices}]}
+    selected = found.select(_slices(found), metrics)
+    scores = msgspec.structs.replace(run.scores, protocols=[selected])
     return replace(run, scores=scores, table=run.table.filter(mine).select(columns))
 
 
-def _slices(found: Mapping[str, Any]) -> dict[str, Any]:
+def _slices(found: ProtocolResult) -> list[str]:
     """All queries and abilities; `answerable` only where it is not the same as all."""
-    same = "all" in found and found.get("answerable", {}).get("n") == found["all"]["n"]
-    return {n: found[n] for n in SLICES if n in found and not (same and n == "answerable")}
+    n = {name: part.n for name, part in found.columns.items()}
+    same = n.get("answerable") == n.get("all")
+    return [name for name in SLICES if name in n and not (same and name == "answerable")]
 
 
 def last_of(folder: Path, series: Series) -> ScoredRun | None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.files import disk_errors, read_json, write_json
-from harness.scoring.scores import all_cells, main_metrics
+from harness.scoring.scores import main_metrics
 from harness.testing.nightly.change import (
     change,
     changed,
@@ -65,8 +65,7 @@ class Night:
         A run that has its line in this night already gets no second one.
         """
         whole = ScoredRun.read(folder)
-        cells = all_cells(whole.blocks[block])
-        metrics = main_metrics(cells, asked)
+        metrics = main_metrics(whole.blocks[block].overall, asked)
         run = core(whole, block, metrics)
         last, damage = None, ""
         try:

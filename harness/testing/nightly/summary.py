@@ -94,7 +94,7 @@ def _run(
         }
         for part, metrics in line["cells"].items()
     }
-    about = ("run", "at", "queries", "data", "k", "protocol", "unit", "versions", "intervals")
+    about = ("run", "at", "queries", "data", "k", "protocol", "level", "versions", "intervals")
     return {
         **head,
         "state": "ok",

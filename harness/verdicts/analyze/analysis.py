@@ -9,8 +9,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from harness.records.scores import ScoredDataset
 from harness.verdicts.analyze.causes import Cause, Place
-from harness.verdicts.analyze.errata import BothKeys, Cells
+from harness.verdicts.analyze.errata import BothKeys, Results
 
 ABOVE = 10
 """How many of the places above a missed piece are kept."""
@@ -93,23 +94,23 @@ class Analysis:
     """Why a run missed what it missed at k.
 
     `queries` are those that missed something: most missed pieces first, of equal many the lowest
-    recall. `scored` is the number of queries with evidence that count, `left_out` those that do
-    not, by reason. `pieces` counts all pieces of evidence by ability. `cells` are recall@k and
+    recall. `scored` is the number of queries with evidence that count, `excluded` those that do
+    not, by reason. `pieces` counts all pieces of evidence by ability. `results` are recall@k and
     hit@k by slice and metric, as `harness score` gives them; `errata` both answer keys' numbers.
-    `depth` is how many documents a ranking could hold, `deep` says how many came.
+    `depth` is how many documents a ranking could hold, `depth_message` says how many were returned.
     `similarity` is the cosine below which it is low; None: not looked at.
     """
 
     run: str
     system: str
-    dataset: dict[str, Any]
+    dataset: ScoredDataset
     k: int
     depth: int
-    deep: str
+    depth_message: str
     scored: int
-    left_out: dict[str, int]
+    excluded: dict[str, int]
     pieces: dict[str, int]
-    cells: Cells
+    results: dict[str, Results]
     queries: tuple[QueryMisses, ...]
     similarity: float | None = None
     errata: BothKeys | None = None

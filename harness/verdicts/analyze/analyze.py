@@ -11,15 +11,15 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, was_requested
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
 from harness.scoring.arrays import Values
-from harness.scoring.came import deep
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
+from harness.scoring.returned import depth_message
 from harness.scoring.rollup import haystack_sizes
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
@@ -36,9 +36,9 @@ from harness.verdicts.analyze.errata import (
     CorrectedDataset,
     Errata,
     both_keys,
-    cells,
     corrected,
     read_errata,
+    results_of,
 )
 from harness.verdicts.analyze.likeness import Embed, SharedWords, similarities
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Taken, Versions, had_room, pieces, top
@@ -76,16 +76,18 @@ def analyze(
     return Analysis(
         run=run.path.resolve().name,
         system=record["retriever"]["name"],
-        dataset=at.scores.summary["dataset"],
+        dataset=at.scores.report.dataset,
         k=k,
         depth=at.depth,
-        deep=deep(at.scores.summary["came"], at.depth, record),
+        depth_message=depth_message(
+            at.scores.report.returned, at.depth, requested=was_requested(record)
+        ),
         scored=int(at.seen.scored.sum()),
-        left_out=at.left_out,
+        excluded=at.excluded,
         pieces=counts,
-        cells={
-            name: {m: cell for m, cell in part.items() if m in (f"recall@{k}", f"hit@{k}")}
-            for name, part in cells(at.scores).items()
+        results={
+            name: {m: one for m, one in part.items() if m in (f"recall@{k}", f"hit@{k}")}
+            for name, part in results_of(at.scores).items()
         },
         queries=queries,
         similarity=None if embed is None else LOW_SIMILARITY,
@@ -192,9 +194,9 @@ class ScoredAt:
         return score(dataset, self._rankings, choices, depth=self.depth, answered=self.answered)
 
     @property
-    def left_out(self) -> dict[str, int]:
+    def excluded(self) -> dict[str, int]:
         """How many of the queries that were asked are not scored, by reason."""
-        reasons = self.scores.left_out[PROTOCOL].items()
+        reasons = self.scores.excluded[PROTOCOL].items()
         return {name: len(ids) for name, ids in reasons if not name.startswith("not asked")}
 
 

@@ -20,12 +20,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.files import digest
+from harness.records.scores import MetricResult
 from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature
 
@@ -177,8 +179,8 @@ def _from_audit(records: Sequence[Any], dataset: Dataset, path: Path) -> list[Er
 
 # -- A run scored by the answer key as it is, and as errata correct it -----------------------------
 
-Cells = dict[str, dict[str, Any]]
-"""Cells of a score (value, n, interval, signature, ...) by slice and metric."""
+Results = dict[str, MetricResult]
+"""The results of one slice, by metric."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +198,8 @@ class BothKeys:
     confirmed: int
     unknown: int
     kinds: dict[str, int]
-    by_original: dict[str, Cells]
-    by_corrected: dict[str, Cells]
+    by_original: dict[str, Results]
+    by_corrected: dict[str, Results]
 
 
 class CorrectedDataset(Dataset):
@@ -259,22 +261,22 @@ def both_keys(
         same,
         unknown,
         dict(Counter(errata.entries[query].kind for query in named).most_common()),
-        cells(original),
+        results_of(original),
         {
-            name: {m: _signed(cell, errata) for m, cell in part.items()}
-            for name, part in cells(by_errata).items()
+            name: {m: _signed(one, errata) for m, one in part.items()}
+            for name, part in results_of(by_errata).items()
         },
     )
 
 
-def cells(scores: Scores) -> dict[str, Cells]:
-    """The cells on documents of the one protocol that was scored, by slice and metric."""
-    block = next(b for b in scores.summary["protocols"] if b["unit"] != "turn>session")
-    return {name: part["metrics"] for name, part in block["slices"].items()}
+def results_of(scores: Scores) -> dict[str, Results]:
+    """Returns the results on documents of the one protocol that was scored, by slice and metric."""
+    protocol = next(one for one in scores.report.protocols if one.level != "turn>session")
+    return {name: part.metrics for name, part in protocol.slices.items()}
 
 
-def _signed(cell: dict[str, Any], errata: Errata) -> dict[str, Any]:
-    """The cell, with a signature that says by which errata its key was corrected."""
-    signature = Signature.parse(cell["signature"])
+def _signed(result: MetricResult, errata: Errata) -> MetricResult:
+    """Returns the result with a signature that says by which errata its qrels were corrected."""
+    signature = Signature.parse(result.signature)
     protocol = f"{signature.protocol}+errata#{errata.sha256[:8]}"
-    return {**cell, "signature": str(replace(signature, protocol=protocol))}
+    return msgspec.structs.replace(result, signature=str(replace(signature, protocol=protocol)))

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from harness.dataset.reader import Dataset
+from harness.records.scores import MetricResult
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
 from harness.scoring.grid import grid
@@ -96,9 +97,9 @@ def render(analysis: Analysis, texts: Texts | None, examples: int) -> str:
 def _signatures(analysis: Analysis) -> str:
     """Of recall over all queries, by each answer key."""
     metric, both = f"recall@{analysis.k}", analysis.errata
-    keys = {"": analysis.cells} | ({", corrected key": both.by_corrected} if both else {})
+    keys = {"": analysis.results} | ({", corrected key": both.by_corrected} if both else {})
     return "\n".join(
-        f"signature of {metric}, all{name}: {key['all'][metric]['signature']}"
+        f"signature of {metric}, all{name}: {key['all'][metric].signature}"
         for name, key in keys.items()
         if "all" in key
     )
@@ -108,14 +109,14 @@ def _head(analysis: Analysis) -> str:
     d, k = analysis.dataset, analysis.k
     total, missed = sum(analysis.pieces.values()), len(analysis.missed)
     lines = [
-        f"{analysis.system} on {d['name']}, {d['granularity']}, {d['text']} text, {d['split']}; "
-        f"{analysis.deep}; data {d['fingerprint'][:8]}",
+        f"{analysis.system} on {d.name}, {d.granularity}, {d.text} text, {d.split}; "
+        f"{analysis.depth_message}; data {d.fingerprint[:8]}",
         f"{missed:,} of {total:,} pieces of evidence are not in the top {k}, in "
         f"{len(analysis.queries):,} of {analysis.scored:,} queries",
     ]
-    if cells := analysis.cells.get("all"):
-        lines.append(", ".join(f"{metric} {cell['value']:.4f}" for metric, cell in cells.items()))
-    if left := analysis.left_out:
+    if results := analysis.results.get("all"):
+        lines.append(", ".join(f"{metric} {_number(one)}" for metric, one in results.items()))
+    if left := analysis.excluded:
         lines.append("not looked at: " + "; ".join(f"{n} {reason}" for reason, n in left.items()))
     return "\n".join(lines)
 
@@ -200,21 +201,25 @@ def _both_keys(both: BothKeys, k: int) -> str:
         parts = [key.get(name, {}) for key in keys]
         if any(parts):
             rows.append([name])
-            for cells in parts:
-                rows[-1].append(_count(cells[metrics[0]]["n"]) if cells else "-")
-                rows[-1] += [f"{cells[m]['value']:.4f}" if cells else "-" for m in metrics]
+            for results in parts:
+                rows[-1].append(_count(results[metrics[0]].n) if results else "-")
+                rows[-1] += [_number(results.get(m)) for m in metrics]
     rows.append(["  95% interval"])
     for key in keys:
-        rows[-1] += ["", *(_interval(key.get("all", {}).get(metric, {})) for metric in metrics)]
+        rows[-1] += ["", *(_interval(key.get("all", {}).get(metric)) for metric in metrics)]
     headers = ["answer key:", "as it is\nn", *(f"\n{m}" for m in metrics)]
     headers += ["corrected\nn", *(f"\n{m}" for m in metrics)]
     table = grid(rows, headers)
     return f"{_folded(said)}\n{_folded(what)}\n\n{table}"
 
 
-def _interval(cell: dict[str, Any]) -> str:
-    found = cell.get("interval")
-    return "-" if found is None else f"{found['low']:.3f}-{found['high']:.3f}"
+def _number(result: MetricResult | None) -> str:
+    return "-" if result is None or result.value is None else f"{result.value:.4f}"
+
+
+def _interval(result: MetricResult | None) -> str:
+    interval = result.interval if result else None
+    return "-" if interval is None else f"{interval.low:.3f}-{interval.high:.3f}"
 
 
 def _worst(analysis: Analysis) -> str:

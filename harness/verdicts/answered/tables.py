@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from harness.records.base import convert, to_plain
+from harness.records.base import convert
+from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.runs.answering.folder import AnswersFolder, display_names
 from harness.runs.answering.records import AnswersRecord, JudgementCounts, JudgeRecord
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
 from harness.scoring.answered.judge_agreement import JudgeAgreement, Kappa, RateEstimate
 from harness.scoring.grid import grid
-from harness.scoring.scores import all_cells, range_over_judges
+from harness.scoring.scores import range_over_judges
 
 _TEXT = ("exact_match", "token_f1", "containment")
 _ANSWERABLE = {
@@ -43,26 +43,30 @@ class Answered:
     name: str
     """The name of the system or baseline, with the size of its context where two have one name."""
     record: AnswersRecord
-    scores: Mapping[str, Any]
+    scores: ScoreReport
 
     @classmethod
     def read(cls, folders: Sequence[Path]) -> list[Answered]:
         """Raises UsageError for what is no folder of answers."""
         records = [AnswersFolder(folder).record for folder in folders]
         return [
-            cls(folder, name, record, read_scores(folder, to_plain(record)))
+            cls(folder, name, record, read_scores(folder))
             for folder, name, record in zip(folders, display_names(records), records, strict=True)
         ]
 
     @property
-    def blocks(self) -> dict[str, Any]:
-        """The blocks of its scores, by protocol."""
-        return {block["protocol"]: block for block in self.scores["protocols"]}
+    def results(self) -> dict[str, ProtocolResult]:
+        """Its results, by protocol."""
+        return {one.protocol: one for one in self.scores.protocols}
+
+    def overall(self, protocol: str) -> Mapping[str, MetricResult]:
+        """The results of a protocol over all questions; empty where it was not scored."""
+        return self.results[protocol].overall if protocol in self.results else {}
 
     @property
     def judges(self) -> list[str]:
         """Protocols of the judges that judged it."""
-        return [name for name in self.blocks if name.startswith("judge:")]
+        return [name for name in self.results if name.startswith("judge:")]
 
 
 def leading(one: Answered) -> tuple[str, str]:
@@ -70,33 +74,35 @@ def leading(one: Answered) -> tuple[str, str]:
     if one.judges:
         return one.judges[-1], "accuracy"
     return (
-        ("locomo-answers", "f1") if "locomo-answers" in one.blocks else ("answers-text", "token_f1")
+        ("locomo-answers", "f1")
+        if "locomo-answers" in one.results
+        else ("answers-text", "token_f1")
     )
 
 
 def overview(answered: Sequence[Answered]) -> str:
     """A line a system: what it was shown and what came, over all questions."""
     judges = list(dict.fromkeys(name for one in answered for name in one.judges))
-    official = any("locomo-answers" in one.blocks for one in answered)
+    official = any("locomo-answers" in one.results for one in answered)
     heads = ["", "context tokens", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
     heads += ["F1 (LoCoMo)"] if official else []
     heads += ["abstained", *(name.removeprefix("judge:") for name in judges)]
-    ranges = [range_over_judges(one.scores["protocols"]) for one in answered]
+    ranges = [range_over_judges(one.scores.protocols) for one in answered]
     heads += ["over judges"] if any(ranges) else []
     rows = []
     for one, over in zip(answered, ranges, strict=True):
-        text = all_cells(one.blocks["answers-text"])
+        text = one.overall("answers-text")
         tokens = one.record.mean_context_tokens
         usd = one.record.usage.usd if one.record.usage else None
         row = [one.name, "-" if tokens is None else f"{tokens:,.0f}"]
         row.append("-" if usd is None else f"{usd:.4f}")
-        row += [str(text["abstained"]["n"]) if "abstained" in text else "-"]
+        row += [str(text["abstained"].n) if "abstained" in text else "-"]
         row += [_value(text.get(name)) for name in _TEXT]
         if official:
-            row.append(_value(all_cells(one.blocks.get("locomo-answers", _NOTHING)).get("f1")))
+            row.append(_value(one.overall("locomo-answers").get("f1")))
         row.append(_value(text.get("abstained")))
         for name in judges:
-            row.append(_between(all_cells(one.blocks.get(name, _NOTHING)).get("accuracy")))
+            row.append(_between(one.overall(name).get("accuracy")))
         if any(ranges):
             row.append(f"{over[0]:.3f} to {over[1]:.3f}" if over else "-")
         rows.append(row)
@@ -109,9 +115,7 @@ def by_ability(answered: Sequence[Answered]) -> str:
     parts = ["all", *map(str, Ability)]
     found = [
         {
-            part: one.blocks.get(protocol, _NOTHING)["slices"]
-            .get(part, {"metrics": {}})["metrics"]
-            .get(metric)
+            part: one.results[protocol].find(metric, part) if protocol in one.results else None
             for part in parts
         }
         for one in answered
@@ -119,7 +123,7 @@ def by_ability(answered: Sequence[Answered]) -> str:
     shown = [part for part in parts if any(cells[part] for cells in found)]
     if not shown:
         return ""
-    rows = [["n", *(str(max(c[part]["n"] for c in found if c[part])) for part in shown)]]
+    rows = [["n", *(str(max(r.n for c in found if (r := c[part]))) for part in shown)]]
     rows += [
         [one.name, *(_value(cells[part]) for part in shown)]
         for one, cells in zip(answered, found, strict=True)
@@ -132,7 +136,7 @@ def error_attribution(answered: Sequence[Answered]) -> str:
     known context."""
     where, beside = [], []
     for one in answered:
-        cells = all_cells(one.blocks[one.judges[-1]]) if one.judges else {}
+        cells = one.overall(one.judges[-1]) if one.judges else {}
         if "correct_given_evidence" in cells or "hallucinated" in cells:
             where.append([one.name, *(_value(cells.get(name)) for name in _ANSWERABLE)])
             beside.append([one.name, *(_between(cells.get(name)) for name in _BESIDE)])
@@ -150,7 +154,7 @@ def judged(answered: Sequence[Answered]) -> str:
     """Who judged, and what of it was no verdict; empty where nobody did."""
     found: dict[str, list[JudgementCounts]] = {}
     for one in answered:
-        for values in one.scores.get("judges", {}).values():
+        for values in (one.scores.judges or {}).values():
             record = convert(values, JudgeRecord, str(one.folder))
             found.setdefault(record.judge.signature, []).append(record.counts)
     lines = []
@@ -167,7 +171,7 @@ def judged(answered: Sequence[Answered]) -> str:
 
 def _human_agreement(one: Answered) -> Iterator[str]:
     """Describes how each judge agrees with human labels of the same answers."""
-    for judge, values in (one.scores.get("judge_agreement") or {}).items():
+    for judge, values in (one.scores.judge_agreement or {}).items():
         found = convert(values, JudgeAgreement, str(one.folder))
         yield (
             f"{judge.removeprefix('judge:')} against human labels on {one.name}: kappa "
@@ -186,16 +190,16 @@ def repeated(answered: Sequence[Answered]) -> str:
     """What repetitions show, by the leading protocol of each system; empty without any."""
     lines = []
     for one in answered:
-        found = (one.scores.get("repeats") or {}).get(leading(one)[0])
+        found = (one.scores.repeats or {}).get(leading(one)[0])
         if found is None:
             continue
-        more = found["repeats_needed"]
+        more = found.repeats_needed
         repeats = "no number of repetitions would do" if more is None else f"or {more} repetitions"
         lines.append(
-            f"{one.name}: sd {found['between'] ** 0.5:.3f} between questions, "
-            f"{found['within'] ** 0.5:.3f} between repetitions of one; all "
-            f"{found['questions']} again vary by {found['of_experiment']:.4f}; "
-            f"±{found['half_width']:g} needs {found['questions_needed']:,} independent questions, "
+            f"{one.name}: sd {found.between**0.5:.3f} between questions, "
+            f"{found.within**0.5:.3f} between repetitions of one; all "
+            f"{found.questions} again vary by {found.of_experiment:.4f}; "
+            f"±{found.half_width:g} needs {found.questions_needed:,} independent questions, "
             f"{repeats}"
         )
     return "\n".join(lines)
@@ -213,17 +217,14 @@ def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-_NOTHING: dict[str, Any] = {"slices": {}}
+def _value(result: MetricResult | None) -> str:
+    return "-" if result is None or result.value is None else f"{result.value:.4f}"
 
 
-def _value(cell: Mapping[str, Any] | None) -> str:
-    return "-" if cell is None or cell["value"] is None else f"{cell['value']:.4f}"
-
-
-def _between(cell: Mapping[str, Any] | None) -> str:
+def _between(result: MetricResult | None) -> str:
     """`0.8125 [0.750, 0.861] of 96`."""
-    if cell is None or cell["value"] is None:
+    if result is None or result.value is None:
         return "-"
-    interval = cell.get("interval")
-    within = f" [{interval['low']:.3f}, {interval['high']:.3f}]" if interval else ""
-    return f"{cell['value']:.4f}{within} of {cell['n']}"
+    interval = result.interval
+    within = f" [{interval.low:.3f}, {interval.high:.3f}]" if interval else ""
+    return f"{result.value:.4f}{within} of {result.n}"

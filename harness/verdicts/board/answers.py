@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.records.base import to_plain
+from harness.records.scores import MetricResult, ProtocolResult
 from harness.runs.answering.context import BASELINES
 from harness.runs.answering.folder import RECORD, AnswersFolder, display_names
 from harness.runs.answering.judging import reader_of
@@ -19,7 +20,7 @@ from harness.runs.answering.records import AnswersRecord
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
 from harness.scoring.answered.error_attribution import CLASSES
-from harness.scoring.scores import all_cells, main_block, main_metrics, range_over_judges
+from harness.scoring.scores import main_metrics, main_protocol, range_over_judges
 
 Key = tuple[str, str, str, str]
 """Name, granularity, split and fingerprint of a dataset."""
@@ -37,37 +38,36 @@ def answers_below(results: Path) -> dict[Key, list[dict[str, Any]]]:
     for path in sorted(results.glob(f"*.answers/{RECORD}")):
         folder = AnswersFolder(path.parent)
         try:
-            record = folder.record
-            scores = read_scores(path.parent, to_plain(record))
+            record, scores = folder.record, read_scores(path.parent)
         except UsageError:
             continue
         key = key_of_dataset(to_plain(record.dataset))
-        blocks = [b for b in scores["protocols"] if b["protocol"].startswith("judge:")]
-        over = range_over_judges(blocks)
-        for block in blocks or [main_block(scores["protocols"])]:
-            metric = next(iter(main_metrics(all_cells(block))), "")
+        judged = [one for one in scores.protocols if one.protocol.startswith("judge:")]
+        over = range_over_judges(judged)
+        for protocol in judged or filter(None, [main_protocol(scores.protocols)]):
+            metric = next(iter(main_metrics(protocol.overall)), "")
             if metric:
-                of = (key, reader_of(record), block["protocol"], metric)
-                row = _row(path.parent.name, record, block, metric)
+                of = (key, reader_of(record), protocol.protocol, metric)
+                row = _row(path.parent.name, record, protocol, metric)
                 if over:
                     row["over_judges"] = [_short(end) for end in over]
                 groups.setdefault(of, []).append((record, row))
     found: dict[Key, list[dict[str, Any]]] = {}
-    for (key, reader, protocol, metric), of_group in sorted(groups.items()):
+    for (key, reader, judge, metric), of_group in sorted(groups.items()):
         names = display_names([record for record, _ in of_group])
         named = [{**row, "system": name} for name, (_, row) in zip(names, of_group, strict=True)]
         # A baseline is asked beside each run, and is the same for contexts of one size.
         once = {_once(row): row for row in sorted(named, key=_place, reverse=True)}
         rows = sorted(once.values(), key=_place)
-        group = {"reader": reader, "protocol": protocol, "metric": metric, "rows": rows}
+        group = {"reader": reader, "protocol": judge, "metric": metric, "rows": rows}
         found.setdefault(key, []).append(group)
     return found
 
 
 def _row(
-    folder: str, record: AnswersRecord, block: Mapping[str, Any], metric: str
+    folder: str, record: AnswersRecord, protocol: ProtocolResult, metric: str
 ) -> dict[str, Any]:
-    slices = {name: part["metrics"] for name, part in block["slices"].items()}
+    slices = {name: part.metrics for name, part in protocol.slices.items()}
     shown = ("all", *(str(ability) for ability in Ability))
     losses = {name: slices["all"][name] for name in CLASSES if name in slices["all"]}
     return {
@@ -86,11 +86,11 @@ def _row(
     }
 
 
-def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
-    interval = cell.get("interval") or {}
-    ends = {"low": interval.get("low"), "high": interval.get("high")}
-    found = {name: _short(value) for name, value in {"value": cell["value"], **ends}.items()}
-    return {"n": cell["n"], **{name: value for name, value in found.items() if value is not None}}
+def _cell(result: MetricResult) -> dict[str, float]:
+    interval = result.interval
+    ends = {"low": interval.low, "high": interval.high} if interval else {}
+    found = {name: _short(value) for name, value in {"value": result.value, **ends}.items()}
+    return {"n": result.n, **{name: value for name, value in found.items() if value is not None}}
 
 
 def _short(value: float | None) -> float | None:

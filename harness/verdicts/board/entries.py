@@ -6,31 +6,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.errors import UsageError
+from harness.records.base import Record, to_plain, to_tree
+from harness.records.scores import MetricResult, ProtocolResult
 from harness.schema import Ability
-from harness.scoring.score import SCORE_VERSION
-from harness.scoring.signature import Signature
 from harness.verdicts.compare.scored import ScoredRun
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 """What a board shows; a dataset's own categories stay in scores.json."""
-
-_SHOWN = (
-    *("value", "n", "chance", "chance_is", "ceiling", "ceiling_is"),
-    *("interval", "ties", "not_measurable", "answered_only"),
-)
 
 
 def read_entry(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """What compares (the board's head), and the entry. Raises UsageError for a broken folder."""
     run = ScoredRun.read(folder)
     try:
-        if run.scores["score_version"] != SCORE_VERSION:
-            raise KeyError(f"score_version {run.scores['score_version']}")
         return _head(run), _entry(run)
     except (KeyError, TypeError, AttributeError) as error:
         raise UsageError(
-            f"{folder}: scores.json or run.json is not of this version of the harness ({error}); "
+            f"{folder}: run.json is not of this version of the harness ({error}); "
             "`harness score` the folder again, or remove it"
         ) from None
 
@@ -108,10 +103,10 @@ def _id(entry: Mapping[str, Any]) -> str:
 def _head(run: ScoredRun) -> dict[str, Any]:
     """Everything that must be the same for numbers to stand in one table."""
     return {
-        "dataset": run.scores["dataset"],
-        "depth": run.scores["depth"],
+        "dataset": to_tree(run.scores.dataset),
+        "depth": run.scores.depth,
         "queries": dict(zip(("asked", "digest"), run.scorable, strict=True)),
-        "scoring": {"harness": run.scores["harness"], "score_version": SCORE_VERSION},
+        "scoring": {"harness": run.scores.harness, "version": run.scores.version},
     }
 
 
@@ -129,17 +124,17 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
         "by": record.get("by"),
         "repeat": record.get("repeat"),
         "queries": {
-            "failed": scores["queries"]["failed"],
-            "without_ranking": scores["queries"]["without_ranking"],
-            "not_measurable": (scores.get("hits") or {}).get("queries_not_measurable", 0),
+            "failed": scores.queries.failed,
+            "without_ranking": scores.queries.without_ranking,
+            "unmeasurable": (scores.hits or {}).get("queries_not_measurable", 0),
         },
-        "came": scores.get("came"),
-        "protocols": [_protocol(block) for block in scores["protocols"]],
-        "knowledge_update": _unsigned(scores["knowledge_update"]),
-        **({"changes": _unsigned(scores["changes"])} if scores.get("changes") else {}),
-        "abstention": _unsigned(scores["abstention"]),
-        "tokens": _unsigned(scores["tokens"]),
-        "hits": scores.get("hits"),
+        "returned": to_tree(scores.returned),
+        "protocols": [_protocol(one) for one in scores.protocols],
+        "knowledge_update": _unsigned(scores.knowledge_update),
+        "changes": _unsigned(scores.changes),
+        "abstention": _unsigned(scores.abstention),
+        "tokens": _unsigned(scores.tokens),
+        "hits": scores.hits,
         "cost": {
             "index": measured.get("index"),
             "ingestion": measured.get("ingestion"),
@@ -169,29 +164,29 @@ def _embeddings(reported: Any) -> dict[str, Any] | None:
     return {name: sum(one.get(name, 0) for one in found) for name in names}
 
 
-def _protocol(block: dict[str, Any]) -> dict[str, Any]:
-    slices = {name: block["slices"][name] for name in SLICES if name in block["slices"]}
-    signed = (cell["signature"] for part in slices.values() for cell in part["metrics"].values())
-    first = next(signed, None)
+def _protocol(protocol: ProtocolResult) -> dict[str, Any]:
+    slices = {name: protocol.slices[name] for name in SLICES if name in protocol.columns}
     return {
-        "protocol": f"{block['protocol']}/{block['version']}",
-        "unit": block["unit"],
-        "ties": block["ties"],
-        "missing": Signature.parse(first).missing if first else None,
-        "left_out": block["left_out"],
+        "protocol": protocol.name,
+        "level": protocol.level,
+        "ties": protocol.ties,
+        "missing": protocol.missing,
+        "excluded": protocol.excluded,
         "slices": {
-            name: {
-                metric: {part: cell[part] for part in _SHOWN if part in cell}
-                for metric, cell in part["metrics"].items()
-            }
+            name: {metric: _result(result) for metric, result in part.metrics.items()}
             for name, part in slices.items()
         },
     }
 
 
-def _unsigned(part: Any) -> Any:
-    """A section of scores.json without its signatures, which scores.json keeps."""
-    if not isinstance(part, dict):
-        return part
-    left = {k: v for k, v in part.items() if k not in ("signature", "signatures")}
-    return {name: _unsigned(value) for name, value in left.items()}
+def _result(result: MetricResult) -> dict[str, Any]:
+    """A result without its signature and its macro means, which scores.json keeps."""
+    shown = replace(result, signature="", macro_haystack=None, macro_category=None)
+    return {"value": None, **to_plain(shown)}
+
+
+def _unsigned(section: Record | None) -> Any:
+    """A section of scores.json without its signature, which scores.json keeps."""
+    if section is None:
+        return None
+    return {name: value for name, value in to_tree(section).items() if name != "signature"}

@@ -22,7 +22,6 @@ from harness.verdicts.board.summary import SCHEMA_VERSION, board_id, summary
 
 BOARD_SCHEMA = Path(__file__).with_name("board.schema.json")
 _BESIDE = ("answers", "claims")
-_WHOLE = (2, 3)  # versions of leaderboard.json that held everything themselves
 
 Pairs = Mapping[str, Mapping[str, Any] | None]
 """The pairs of each board by its id; None where no two of its systems compare."""
@@ -76,17 +75,13 @@ def _plain(value: Any) -> bytes:
 def read_boards(path: Path) -> dict[str, Any]:
     """Boards in full from a leaderboard.json and the files beside it.
 
-    Files of versions 2 and 3 held everything themselves. Raises UsageError for other versions, and
-    where a file beside it is missing or of another board.
+    Raises UsageError for other versions, and where a file beside it is missing or of another board.
     """
     read = read_json(path)
     version = read.get("schema_version") if isinstance(read, dict) else None
-    if version in _WHOLE:
-        return dict(read)
     if version != SCHEMA_VERSION:
-        known = f"{', '.join(map(str, _WHOLE))} and {SCHEMA_VERSION}"
         raise UsageError(
-            f"{path}: has schema_version {version}, of which {known} are read here; `harness "
+            f"{path}: has schema_version {version}, and {SCHEMA_VERSION} is read here; `harness "
             "leaderboard` makes it again from the runs"
         )
     boards = [_board(path, one) for one in read["boards"]]

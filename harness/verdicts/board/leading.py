@@ -18,7 +18,7 @@ Key = tuple[str, str, str, str]
 
 def key_of(block: Mapping[str, Any]) -> Key:
     """What must be the same for the cells of two entries to stand in one column."""
-    return (block["protocol"], block["unit"], block["ties"], str(block["missing"]))
+    return (block["protocol"], block["level"], block["ties"], str(block["missing"]))
 
 
 def leading(entry: Mapping[str, Any]) -> tuple[Mapping[str, Any] | None, list[str]]:

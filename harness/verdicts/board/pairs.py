@@ -39,21 +39,18 @@ def pairs(
 
     `only` are two runs or more to compare, where not all are wanted; the others still count for
     what is shown. None where fewer than two systems of the board compare: those that were shown the
-    answer key, or have no score under its leading protocol, are not among them. Nor can it be said
-    of scores so old that they do not tell which questions share a haystack.
+    answer key, or have no score under its leading protocol, are not among them.
     """
     found = _systems(board)
     if found is None or len(found[2]) < 2:
         return None
     key, metrics, entries = found
-    protocol, unit = key[0].partition("/")[0], key[1]
+    protocol, level = key[0].partition("/")[0], key[1]
     folders = [results / entry["run"] for entry in entries]
     over = _over(entries, key)
-    labels = haystacks_of(folders[0], protocol, unit) if over == "haystacks" else None
-    if over == "haystacks" and labels is None:
-        return None
-    about = rows_of(folders[0], protocol, unit, ("ability", "category"))
-    read = [values_of(folder, protocol, unit, metrics, about.queries) for folder in folders]
+    labels = haystacks_of(folders[0], protocol, level) if over == "haystacks" else None
+    about = rows_of(folders[0], protocol, level, ("ability", "category"))
+    read = [values_of(folder, protocol, level, metrics, about.queries) for folder in folders]
     values = np.stack(read, axis=1)
     kept = [at for at, entry in enumerate(entries) if not only or entry["run"] in only]
     places = list(combinations(kept, 2))
@@ -69,8 +66,8 @@ def pairs(
     return {
         "schema": "harness.pairs/1",
         "protocol": key[0],
-        "unit": unit,
-        "over": over,
+        "level": level,
+        "cluster_by": over,
         "runs": [entries[at]["run"] for at in kept],
         "metrics": metrics,
         "slices": slices,
@@ -107,7 +104,7 @@ def _slices(entries: Sequence[Mapping[str, Any]], key: Key) -> list[str]:
 def _over(entries: Sequence[Mapping[str, Any]], key: Key) -> str:
     """What the intervals of the board took for independent."""
     cells = [c for b in _blocks(entries, key) for c in b["slices"].get("all", {}).values()]
-    return next((str(c["interval"]["over"]) for c in cells if "interval" in c), "queries")
+    return next((str(c["interval"]["cluster_by"]) for c in cells if "interval" in c), "queries")
 
 
 def _of(labels: Names | None, mask: Flags) -> Names | None:

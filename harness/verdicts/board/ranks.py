@@ -28,10 +28,6 @@ LEVEL = 0.95
 _HELD = 1 << 22
 
 _NO_SCORES = "its scores by query are not in scores.parquet: no rank can be had"
-_NO_HAYSTACKS = (
-    "scores.parquet does not say which queries share a haystack, for it was written by an older "
-    "version: `harness score` the run again"
-)
 
 Flags = npt.NDArray[np.bool_]
 System = tuple[Path, Mapping[str, Any]]
@@ -53,28 +49,28 @@ def add_ranks(results: Path, entries: Sequence[Mapping[str, Any]]) -> None:
         if not entry["sees_answer_key"]:
             for block in entry["protocols"]:
                 blocks.setdefault(key_of(block), []).append((results / entry["run"], block))
-    for (protocol, unit, *_), systems in blocks.items():
+    for (protocol, level, *_), systems in blocks.items():
         cells: dict[tuple[str, str], Cells] = {}
         for at, (_, block) in enumerate(systems):
             for name, metrics in block["slices"].items():
                 for metric, cell in metrics.items():
                     if "interval" in cell:
                         cells.setdefault((metric, name), {})[at] = cell
-        _rank_cells([folder for folder, _ in systems], protocol.partition("/")[0], unit, cells)
+        _rank_cells([folder for folder, _ in systems], protocol.partition("/")[0], level, cells)
 
 
 def _rank_cells(
-    folders: Sequence[Path], protocol: str, unit: str, cells: Mapping[tuple[str, str], Cells]
+    folders: Sequence[Path], protocol: str, level: str, cells: Mapping[tuple[str, str], Cells]
 ) -> None:
     """Rank the systems of one protocol in every (metric, slice), some metrics at a time."""
-    about = rows_of(folders[0], protocol, unit, ("ability", "category"))
+    about = rows_of(folders[0], protocol, level, ("ability", "category"))
     masks = slice_masks(about, by_category=False)
-    labels = haystacks_of(folders[0], protocol, unit)
+    labels = haystacks_of(folders[0], protocol, level)
     metrics = list(dict.fromkeys(metric for metric, _ in cells))
     step = max(1, _HELD // (len(about.queries) * len(folders)))
     for start in range(0, len(metrics), step):
         some = metrics[start : start + step]
-        read = (values_of(folder, protocol, unit, some, about.queries) for folder in folders)
+        read = (values_of(folder, protocol, level, some, about.queries) for folder in folders)
         values = np.stack(list(read), axis=1)
         # Cells over the same queries and systems are ranked in one go, which flips signs once.
         alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[int, Cells]]] = {}
@@ -83,17 +79,14 @@ def _rank_cells(
                 k, who = some.index(metric), list(found)
                 measured: Flags = ~np.isnan(values[:, who, k]) & masks[name][:, None]
                 whole = _whole(found, measured)
-                over = found[who[0]]["interval"]["over"]
-                if over == "haystacks" and labels is None:
-                    for cell in whole.values():
-                        cell["rank_note"] = _NO_HAYSTACKS
-                elif whole:
+                over = found[who[0]]["interval"]["cluster_by"]
+                if whole:
                     key = (measured.any(axis=1).tobytes(), tuple(whole), over)
                     alike.setdefault(key, []).append((k, whole))
         for (queries, ranked, over), members in alike.items():
             rows = np.frombuffer(queries, bool)
             ks = list(dict.fromkeys(k for k, _ in members))
-            clusters = labels[rows] if labels is not None and over == "haystacks" else None
+            clusters = labels[rows] if over == "haystacks" else None
             ranges = rank_ranges(values[rows][:, ranked][:, :, ks], clusters, level=LEVEL)
             for k, whole in members:
                 _write(whole, ranges[ks.index(k)], over)
@@ -121,23 +114,19 @@ def _write(whole: Cells, ranges: RankRanges, over: str) -> None:
             )
 
 
-def haystacks_of(folder: Path, protocol: str, unit: str) -> Names | None:
-    """Haystack of each query; None where an older version of the harness left it out."""
-    import pyarrow.parquet as pq
-
-    if "haystack" not in pq.read_schema(folder / "scores.parquet").names:
-        return None
-    return rows_of(folder, protocol, unit, ("haystack",)).names("haystack")
+def haystacks_of(folder: Path, protocol: str, level: str) -> Names:
+    """Haystack of each query."""
+    return rows_of(folder, protocol, level, ("haystack",)).names("haystack")
 
 
 def values_of(
-    folder: Path, protocol: str, unit: str, metrics: Sequence[str], order: Sequence[str]
+    folder: Path, protocol: str, level: str, metrics: Sequence[str], order: Sequence[str]
 ) -> Values:
     """Scores of one run, (queries, metrics); NaN where a query or a metric has none."""
     import pyarrow.parquet as pq
 
     known = set(pq.read_schema(folder / "scores.parquet").names)
-    rows = rows_of(folder, protocol, unit, [metric for metric in metrics if metric in known])
+    rows = rows_of(folder, protocol, level, [metric for metric in metrics if metric in known])
     found = np.full((len(order), len(metrics)), np.nan)
     for at, metric in enumerate(metrics):
         if metric in known:
@@ -145,9 +134,9 @@ def values_of(
     return found
 
 
-def rows_of(folder: Path, protocol: str, unit: str, columns: Sequence[str]) -> BlockRows:
+def rows_of(folder: Path, protocol: str, level: str, columns: Sequence[str]) -> BlockRows:
     """Columns of the rows by query of one protocol, and no others."""
-    mine = [("protocol", "==", protocol), ("unit", "==", unit)]
+    mine = [("protocol", "==", protocol), ("level", "==", level)]
     columns = ["query", *columns]
     path = folder / "scores.parquet"  # which was checked when the run became an entry
     return BlockRows(read_parquet(path, columns=columns, filters=mine))

@@ -21,9 +21,11 @@ from typing import Any
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, replace_folder
+from harness.files import replace_folder
 from harness.leftovers import mark
 from harness.rankings.rankings import best_first, read_rankings
+from harness.records.base import read_json_record
+from harness.records.scores import ScoreReport
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.folder.scored import score_run
@@ -72,7 +74,7 @@ def add(
             check_answered(made, asked, queries)
             shutil.copy(queries, made / queries.name)
             write_record(made, RunFolder(made).record)
-        _hold(submission, score_run(made, dataset, _asked_for(folder)).summary)
+        _hold(submission, score_run(made, dataset, _requested(folder)).report)
         record = RunFolder(made).record
         record["retriever"] |= {"version": submission.version, "params": submission.params}
         record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
@@ -87,14 +89,13 @@ def add(
     return results / made.name
 
 
-def _asked_for(folder: Path) -> Choices:
-    """What the claimed scores were made by beside the defaults: metrics, cut-offs, answers."""
+def _requested(folder: Path) -> Choices:
+    """What the claimed scores were asked for beyond the defaults: metrics, cut-offs, answers."""
     path = folder / "scores.json"
-    claimed = read_json(path) if path.is_file() else {}
-    try:
-        return Choices().wider(claimed["asked_for"])
-    except (KeyError, TypeError, UsageError):
+    if not path.is_file():
         return Choices()
+    claimed = read_json_record(path, ScoreReport, "leave it out")
+    return Choices() if claimed.requested is None else Choices().wider(claimed.requested)
 
 
 def _dataset(submission: Submission, source: str | None) -> Dataset:
@@ -168,17 +169,12 @@ def _as_lines(hits: Path, out: Path) -> Path:
     return out
 
 
-def _hold(submission: Submission, ours: dict[str, Any]) -> None:
+def _hold(submission: Submission, ours: ScoreReport) -> None:
     """Hold claimed scores against those of the rankings. Raises UsageError where they differ."""
     path = submission.folder / "scores.json"
     if not path.is_file():
         return
-    try:
-        claimed = _values(read_json(path))
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{path}: is not as the harness writes it ({error}); leave it out"
-        ) from None
+    claimed = _values(read_json_record(path, ScoreReport, "leave it out"))
     given = _values(ours)
     scored = {place[:3] for place in given}
     for place, one in claimed.items():
@@ -187,9 +183,9 @@ def _hold(submission: Submission, ours: dict[str, Any]) -> None:
             continue
         other = given.get(place)
         if one != other and not _close(one, other):
-            protocol, unit, part, metric = place
+            protocol, level, part, metric = place
             raise UsageError(
-                f"{path}: claims {metric} {_said(one)} ({protocol}, {unit}, {part}), but its "
+                f"{path}: claims {metric} {_said(one)} ({protocol}, {level}, {part}), but its "
                 f"rankings give {_said(other)}"
             )
 
@@ -198,23 +194,18 @@ Value = tuple[float | None, int, float, float]
 """A mean, None where it is not known, how many queries it is over, and its interval."""
 
 
-def _values(summary: dict[str, Any]) -> dict[tuple[str, str, str, str], Value]:
+def _values(report: ScoreReport) -> dict[tuple[str, str, str, str], Value]:
     return {
-        (f"{block['protocol']}/{block['version']}", block["unit"], part, metric): (
-            None if cell["value"] is None else _number(cell["value"]),
-            cell["n"],
-            *(_number(cell.get("interval", {}).get(end, 0.0)) for end in ("low", "high")),
+        (protocol.name, protocol.level, part, metric): (
+            result.value,
+            result.n,
+            result.interval.low if result.interval else 0.0,
+            result.interval.high if result.interval else 0.0,
         )
-        for block in summary["protocols"]
-        for part, slice_ in block["slices"].items()
-        for metric, cell in slice_["metrics"].items()
+        for protocol in report.protocols
+        for part, slice_ in protocol.slices.items()
+        for metric, result in slice_.metrics.items()
     }
-
-
-def _number(value: Any) -> float:
-    if not isinstance(value, int | float):
-        raise TypeError(f"{value!r} is no number")
-    return value
 
 
 def _close(one: Value, other: Value | None) -> bool:

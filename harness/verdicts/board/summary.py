@@ -19,7 +19,7 @@ from harness.verdicts.board.entries import labels, told
 from harness.verdicts.board.leading import leading
 from harness.verdicts.board.table import title
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 1
 SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
 
 
@@ -58,7 +58,7 @@ def _board(board: Mapping[str, Any], folder: str, paired: Collection[str]) -> di
         "file": f"{folder}/{name}.json",
         "pairs": f"{folder}/{name}.pairs.json" if name in paired else None,
         **{name: board[name] for name in ("dataset", "depth", "queries", "scoring")},
-        "protocol": block and {n: block[n] for n in ("protocol", "unit", "ties", "missing")},
+        "protocol": block and {n: block[n] for n in ("protocol", "level", "ties", "missing")},
         "metrics": metrics,
         **{name: board[name] for name in ("answers", "claims") if board.get(name)},
         "entries": [_entry(entry, label, apart["told"]) for entry, label, apart in shown],
@@ -103,7 +103,7 @@ def _cell(cell: Mapping[str, Any]) -> dict[str, Any]:
         "value": cell["value"],
         "low": interval.get("low"),
         "high": interval.get("high"),
-        "chance": cell.get("chance"),
+        "random_baseline": cell.get("random_baseline"),
     }
     return {
         "n": cell["n"],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.scoring.came import beyond
+from harness.records.base import convert
+from harness.records.scores import ReturnedStats
 from harness.scoring.grid import grid
+from harness.scoring.returned import unreached_message
 from harness.scoring.uncertainty import counted
 from harness.verdicts.board.entries import labels
 from harness.verdicts.board.leading import leading
@@ -57,7 +59,7 @@ def _board(board: dict[str, Any], style: str) -> str:
     if not _whole(board):
         headers.append("documents came")
         for line, (entry, *_) in zip(lines, cells, strict=True):
-            line.append(_came(entry.get("came")))
+            line.append(_returned(entry["returned"]))
     costs = [_usd(entry["cost"]) for entry, *_ in cells]
     if any(cost != ("-", "-") for cost in costs):
         headers += ["USD ingestion", "USD/1000 questions"]
@@ -67,7 +69,7 @@ def _board(board: dict[str, Any], style: str) -> str:
     beyonds = [
         f"{label}: {said}"
         for entry, label, _ in cells
-        if (said := beyond(entry.get("came"), metrics))
+        if (said := unreached_message(_stats(entry), metrics))
     ]
     foot = "\n".join([*_foot(leading, first), *beyonds])
     if style == "markdown":  # for pages, where parameters would take all the room
@@ -92,8 +94,8 @@ def title(board: dict[str, Any]) -> str:
 
 def _whole(board: dict[str, Any]) -> bool:
     """Whether all rankings are known to hold what was asked for, or the whole haystack."""
-    came = [entry.get("came") for entry in board["entries"]]
-    return all(one and not one["shorter"] for one in came)
+    returned = [entry["returned"] for entry in board["entries"]]
+    return all(one and not one["shorter"] for one in returned)
 
 
 def _usd(cost: dict[str, Any]) -> tuple[str, str]:
@@ -104,8 +106,12 @@ def _usd(cost: dict[str, Any]) -> tuple[str, str]:
     return first, second
 
 
-def _came(came: dict[str, Any] | None) -> str:
-    return f"{came['mean']:.1f}, {came['least']} at least" if came else "-"
+def _returned(returned: dict[str, Any] | None) -> str:
+    return f"{returned['mean']:.1f}, {returned['min']} at least" if returned else "-"
+
+
+def _stats(entry: dict[str, Any]) -> ReturnedStats | None:
+    return convert(entry["returned"], ReturnedStats | None, "a board's entry")  # type: ignore[arg-type]
 
 
 def _leading(entry: dict[str, Any]) -> dict[str, Any]:
@@ -117,13 +123,13 @@ def _leading(entry: dict[str, Any]) -> dict[str, Any]:
 def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:
     """What chance would reach, what a rank says, and why a system has none."""
     lines = []
-    if (chance := cells[0][1].get("chance")) is not None:
+    if (chance := cells[0][1].get("random_baseline")) is not None:
         lines.append(f"chance of {metric}: {chance:.4f}")
     ranked = [cell for _, cell in cells if "rank" in cell]
     if len(ranked) > 1:
         said = ranked[0].get("rank_note")
         made = ranked[0]["interval"]
-        by = f"paired, over {counted(made['units'], made['over'])}"
+        by = f"paired, over {counted(made['clusters'], made['cluster_by'])}"
         held = "hold all true ranks at once in 95%, if equal systems win by as much as they lose"
         lines.append(f"rank: {said or f'the ranges {held}; {by}'}")
     for system, cell in cells:
@@ -145,8 +151,8 @@ def _lost(queries: dict[str, int], answered: dict[str, Any] | None) -> str:
     said = [f"{queries['failed']} failed"] if queries["failed"] else []
     if answered:
         said.append(f"answered only: {_plain(answered['value'])} ({answered['n']})")
-    if queries["not_measurable"]:
-        said.append(f"{queries['not_measurable']} unresolved")
+    if queries["unmeasurable"]:
+        said.append(f"{queries['unmeasurable']} unresolved")
     return ", ".join(said) or "-"
 
 

@@ -103,7 +103,7 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
 
 def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
     """Returns the confusion counts of one judge on this run's answers, in the order of Errors."""
-    agreement = (run.scores.get("judge_agreement") or {}).get(judge)
+    agreement = (run.scores.judge_agreement or {}).get(judge)
     if agreement is None:
         return None
     counts = convert(agreement["confusion"], ConfusionCounts, str(run.folder))

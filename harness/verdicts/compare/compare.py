@@ -18,7 +18,6 @@ import numpy as np
 from harness.errors import UsageError, near
 from harness.runs.folder.run_folder import called
 from harness.scoring.grid import grid
-from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import named
 from harness.statistics.corrections import CORRECTIONS, holm
 from harness.statistics.unpaired import UnpairedComparison, compare_unpaired
@@ -71,8 +70,7 @@ def compare(
     remedy = depths_refuse(runs, blocks, options.metrics)
     if remedy:
         required = [
-            {**found, "k": str(run.scores["depth"])}
-            for run, found in zip(runs, required, strict=True)
+            {**found, "k": str(run.scores.depth)} for run, found in zip(runs, required, strict=True)
         ]
     differences = differing(required)
     if differences and not options.anyway:
@@ -114,12 +112,12 @@ def _group(
     found = [pair.found for one in tables for cell in one.cells for pair in cell.pairs]
     if found and not any(pair.difference.n for pair in found):
         raise UsageError(_NOTHING_COMMON)
-    depths = dict.fromkeys(str(run.scores["depth"]) for run in runs)
+    depths = dict.fromkeys(str(run.scores.depth) for run in runs)
     return Group(
         runs=tuple(labels),
         systems=tuple(called(run.record) for run in runs),
-        failed=tuple(run.scores["queries"]["failed"] for run in runs),
-        came=tuple(run.scores.get("came") for run in runs),
+        failed=tuple(run.scores.queries.failed for run in runs),
+        returned=tuple(run.scores.returned for run in runs),
         essentials=essentials(runs, blocks)[0] | {"k": " / ".join(depths)},
         settings=tuple(differing([settings(run) for run in runs])),
         tables=tables,
@@ -142,8 +140,8 @@ def _check_metrics(
     metrics: Sequence[str], runs: Sequence[ScoredRun], blocks: Sequence[Block]
 ) -> None:
     """Every metric must be known under one of the protocols at least."""
-    found = [run.blocks[block]["slices"] for run in runs for block in blocks if block in run.blocks]
-    known = {metric for slices in found for part in slices.values() for metric in part["metrics"]}
+    found = [run.blocks[block].slices for run in runs for block in blocks if block in run.blocks]
+    known = {metric for slices in found for part in slices.values() for metric in part.metrics}
     for metric in metrics:
         if metric not in known:
             raise UsageError(
@@ -217,7 +215,7 @@ def compare_split(
                 f"{metric} does not compare, as depth could change it: {apart[metric]}"
             )
         for run in runs:
-            known = list(all_cells(run.blocks[block]))
+            known = list(run.blocks[block].overall)
             if metric not in known:
                 raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, known)}")
         values = [mine.values(metric) for mine in rows]

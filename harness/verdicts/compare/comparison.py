@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.records.scores import ReturnedStats
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence, PairedComparison
 from harness.verdicts.compare.behind import Behind
@@ -100,7 +101,7 @@ class Table:
     """
 
     protocol: str
-    unit: str
+    level: str
     over: str
     units: int
     cells: tuple[Cell, ...]
@@ -115,13 +116,13 @@ class Table:
 class Group:
     """Runs that compare. `settings` lists what differs between them, which is read first.
 
-    `came` is how many documents each run's rankings hold, as in scores.json; None: not known.
+    `returned` has the statistics of each run's returned documents; None: nothing was returned.
     """
 
     runs: tuple[str, ...]
     systems: tuple[str, ...]
     failed: tuple[int, ...]
-    came: tuple[dict[str, Any] | None, ...]
+    returned: tuple[ReturnedStats | None, ...]
     essentials: dict[str, str]
     settings: tuple[Differing, ...]
     tables: tuple[Table, ...]

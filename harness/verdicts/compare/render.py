@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.runs.folder.run_folder import read_scores
-from harness.scoring.came import beyond
 from harness.scoring.grid import grid
-from harness.scoring.scores import all_cells, main_block, main_metrics
+from harness.scoring.returned import unreached_message
+from harness.scoring.scores import main_metrics, main_protocol
 from harness.scoring.uncertainty import counted, named
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence
@@ -25,31 +25,31 @@ SHOWN = ("recall@10", "ndcg@10", "mrr@10")
 
 
 def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """Protocols, metrics and unit that a comparison with this run shows, if not asked for others.
+    """Protocols, metrics and level that a comparison with this run shows, if not asked for others.
 
     Tests that nobody reads would only make the correction stricter. Empty, and None: all.
     """
-    main = main_block(read_scores(folder)["protocols"])
-    if main is None or "all" not in main["slices"]:
+    main = main_protocol(read_scores(folder).protocols)
+    if main is None or not main.overall:
         return (), (), None
-    cells = main["slices"]["all"]["metrics"]
-    metrics = tuple(metric for metric in SHOWN if metric in cells) or tuple(main_metrics(cells))
-    return (main["protocol"],), metrics, main["unit"]
+    known = main.overall
+    metrics = tuple(metric for metric in SHOWN if metric in known) or tuple(main_metrics(known))
+    return (main.protocol,), metrics, main.level
 
 
 def shown_of_answers(folder: Path, protocols: Sequence[str]) -> tuple[str, ...]:
     """The metrics of answers that are shown of these protocols."""
-    blocks = read_scores(folder)["protocols"]
-    found = [main_metrics(all_cells(one)) for one in blocks if one["protocol"] in protocols]
+    scored = read_scores(folder).protocols
+    found = [main_metrics(one.overall) for one in scored if one.protocol in protocols]
     return tuple(dict.fromkeys(name for names in found for name in names))
 
 
 def render(
-    comparison: Comparison, style: str, metrics: Sequence[str], unit: str | None = None
+    comparison: Comparison, style: str, metrics: Sequence[str], level: str | None = None
 ) -> str:
     """The comparison in one of FORMATS.
 
-    `metrics` are those to show (none: SHOWN; in CSV all), `unit` the one unit to show (none: all).
+    `metrics` are those to show (none: SHOWN; in CSV all), `level` the one level to show.
     """
     if style == "csv":
         return _csv(comparison, metrics)
@@ -59,7 +59,7 @@ def render(
         parts += [f"  {difference}" for difference in comparison.differences]
     for group in comparison.groups:
         parts.append(_head(group, metrics or SHOWN))
-        tables = [table for table in group.tables if unit in (None, table.unit)]
+        tables = [table for table in group.tables if level in (None, table.level)]
         parts += [_table(group, table, style, metrics) for table in tables]
     text = "\n\n".join(parts)
     return _commented(text) if style == "latex" else text
@@ -84,8 +84,8 @@ def _head(group: Group, metrics: Sequence[str]) -> str:
     ]
     lines += [
         f"   {_letter(i)}: {said}"
-        for i, came in enumerate(group.came)
-        if (said := beyond(came, metrics))
+        for i, returned in enumerate(group.returned)
+        if (said := unreached_message(returned, metrics))
     ]
     if group.settings:
         lines.append("what differs:")
@@ -101,7 +101,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
         if metric in (metrics or SHOWN)
     )
     if not cells:
-        return f"{table.protocol}, {table.unit}: none of the metrics to show{left_out}"
+        return f"{table.protocol}, {table.level}: none of the metrics to show{left_out}"
     pairs = len(cells[0].pairs)
     header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
     how = f"p ({table.families[0].correction})" if pairs else "p"
@@ -120,7 +120,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     drawn = grid(rows, header, keys=2, style=FORMATS[style])
-    title = f"{table.protocol}, {table.unit}; independent: {counted(table.units, table.over)}"
+    title = f"{table.protocol}, {table.level}; independent: {counted(table.units, table.over)}"
     if table.average == "haystacks":
         title += "; means over haystacks, each counted once (n: haystacks)"
     elif table.over == "haystacks":
@@ -180,7 +180,7 @@ def _letter(i: int) -> str:
 
 
 _CSV = (
-    *("group", "protocol", "unit", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
+    *("group", "protocol", "level", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
     *("low_a", "high_a", "low_b", "high_b", "rough"),
     *(
         "difference",
@@ -210,7 +210,7 @@ def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
             for cell in table.cells:
                 if not metrics or cell.metric in metrics:
                     for pair in cell.pairs:
-                        about = (number, table.protocol, table.unit, cell.slice, cell.metric)
+                        about = (number, table.protocol, table.level, cell.slice, cell.metric)
                         means = (cell.means[pair.a], cell.means[pair.b])
                         rough = named(pair.found.difference.note, table.over)
                         writer.writerow((*about, *_csv_pair(group, pair, means, rough)))

@@ -17,15 +17,15 @@ import pyarrow.compute as pc
 from harness.errors import UsageError
 from harness.rankings.arrow import read_parquet
 from harness.records.base import to_plain
+from harness.records.scores import ProtocolResult, ScoreReport
 from harness.runs.answering.folder import AnswersFolder, is_answers
 from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
-from harness.scoring.scores import all_cells
-from harness.scoring.signature import Signature, digest
+from harness.scoring.signature import digest
 
 Values = npt.NDArray[np.float64]
 Names = npt.NDArray[np.str_]
 Block = tuple[str, str]
-"""Name of a protocol, and its unit: `("memory", "turn>session")`."""
+"""Name of a protocol, and its level: `("memory", "turn>session")`."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ScoredRun:
 
     folder: Path
     record: dict[str, Any]
-    scores: dict[str, Any]
+    scores: ScoreReport
     table: pa.Table
 
     @classmethod
@@ -46,13 +46,13 @@ class ScoredRun:
         for name in ("scores.json", "scores.parquet"):
             if not (folder / name).is_file():
                 raise UsageError(f"{folder}: has no {name}; `harness score {folder}` makes it")
-        scores = read_scores(folder, record)
+        scores = read_scores(folder)
         return cls(folder, record, scores, read_parquet(scores_by_query(folder, scores)))
 
     @cached_property
-    def blocks(self) -> dict[Block, dict[str, Any]]:
+    def blocks(self) -> dict[Block, ProtocolResult]:
         """The protocols of scores.json."""
-        return {(block["protocol"], block["unit"]): block for block in self.scores["protocols"]}
+        return {(one.protocol, one.level): one for one in self.scores.protocols}
 
     @cached_property
     def asked(self) -> list[str]:
@@ -65,18 +65,15 @@ class ScoredRun:
         """How many queries were asked that some protocol could score, and the digest of their ids.
 
         Whether others were asked changes no score: those without an answer, or without evidence.
-        Of scores that are older than this all queries that were asked.
         """
-        found = self.scores["queries"].get("scorable")
-        if found is None:
-            return len(self.asked), digest(self.asked)
-        return found["n"], found["digest"]
+        scorable = self.scores.queries.scorable
+        return scorable.n, scorable.digest
 
     def rows(self, block: Block) -> BlockRows:
         """The per-query rows of one protocol."""
-        protocol, unit = block
+        protocol, level = block
         mine = pc.and_(
-            pc.equal(self.table["protocol"], protocol), pc.equal(self.table["unit"], unit)
+            pc.equal(self.table["protocol"], protocol), pc.equal(self.table["level"], level)
         )
         return BlockRows(self.table.filter(mine))
 
@@ -115,12 +112,7 @@ class BlockRows:
         return np.append(found, np.nan)[at]
 
     def haystacks(self) -> list[str]:
-        """Haystack of each query. Raises UsageError where an older version left it out."""
-        if "haystack" not in self.table.column_names:
-            raise UsageError(
-                "scores.parquet does not say which queries share a haystack, for it was written by "
-                "an older version: score the run again with `harness score FOLDER`"
-            )
+        """Haystack of each query."""
         names: list[str] = self.table["haystack"].to_pylist()
         return names
 
@@ -153,27 +145,27 @@ def essentials(runs: Sequence[ScoredRun], blocks: Sequence[Block]) -> list[dict[
 
 
 def _essentials(run: ScoredRun, blocks: Sequence[Block], n: int, of: str) -> dict[str, str]:
-    dataset = run.scores["dataset"]
+    dataset = run.scores.dataset
     essential = {
-        "dataset": dataset["name"],
-        "data fingerprint": dataset["fingerprint"][:12],
-        "granularity": dataset["granularity"],
-        "text": dataset["text"],
-        "split": dataset["split"],
+        "dataset": dataset.name,
+        "data fingerprint": dataset.fingerprint[:12],
+        "granularity": dataset.granularity,
+        "text": dataset.text,
+        "split": dataset.split,
         "queries asked": f"{n} (#{of})",
-        "metric version": f"{run.scores['harness']} (scores {run.scores['score_version']})",
+        "metric version": f"{run.scores.harness} (scores {run.scores.version})",
     }
-    if "reader" in run.scores:
-        essential["reader"] = run.scores["reader"]
+    if run.scores.reader is not None:
+        essential["reader"] = run.scores.reader
     for block in blocks:
         name = " ".join(block)
         found = run.blocks.get(block)
         if found is None:
             essential[f"protocol {name}"] = "not scored"
             continue
-        essential[f"protocol {name}"] = f"version {found['version']}"
-        essential[f"ties of {name}"] = found["ties"]
-        essential[f"missing queries of {name}"] = _missing(found)
+        essential[f"protocol {name}"] = f"version {found.version}"
+        essential[f"ties of {name}"] = found.ties
+        essential[f"missing queries of {name}"] = found.missing
     return essential
 
 
@@ -181,22 +173,20 @@ def by_depth(runs: Sequence[ScoredRun], block: Block) -> dict[str, str]:
     """The metrics of a protocol that do not compare in rankings of several depths, and the remedy.
 
     Those are the ones that deeper rankings could change in a run that is not as deep as another, or
-    give it: all of its metrics where its scores were written before they said which.
+    give it.
     """
-    deepest = max(run.scores["depth"] for run in runs)
+    deepest = max(run.scores.depth for run in runs)
     known = {metric: None for run in runs for metric in _metrics_of(run, block)}
     remedies: dict[str, list[str]] = {}
     for run in runs:
-        depth = run.scores["depth"]
+        depth = run.scores.depth
         if block not in run.blocks or depth == deepest:
             continue
         mine = _metrics_of(run, block)
-        touched = run.blocks[block].get("touched_by_depth", mine)
+        sensitive = run.blocks[block].depth_sensitive
         remedy = f"run {run.folder} (at most {depth} deep) again with --k {deepest}"
-        if "touched_by_depth" not in run.blocks[block]:
-            remedy = f"`harness score {run.folder}` says which numbers its depth, {depth}, changes"
         for metric in known:
-            if metric in touched or (metric not in mine and _cut(metric) > depth):
+            if metric in sensitive or (metric not in mine and _cut(metric) > depth):
                 remedies.setdefault(metric, []).append(remedy)
     return {metric: " and ".join(found) for metric, found in remedies.items()}
 
@@ -212,7 +202,7 @@ def depths_refuse(
 ) -> str:
     """The remedy where the depths leave nothing to compare: none of `metrics` (empty: of all that
     the runs have in common) under any protocol. Empty where they leave something."""
-    if len({run.scores["depth"] for run in runs}) == 1:
+    if len({run.scores.depth for run in runs}) == 1:
         return ""
     remedy = ""
     for block in blocks:
@@ -227,7 +217,7 @@ def depths_refuse(
 
 def _metrics_of(run: ScoredRun, block: Block) -> list[str]:
     """Names of the metrics of a protocol."""
-    return list(all_cells(run.blocks.get(block, {"slices": {}})))
+    return list(run.blocks[block].overall) if block in run.blocks else []
 
 
 def _cut(metric: str) -> int:
@@ -271,11 +261,3 @@ def _flatten(prefix: str, value: Any, into: dict[str, str]) -> None:
             _flatten(f"{prefix}.{key}" if prefix else str(key), inner, into)
     else:
         into[prefix] = "-" if value is None else str(value)
-
-
-def _missing(block: Mapping[str, Any]) -> str:
-    """How a protocol counted queries without a ranking: said by the signature of any number."""
-    for part in block["slices"].values():
-        for cell in part["metrics"].values():
-            return Signature.parse(cell["signature"]).missing
-    return "-"

@@ -14,7 +14,6 @@ from harness.errors import UsageError, near
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.grid import grid
-from harness.scoring.scores import all_cells
 from harness.statistics.paired import outcomes
 from harness.verdicts.compare.scored import Block, ScoredRun, require_depth
 
@@ -57,7 +56,7 @@ def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
         if block not in run.blocks:
             names = [" ".join(known) for known in run.blocks]
             raise UsageError(f"{run.folder}: no protocol {' '.join(block)!r}; it has {names}")
-        metrics = list(all_cells(run.blocks[block]))
+        metrics = list(run.blocks[block].overall)
         if metric not in metrics:
             raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, metrics)}")
     if runs[0].asked != runs[1].asked and runs[0].scorable != runs[1].scorable:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.records.scores import ProtocolResult
 from harness.schema import Ability
-from harness.scoring.scores import all_cells
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.statistics.joint import least_p
@@ -87,8 +87,8 @@ def table(
     }
     cells, families = _cells(wanted, means, found, others, options)
     return Table(
-        protocol=f"{block[0]}/{runs[0].blocks[block]['version']}",
-        unit=block[1],
+        protocol=f"{block[0]}/{runs[0].blocks[block].version}",
+        level=block[1],
         over=over,
         units=len(set(independent.tolist())),
         cells=cells,
@@ -132,23 +132,23 @@ def _distinct(masks: Mapping[str, Flags]) -> dict[str, Flags]:
     return {name: masks[name] for name in kept.values()}
 
 
-def _scored(rows: Sequence[BlockRows], blocks: Sequence[Mapping[str, Any]]) -> Flags:
+def _scored(rows: Sequence[BlockRows], blocks: Sequence[ProtocolResult]) -> Flags:
     """Queries that a run has a value for, in the order of the first run's rows."""
     scored = np.zeros(len(rows[0].queries), bool)
     for mine, block in zip(rows, blocks, strict=True):
-        for metric in all_cells(block):
+        for metric in block.overall:
             scored |= ~np.isnan(mine.values(metric, rows[0].queries))
     return scored
 
 
 def _metrics(
-    blocks: Sequence[Mapping[str, Any]],
+    blocks: Sequence[ProtocolResult],
     masks: Mapping[str, Flags],
     apart: Mapping[str, str],
     options: Options,
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Metrics of each slice that every run knows, and why others are left out."""
-    known = [all_cells(block) for block in blocks]
+    known = [block.overall for block in blocks]
     order = list(dict.fromkeys(metric for cells in known for metric in cells))
     left_out: dict[str, str] = {}
     metrics: dict[str, list[str]] = {name: [] for name in masks}
@@ -166,10 +166,10 @@ def _metrics(
             left_out[metric] = f"depth could change it: {apart[metric]}"
             continue
         for name, mine in metrics.items():
-            cells = [b["slices"].get(name, {"metrics": {}})["metrics"].get(metric) for b in blocks]
-            if all(cell is not None and cell["value"] is not None for cell in cells):
+            found = [block.find(metric, name) for block in blocks]
+            if all(one is not None and one.value is not None for one in found):
                 mine.append(metric)
-            elif any(cell is not None and cell["value"] is None for cell in cells):
+            elif any(one is not None and one.value is None for one in found):
                 left_out[metric] = "some rankings are too short to know it"
     return metrics, left_out
 

@@ -18,7 +18,6 @@ from harness.runs.plan import Settings
 from harness.runs.runner import run
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
-from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import independent
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.statistics.paired import PairedComparison, compare_paired
@@ -213,10 +212,10 @@ class _Runner:
         score_run(folder, dataset, Choices(metrics=(metric,)))
         scored = ScoredRun.read(folder)
         for block, found in scored.blocks.items():
-            protocol, unit = block
-            if unit == "turn>session" or self._protocol not in ("", protocol):
+            protocol, level = block
+            if level == "turn>session" or self._protocol not in ("", protocol):
                 continue
-            if str(metric) in all_cells(found):
+            if str(metric) in found.overall:
                 rows = scored.rows(block)
                 at = {query: i for i, query in enumerate(dataset.query_ids)}
                 values = np.full(dataset.n_queries, np.nan)

@@ -32,7 +32,7 @@ def beside(
     answered = [v for query, v in ours.get("value", {}).items() if query not in failed]
     yield "means of answered queries", ("answered_only", "value"), mean(answered)
     yield "means of answered queries", ("answered_only", "n"), len(answered)
-    for name in ("chance", "ceiling"):
+    for name in ("random_baseline", "upper_bound"):
         if name in ours:
             yield name, (name,), mean(list(ours[name].values()))
     for name in ("best", "worst"):
@@ -45,21 +45,23 @@ def beside(
         # The mean in which each haystack counts once; how many units an interval had, and how many
         # of equal size would have told as much.
         means = [mean(one) or 0.0 for one in by_haystack.values()]
-        yield "means over haystacks", ("over_haystacks", "value"), mean(means)
+        yield "means over haystacks", ("macro_haystack", "value"), mean(means)
         clustered = 1 < len(set(haystack.values())) < len(haystack)
         groups = [*by_haystack.values()]
         if not clustered:
             groups = [[one] for group in groups for one in group]
         sizes = [len(one) for one in groups]
         effective = sum(sizes) ** 2 / sum(n * n for n in sizes)
-        yield "units of intervals", ("interval", "units"), len(sizes)
-        yield "units of intervals", ("interval", "effective"), round(effective, 2)
-        for name in ("units", "effective"):  # each counts once, so that they tell as many
-            yield "units of intervals", ("over_haystacks", name), len(means)
-        for name, units in (("interval", groups), ("over_haystacks", [[one] for one in means])):
+        yield "units of intervals", ("interval", "clusters"), len(sizes)
+        yield "units of intervals", ("interval", "effective_clusters"), round(effective, 2)
+        macro = ("macro_haystack", "interval")
+        yield "units of intervals", ("macro_haystack", "groups"), len(means)
+        for name in ("clusters", "effective_clusters"):  # each counts once: all carry as much
+            yield "units of intervals", (*macro, name), len(means)
+        for place, units in ((("interval",), groups), (macro, [[one] for one in means])):
             ends = interval(units, clustered=clustered) or (None, None)
-            yield ENDS, (name, "low"), ends[0]
-            yield ENDS, (name, "high"), ends[1]
+            yield ENDS, (*place, "low"), ends[0]
+            yield ENDS, (*place, "high"), ends[1]
 
 
 def over_categories(
@@ -71,8 +73,8 @@ def over_categories(
     """
     of = [[values[query] for query in mine if query in values] for mine in categories]
     means = [mean(one) for one in of if one]
-    yield "means over categories", ("over_categories", "value"), mean([m or 0.0 for m in means])
-    yield "means over categories", ("over_categories", "categories"), len(means)
+    yield "means over categories", ("macro_category", "value"), mean([m or 0.0 for m in means])
+    yield "means over categories", ("macro_category", "groups"), len(means)
 
 
 def interval(groups: Sequence[Sequence[float]], *, clustered: bool) -> tuple[float, float] | None:

@@ -185,9 +185,9 @@ class Block:
         orders = orders_of_ties(given, judged, self._ties) if ties and given else ([], [])
         of_ties = [Answer(judged, order) for order in orders]
         for text, metric in metrics.items():
-            yield "ceiling", text, ceiling(metric, best)
+            yield "upper_bound", text, ceiling(metric, best)
             if metric.k is not None or size <= _LARGEST:
-                yield "chance", text, chance(metric, best[0].grade, there, size)
+                yield "random_baseline", text, chance(metric, best[0].grade, there, size)
             if ties:
                 for name, answer in zip(("best", "worst"), of_ties, strict=True):
                     yield name, text, value(metric, answer)
@@ -199,7 +199,7 @@ class Block:
         sessions = {d: held[d].session for d in self._there(query)}
         for text, metric in metrics.items():
             if not metric.name.startswith("ndcg"):
-                yield "ceiling", text, session_ceiling(metric, self._judged(query), sessions)
+                yield "upper_bound", text, session_ceiling(metric, self._judged(query), sessions)
 
     def _there(self, query: str) -> set[str]:
         """The judged documents that the query could be answered with."""

@@ -119,9 +119,9 @@ class Hearing:
                 if (*place, "n") in self.verified:
                     continue  # by a witness before
                 self._hold(line, (*place, "n"), len(there), f"n of {metric}", slice_)
-                if unknown or (*place, "not_measurable") in self._published:
-                    said = f"not_measurable of {metric}"
-                    self._hold(line, (*place, "not_measurable"), unknown, said, slice_)
+                if unknown or (*place, "unmeasurable") in self._published:
+                    said = f"unmeasurable of {metric}"
+                    self._hold(line, (*place, "unmeasurable"), unknown, said, slice_)
             if largest and by == PLAIN:
                 self._hold(line, (*cell(index, slice_)[:4], "n"), largest, "n", slice_)
         line.metrics, line.slices = len(values), len(slices)
@@ -202,7 +202,7 @@ class Hearing:
 
     def _line(self, index: int, by: str) -> Line:
         block = self._folder.scores["protocols"][index]
-        return Line(f"{block['protocol']}/{block['version']}", block["unit"], by)
+        return Line(f"{block['protocol']}/{block['version']}", block["level"], by)
 
     def _agrees(self, line: Line, place: Place, found: float | None, near: float) -> bool:
         """Whether what is published there is ours; a number that is not published never is."""

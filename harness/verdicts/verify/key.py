@@ -227,7 +227,7 @@ def why_not(
     *,
     skipped: bool,
 ) -> str | None:
-    """Why a protocol does not score a query, in the words of left_out.json; None: it does.
+    """Why a protocol does not score a query, in the words of excluded.json; None: it does.
 
     `skipped`: the run has no ranking for it, and such queries were to be left out.
     """

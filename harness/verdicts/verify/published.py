@@ -11,13 +11,15 @@ from urllib.parse import unquote
 
 from harness.errors import UsageError
 from harness.files import read_json
+from harness.records.base import read_json_record, to_tree
+from harness.records.scores import ProtocolResult, ScoreReport
 from harness.verdicts.verify.rankings import parquet_rows
 
 Place = tuple[str, ...]
 """Where a number stands in scores.json: the keys that lead to it."""
 
 Table = dict[tuple[str, str], dict[str, dict[str, float | None]]]
-"""scores.parquet: (protocol, unit) -> query -> metric -> value."""
+"""scores.parquet: (protocol, level) -> query -> metric -> value."""
 
 
 @dataclass(frozen=True)
@@ -49,16 +51,11 @@ class Folder:
                 f"{path}: holds no scores.json, so there is no published number to verify; "
                 "`harness score` scores a run folder, `harness leaderboard add` a submission"
             )
-        scores = read_json(path / "scores.json")
         if not isinstance(record, dict):
             raise UsageError(f"{path / 'run.json'}: must be a JSON object")
-        try:
-            _look_over(scores)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise UsageError(
-                f"{path / 'scores.json'}: is not as the harness writes it ({error!r}); "
-                "`harness score` makes it again"
-            ) from None
+        again = f"`harness score {path}` makes it again"
+        report = read_json_record(path / "scores.json", ScoreReport, again)
+        scores = number_tree(report)
         table = path / "scores.parquet"
         return cls(path, record, scores, _table(table) if table.is_file() else None)
 
@@ -95,7 +92,7 @@ class Folder:
         if self.per_query is None:
             return None
         block = self.scores["protocols"][index]
-        return self.per_query.get((block["protocol"], block["unit"]), {})
+        return self.per_query.get((block["protocol"], block["level"]), {})
 
     def signatures(self) -> Iterator[tuple[Place, str]]:
         """Every signature, and where it stands."""
@@ -105,37 +102,54 @@ class Folder:
 
     @property
     def missing(self) -> str:
-        """What a query without a ranking counts; of older folders, as the signatures say."""
-        said = self.scores.get("missing")
-        signed = (parts(text).get("missing") for _, text in self.signatures())
-        return str(said or next(signed, None) or "zero")
+        """What a query without a ranking counts."""
+        return str(self.scores.get("missing", "zero"))
 
 
-def _look_over(scores: dict[str, Any]) -> None:
-    """Touch all that is needed of scores.json. Raises what a missing or misshapen part raises."""
-    if scores["score_version"] != 1:
-        raise ValueError(f"score_version {scores['score_version']}")
-    for name in ("name", "fingerprint", "text", "split", "granularity"):
-        _ = scores["dataset"][name] + ""
-    _ = [scores["queries"].items(), scores["depth"] + 0, scores["harness"] + ""]
-    update, tokens = scores["knowledge_update"] or {}, scores["tokens"] or {}
-    _ = [int(k) for name, _, k in (n.partition("@") for n, _ in update.items()) if "_found" in name]
-    changed = (n.partition("@") for n, _ in (scores.get("changes") or {}).items())
-    _ = [int(k) for _, at, k in changed if at]
-    _ = [int(budget) for budget, _ in tokens.get("recall_within_budget", {}).items()]
-    _ = (scores["abstention"] or {}).items()
-    for block in scores["protocols"]:
-        _ = [block[name] + "" for name in ("protocol", "unit", "ties")]
-        _ = [block["version"], block["left_out"].items()]
-        for part in block["slices"].values():
-            for cell in part["metrics"].values():
-                _ = [part["n"] + 0, cell["n"] + 0, (cell["value"] or 0) + 0]
+def number_tree(report: ScoreReport) -> dict[str, Any]:
+    """Lays out scores as a tree in which each number has one path of keys."""
+    tree: dict[str, Any] = to_tree(report)
+    tree["protocols"] = [_protocol_tree(one) for one in report.protocols]
+    for name, section in (
+        ("knowledge_update", report.knowledge_update),
+        ("changes", report.changes),
+    ):
+        if section is not None:
+            plain = to_tree(section)
+            del plain["signature"], plain["values"]
+            if isinstance(plain["n"], dict):  # of each metric; the counts say the same
+                del plain["n"]
+            tree[name] = {**plain, **section.values, "signatures": section.signatures}
+    if report.abstention is not None:
+        plain = to_tree(report.abstention)
+        del plain["signature"]
+        tree["abstention"] = {**plain, "signatures": report.abstention.signatures}
+    if report.tokens is not None:
+        plain = to_tree(report.tokens)
+        del plain["signature"]
+        for budget, found in plain["recall_within_budget"].items():
+            found["signature"] = report.tokens.signature_of(budget)
+            for ability, part in found["by_ability"].items():
+                part["signature"] = report.tokens.signature_of(budget, ability)
+        tree["tokens"] = plain
+    if report.semantic is not None:
+        tree["semantic"]["results"] = _protocol_tree(report.semantic.results)
+    return tree
+
+
+def _protocol_tree(protocol: ProtocolResult) -> dict[str, Any]:
+    tree: dict[str, Any] = to_tree(protocol)
+    for name in ("signature", "metrics", "interval_bases"):
+        tree.pop(name, None)
+    tree["excluded"] = protocol.excluded
+    tree["slices"] = to_tree(protocol.slices)
+    return tree
 
 
 def _table(path: Path) -> Table:
     found: Table = {}
-    for row in parquet_rows(path, ("protocol", "unit", "query")):
-        of = found.setdefault((row.pop("protocol"), row.pop("unit")), {})
+    for row in parquet_rows(path, ("protocol", "level", "query")):
+        of = found.setdefault((row.pop("protocol"), row.pop("level")), {})
         query = row.pop("query")
         of[query] = {name: v for name, v in row.items() if v is None or type(v) is float}
     return found
@@ -190,7 +204,7 @@ def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[st
             cell |= {
                 "metric": place[5],
                 "protocol": f"{block['protocol']}/{block['version']}",
-                "unit": block["unit"],
+                "level": block["level"],
                 "slice": place[3],
                 "n": str(here["n"]),
                 "ties": block["ties"],
@@ -207,7 +221,7 @@ def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[st
 
 def is_number(place: Place, leaf: object) -> bool:
     """Whether a leaf of scores.json is a result, and not a version or a setting."""
-    settings = place[-1] in ("version", "score_version") or place[:2] == ("hits", "matching")
+    settings = place[-1] in ("version", "threshold") or place[:2] == ("hits", "matching")
     return type(leaf) in (int, float) and not settings
 
 
@@ -216,8 +230,8 @@ def kind(scores: Mapping[str, Any], place: Place) -> str:
     if place[0] == "semantic":
         return "accuracy by similarity of texts"
     if place[0] != "protocols" or len(place) < 7:
-        if "chance" in place:
-            return f"chance of {place[0]}"
+        if "random_baseline" in place:
+            return f"random baseline of {place[0]}"
         return "abstention at a threshold" if "at_threshold" in place else ".".join(place)
     if place[6] in _KINDS:
         return _KINDS[place[6]]
@@ -227,9 +241,9 @@ def kind(scores: Mapping[str, Any], place: Place) -> str:
 
 _KINDS = {
     "interval": "ends of 95% intervals",
-    "over_categories": "means over categories",
-    "over_haystacks": "ends of intervals over haystacks",
+    "macro_category": "means over categories",
+    "macro_haystack": "ends of intervals over haystacks",
     "ties": "expected value of ties",
-    "chance": "chance",
-    "ceiling": "ceiling",
+    "random_baseline": "random baseline",
+    "upper_bound": "upper bound",
 }

@@ -6,7 +6,6 @@ import math
 from dataclasses import asdict
 from typing import Any
 
-from harness.scoring.came import deep
 from harness.scoring.grid import grid
 from harness.verdicts.verify.hearing import PLAIN, Difference, Pair, distance
 from harness.verdicts.verify.verify import Verdict
@@ -45,11 +44,10 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 def _head(verdict: Verdict) -> str:
     scores = verdict.folder.scores
     of = scores["dataset"]
-    record = verdict.folder.record
     return (
         f"{verdict.folder.system} on {of['name']}, {of['granularity']}, {of['text']} text, "
         f"{of['split']}; {scores['queries']['asked']} queries, "
-        f"{deep(scores.get('came'), scores['depth'], record)}; data {of['fingerprint'][:8]}"
+        f"at most {scores['depth']} documents deep; data {of['fingerprint'][:8]}"
     )
 
 

@@ -150,7 +150,7 @@ def tokens(
     """What the rankings cost in a prompt, and recall within a budget; `costs` a row, by query."""
     whole = [sum(costs.get(q, ())) for q in counted if q not in failed]
     top = [sum(costs.get(q, [])[:10]) for q in counted if q not in failed]
-    numbers = _summary("retrieved_a_query", whole) | _summary("retrieved_a_query_top_10", top)
+    numbers = _summary("per_query", whole) | _summary("per_query_top_10", top)
     for budget in budgets:
         values: dict[str, dict[str, float]] = {"": {}}
         ended = 0
@@ -172,7 +172,7 @@ def tokens(
             where = tuple(where)
             numbers[*where, "recall"] = fmean(mine.values()) if mine else None
             numbers[*where, "n"] = len(mine)
-        numbers["recall_within_budget", budget, "rankings_that_ended_before"] = ended
+        numbers["recall_within_budget", budget, "ended"] = ended
     return numbers
 
 

@@ -135,23 +135,23 @@ class Recount:
             if protocol == "answers/1" and self._texts:
                 why = self._answers(index, names)
             elif protocol in RULES:
-                one = Block(self._material, RULES[protocol], block["unit"], block["ties"])
+                one = Block(self._material, RULES[protocol], block["level"], block["ties"])
                 metrics = {name: m for name in names if (m := Metric.read(name)) is not None}
-                if block["unit"] == SESSIONS:
+                if block["level"] == SESSIONS:
                     metrics = {name: m for name, m in metrics.items() if m.of_sessions}
                 values, short = one.values(metrics)
                 self.hearing.block(index, values, PLAIN, short=short)
                 for witness in witnesses:
                     found = one.by(witness, metrics)
                     self.hearing.block(index, found, witness.name, decimals=witness.decimals)
-                ties = any("ties" in cell for _, cell in cells)
+                ties = any(cell["ties"] for _, cell in cells)
                 self._beside(index, one.levels(metrics, ties=ties) | {"value": values})
                 why = one.why
                 self._unscorable &= {q for q, reason in why.items() if reason in FOR_NO_RUN}
             else:
                 continue
-            for reason in {*block["left_out"], *why.values()}:
-                place = ("protocols", str(index), "left_out", reason)
+            for reason in {*block["excluded"], *why.values()}:
+                place = ("protocols", str(index), "excluded", reason)
                 self._left_out[place] = sum(one == reason for one in why.values())
 
     def _answers(self, index: int, names: list[str]) -> dict[str, str]:
@@ -192,7 +192,7 @@ class Recount:
             budgets = list(scores["tokens"].get("recall_within_budget", {}))
             found = sections.tokens(key, counted, material.outcomes.failed, run, costs, budgets)
             self.hearing.section(("tokens",), "tokens/1", unit, found)
-        if self._hits is not None and "hits" in scores:
+        if self._hits is not None and scores["hits"] is not None:
             self.hearing.section(("hits",), "hits", unit, self._hits.numbers)
         self.hearing.section((), "counts", unit, self._counts())
 
@@ -213,17 +213,15 @@ class Recount:
             ("queries", "failed"): len(outcomes.failed),
             ("queries", "without_ranking"): len(answered - set(run)),
             ("queries", "unknown_in_run"): len(set(run) - set(key.queries)),
-            ("unknown_documents_in_run",): unknown,
-            ("repeated_documents_in_run",): self._repeated,
+            ("unknown_documents",): unknown,
+            ("repeated_documents",): self._repeated,
             **self._scorable(),
-            **(self._came() if self._folder.scores.get("came") else {}),
+            **(self._came() if self._folder.scores.get("returned") else {}),
             **self._left_out,
         }
 
     def _scorable(self) -> sections.Numbers:
-        """How many queries some protocol could score; older scores do not say."""
-        if "scorable" not in self._folder.scores["queries"]:
-            return {}
+        """How many queries some protocol could score."""
         return {("queries", "scorable", "n"): len(self._material.outcomes.asked - self._unscorable)}
 
     def _came(self) -> sections.Numbers:
@@ -239,7 +237,7 @@ class Recount:
         cut = {
             int(name.rpartition("@")[2])
             for block in self._folder.scores["protocols"]
-            if f"{block['protocol']}/{block['version']}" in RULES and block["unit"] != SESSIONS
+            if f"{block['protocol']}/{block['version']}" in RULES and block["level"] != SESSIONS
             for part in block["slices"].values()
             for name in part["metrics"]
             if "@" in name
@@ -247,11 +245,11 @@ class Recount:
         ended = {k: sum(n < min(k, room[q]) for q, n in sizes.items()) for k in sorted(cut)}
         beyond = [k for k, n in ended.items() if 10 * n > len(sizes)]
         return {
-            ("came", "rankings"): len(sizes),
-            ("came", "mean"): sum(sizes.values()) / len(sizes) if sizes else None,
-            ("came", "least"): min(sizes.values(), default=None),
-            ("came", "shorter"): sum(n < room[q] for q, n in sizes.items()),
-            **{("came", "k_beyond", str(i)): k for i, k in enumerate(beyond)},
+            ("returned", "rankings"): len(sizes),
+            ("returned", "mean"): sum(sizes.values()) / len(sizes) if sizes else None,
+            ("returned", "min"): min(sizes.values(), default=None),
+            ("returned", "shorter"): sum(n < room[q] for q, n in sizes.items()),
+            **{("returned", "unreached_cutoffs", str(i)): k for i, k in enumerate(beyond)},
         }
 
     def checks(self) -> Iterator[Check]:

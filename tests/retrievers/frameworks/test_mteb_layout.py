@@ -166,7 +166,7 @@ def test_the_mean_over_subsets_is_the_number_of_mteb(
         value = scores["ndcg@10", f"category:{subset}", "trec"]
         assert value == pytest.approx(exact[subset], abs=1e-9)
         assert round(value, 5) == rounded[subset]
-    over = scores.cell("ndcg@10", "all", "trec")["over_categories"]
+    over = scores.result("ndcg@10", "all", "trec")["over_categories"]
     assert over["value"] == pytest.approx(np.mean([*exact.values()]), abs=1e-9)
     assert over["categories"] == len(subsets) == 5
 

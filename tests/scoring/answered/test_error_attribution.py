@@ -115,12 +115,12 @@ def test_the_table_finds_the_rules_own_rates_within_its_intervals(
             right.append(float(rule.truth(prompt.query, said)))
         table = pa.Table.from_pylist(rows, ANSWERS)
         judge = Verdicts("judge:rule", 1, "rule", np.array(right))
-        summary, _ = score_answers(sample, table, "plain", [judge])
-        cells = summary["protocols"][-1]["slices"]["all"]["metrics"]
+        report, _ = score_answers(sample, table, "plain", [judge])
+        cells = report.protocols[-1].overall
         for name, true in TRUE.items():
-            interval = cells[name]["interval"]
-            held_in[name] += interval["low"] <= true <= interval["high"]
-            means[name] += cells[name]["value"] / draws
+            interval = cells[name].interval
+            held_in[name] += interval.low <= true <= interval.high
+            means[name] += cells[name].value / draws
     for name, true in TRUE.items():
         assert means[name] == pytest.approx(true, abs=0.02)
         assert held_in[name] >= 0.85 * draws, (name, held_in[name])

@@ -101,7 +101,7 @@ def test_all_156_faults_of_the_audit_map_to_questions_and_both_numbers_are_there
     assert (both.named, both.corrected, both.confirmed, both.unknown) == (156, 92, 63, 1)
     assert both.kinds["wrong citation"] == 57
     original, corrected = (key["all"]["recall@10"] for key in (both.by_original, both.by_corrected))
-    summary = read_json(locomo.folder / "scores.json")["protocols"][0]["slices"]["all"]["metrics"]
+    summary = read_json(locomo.folder / "scores.json")["protocols"][0].slices["all"].metrics
     assert original == summary["recall@10"]
     assert (original["n"], corrected["n"]) == (1982, 1981)
     assert corrected["value"] != original["value"]
@@ -129,7 +129,7 @@ def test_the_corrected_number_is_the_one_a_count_by_hand_gives(
     recalls = [len(top[q] & ids) / len(ids) for q, ids in gold.items() if ids]
     assert found.errata is not None
     cell = found.errata.by_corrected["all"]["recall@10"]
-    assert (cell["n"], cell["value"]) == (len(recalls), pytest.approx(np.mean(recalls)))
+    assert (cell.n, cell.value) == (len(recalls), pytest.approx(np.mean(recalls)))
 
 
 def test_the_audit_speaks_of_sessions_too_and_not_of_other_files(

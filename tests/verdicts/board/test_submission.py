@@ -53,7 +53,7 @@ def taken_in(folder: Path, results: Path) -> int:
 
 def recall(folder: Path) -> float:
     block = read_json(folder / "scores.json")["protocols"][0]
-    return float(block["slices"]["all"]["metrics"]["recall@10"]["value"])
+    return float(block.slices["all"].metrics["recall@10"].value)
 
 
 def test_an_honest_run_stands_on_the_board_with_its_own_numbers(
@@ -107,7 +107,7 @@ def test_a_run_of_texts_is_matched_again_and_not_taken_at_its_word(
 
 def _scores(folder: Path) -> None:
     scores = read_json(folder / "scores.json")
-    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] += 0.01
+    scores["protocols"][0].slices["all"].metrics["recall@10"].value += 0.01
     (folder / "scores.json").write_bytes(orjson.dumps(scores))
 
 
@@ -138,8 +138,8 @@ def _rankings(change: Callable[[list[str]], list[str]]) -> Edit:
 
 def _interval(folder: Path) -> None:
     scores = read_json(folder / "scores.json")
-    cell = scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]
-    cell["interval"]["low"] = cell["value"]
+    cell = scores["protocols"][0].slices["all"].metrics["recall@10"]
+    cell.interval.low = cell.value
     (folder / "scores.json").write_bytes(orjson.dumps(scores))
 
 
@@ -157,7 +157,7 @@ def _failed(folder: Path) -> None:
 
 def _no_number(folder: Path) -> None:
     scores = read_json(folder / "scores.json")
-    scores["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"] = "all"
+    scores["protocols"][0].slices["all"].metrics["recall@10"].value = "all"
     (folder / "scores.json").write_bytes(orjson.dumps(scores))
 
 

@@ -70,7 +70,7 @@ def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path
         for each in table.cells:
             for run, interval in enumerate(each.means):
                 block = scores[run][at]
-                expected = block["slices"][each.slice]["metrics"][each.metric]
+                expected = block.slices[each.slice].metrics[each.metric]
                 assert interval.value == pytest.approx(expected["value"], abs=1e-12)
                 assert interval.n == expected["n"]
                 seen += 1
@@ -204,7 +204,7 @@ def test_scores_that_do_not_say_what_depth_changes_compare_at_their_own_depth_al
         shutil.copytree(folder, copy)
         scores = read_json(copy / "scores.json")
         for block in scores["protocols"]:
-            del block["touched_by_depth"]
+            del block.depth_sensitive
         (copy / "scores.json").write_bytes(orjson.dumps(scores))
         reseal(copy)
     with pytest.raises(UsageError, match=f"k 100 / 20; `harness score {old[1]}` says which"):

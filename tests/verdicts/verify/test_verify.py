@@ -241,8 +241,8 @@ def test_a_folder_of_an_older_version_with_fewer_numbers_is_verified(folder: Pat
     def older(scores: Any) -> None:
         del scores["missing"], scores["tokens"]["chance_is"], scores["knowledge_update"]["chance"]
         for block in scores["protocols"]:
-            for part in block["slices"].values():
-                for one in part["metrics"].values():
+            for part in block.slices.values():
+                for one in part.metrics.values():
                     one.pop("over_haystacks", None)
                     one.get("interval", {}).pop("effective", None)
                     one.pop("chance_is", None)
@@ -291,7 +291,7 @@ def edit_scores(folder: Path, edit: Callable[[Any], None]) -> None:
 
 
 def cell(scores: Any, metric: str = "recall@10") -> Any:
-    return scores["protocols"][0]["slices"]["all"]["metrics"][metric]
+    return scores["protocols"][0].slices["all"].metrics[metric]
 
 
 def wrong(verdict: Verdict) -> list[str]:
@@ -309,7 +309,7 @@ def queries_told(verdict: Verdict) -> set[str]:
 
 
 def test_a_mean_that_is_off_in_the_fifth_digit_is_told_with_both_values(folder: Path) -> None:
-    before = cell(read_json(folder / "scores.json"))["value"]
+    before = cell(read_json(folder / "scores.json")).value
     edit_scores(folder, lambda scores: cell(scores).update(value=before + 2e-5))
     verdict = verify(folder)
     assert {
@@ -370,9 +370,9 @@ def test_means_and_values_altered_to_fit_each_other_are_told(folder: Path) -> No
 
     def edit(scores: Any) -> None:
         for block in scores["protocols"]:
-            for part in block["slices"].values():
-                if "recall@10" in part["metrics"]:
-                    part["metrics"]["recall@10"]["value"] = 1.0
+            for part in block.slices.values():
+                if "recall@10" in part.metrics:
+                    part.metrics["recall@10"].value = 1.0
 
     edit_scores(folder, edit)
     verdict = verify(folder)
@@ -420,7 +420,7 @@ def test_every_kind_of_number_is_held(folder: Path) -> None:
         scores["tokens"]["recall_within_budget"]["500"].update(recall=0.9)
         scores["queries"].update(asked=41)
         scores["protocols"][0]["left_out"].update({"no evidence in the answer key": 1})
-        scores["protocols"][0]["slices"].pop("temporal")
+        scores["protocols"][0].slices.pop("temporal")
 
     edit_scores(folder, edit)
     assert told(verify(folder)) >= {
@@ -471,7 +471,7 @@ def test_a_folder_that_publishes_no_mean_is_not_said_to_agree(folder: Path) -> N
 @pytest.mark.parametrize(
     ("what", "edit"),
     [
-        ("signatures", lambda s: cell(s).update(signature=cell(s)["signature"] + "0")),
+        ("signatures", lambda s: cell(s).update(signature=cell(s).signature + "0")),
         ("signatures", lambda s: s.update(depth=99)),
         ("dataset", lambda s: s["dataset"].update(fingerprint="0" * 64)),
     ],
@@ -487,7 +487,7 @@ def test_files_that_do_not_belong_together_are_told(
 def test_what_nobody_recomputes_is_named_and_not_passed(folder: Path) -> None:
     def edit(scores: Any) -> None:
         scores["protocols"].append({**scores["protocols"][0], "protocol": "mine"})
-        cells = scores["protocols"][0]["slices"]["all"]["metrics"]
+        cells = scores["protocols"][0].slices["all"].metrics
         cells["goodness@10"] = {**cells["recall@10"], "value": 1.0}
 
     edit_scores(folder, edit)

@@ -69,7 +69,9 @@ function controls(now) {
 function rowsOf({ board, key, slice }) {
   return board.entries.map((entry) => {
     const block = entry.protocols.find((one) =>
-      [one.protocol, one.unit, one.ties, String(one.missing)].every((part, at) => part === key[at]),
+      [one.protocol, one.level, one.ties, String(one.missing)].every(
+        (part, at) => part === key[at],
+      ),
     );
     return { entry, slices: block?.slices ?? {}, now: block?.slices[slice] ?? {} };
   });
@@ -147,7 +149,10 @@ function show({ at, board: chosenBoard }) {
           about: { class: "details", id: `details-${entry.run}` },
           content: entryDetails(entry, slices, metric),
         },
-      foot: ["chance", "ceiling"].map((name) => levelRow(name, now, columns)),
+      foot: [
+        levelRow("chance", "random_baseline", now, columns),
+        levelRow("ceiling", "upper_bound", now, columns),
+      ],
     }),
   );
   comparing(now);

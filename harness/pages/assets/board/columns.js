@@ -17,7 +17,7 @@ import { intervalDrawing, scaleEnd } from "./interval.js";
 
 /** Whether any query of a run is in no mean. */
 export const anyLost = (rows) =>
-  rows.some(({ entry: { queries: q } }) => q.failed || q.not_measurable);
+  rows.some(({ entry: { queries: q } }) => q.failed || q.unmeasurable);
 
 /** It lacks queries that others were measured on, so that its mean does not rank. */
 export function ofFewer({ entry, now }, metric) {
@@ -112,7 +112,7 @@ const ofAbilities = ({ abilities, metric, bySlice }, rows, end) =>
   });
 
 /** All that is known of a cell, for who points at it. */
-function cellSaid(name, metric, { value, n, interval, rank }, { chance }) {
+function cellSaid(name, metric, { value, n, interval, rank }, { random_baseline: chance }) {
   return [
     `${name}: ${metric} ${plain(value)}`,
     interval && `95% interval ${span(interval.low, interval.high)}`,
@@ -196,7 +196,7 @@ const usdColumn = {
   by: (row) => usdOf(row)[0],
 };
 
-const tokensOf = ({ entry }) => entry.tokens?.retrieved_a_query_top_10?.mean;
+const tokensOf = ({ entry }) => entry.tokens?.per_query_top_10?.mean;
 
 const tokensColumn = {
   head: "Tokens",
@@ -264,17 +264,17 @@ function system({ entry, now }, metric) {
 const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.rankings_from;
 
 /** What came, where the metric's k is beyond it; null where it is not, or nobody counted. */
-function beyond({ came }, metric) {
+function beyond({ returned }, metric) {
   const k = Number(metric.split("@")[1]);
-  if (!came?.k_beyond.includes(k)) return null;
-  return `${came.mean.toFixed(1)} documents came, ${count(came.least)} at least`;
+  if (!returned?.unreached_cutoffs.includes(k)) return null;
+  return `${returned.mean.toFixed(1)} documents came, ${count(returned.min)} at least`;
 }
 
 /** Where the report of a run is, if there is one. */
 const reportOf = ({ run, report }) => (live ? `runs/${encodeURIComponent(run)}/` : report);
 
 /** Queries that failed, which count 0, and those that are in no mean. */
-function lost({ failed, not_measurable: unresolved }, answered) {
+function lost({ failed, unmeasurable: unresolved }, answered) {
   const said = [
     failed ? `${count(failed)} failed` : null,
     answered ? `answered only ${plain(answered.value)} (${count(answered.n)})` : null,
@@ -293,7 +293,7 @@ function rankSaid(rank, outside) {
 }
 
 /** Chance, or the ceiling, under each metric. */
-export function levelRow(name, { metric, levels, bySlice }, columns) {
+export function levelRow(name, key, { metric, levels, bySlice }, columns) {
   const words = (level, least) =>
     level ? (least ? "≤ " : "") + span(level[0], level.at(-1)) : NONE;
   const of = ({ id, kind }) => {
@@ -313,7 +313,7 @@ export function levelRow(name, { metric, levels, bySlice }, columns) {
       return el(
         "td",
         { class: classes, "data-head": head },
-        words(found[name], found[`${name}_is`]),
+        words(found[key], found[`${key}_method`]),
       );
     }),
   );

@@ -41,16 +41,13 @@ export function entryDetails(entry, cells, metric) {
           ["Folder", entry.run],
         ]),
       ),
-      part("Documents that came", facts(came(entry))),
+      part("Documents that came", facts(returned(entry))),
       part(
         "Failures",
         facts([
           ["Queries that failed", count(entry.queries.failed)],
           ["Without a ranking", count(entry.queries.without_ranking)],
-          [
-            "Not measurable",
-            entry.queries.not_measurable ? count(entry.queries.not_measurable) : null,
-          ],
+          ["Not measurable", entry.queries.unmeasurable ? count(entry.queries.unmeasurable) : null],
         ]),
       ),
       part(`By ability: ${metric}`, abilityTable(cells, metric)),
@@ -81,16 +78,16 @@ export function entryDetails(entry, cells, metric) {
 }
 
 /** How many documents came in the rankings; what an older harness scored does not say. */
-function came({ came: found }) {
+function returned({ returned: found }) {
   if (!found) return [["A query", "not known"]];
   return [
     ["On average", found.mean.toFixed(1)],
-    ["At least", count(found.least)],
+    ["At least", count(found.min)],
     [
       "Rankings with fewer than asked for, and than the haystack holds",
       `${count(found.shorter)} of ${count(found.rankings)}`,
     ],
-    ["Beyond more than a tenth of them: k =", found.k_beyond.join(", ")],
+    ["Beyond more than a tenth of them: k =", found.unreached_cutoffs.join(", ")],
   ];
 }
 
@@ -159,13 +156,13 @@ function costs({ cost, tokens }) {
     ],
     [
       "Tokens in the top 10, mean",
-      tokens?.retrieved_a_query_top_10?.mean != null
-        ? count(Math.round(tokens.retrieved_a_query_top_10.mean))
+      tokens?.per_query_top_10?.mean != null
+        ? count(Math.round(tokens.per_query_top_10.mean))
         : null,
     ],
     ...Object.entries(tokens?.recall_within_budget ?? {}).map(([budget, found]) => [
       `Recall in ${count(Number(budget))} tokens`,
-      besideChance(found.recall, found.chance),
+      besideChance(found.recall, found.random_baseline),
     ]),
   ];
 }
@@ -173,7 +170,7 @@ function costs({ cost, tokens }) {
 function sections({ abstention, knowledge_update: updates, changes }) {
   const pairs = [];
   if (abstention) {
-    pairs.push(["False evidence", plain(abstention.false_positive_rate)]);
+    pairs.push(["False positive rate", plain(abstention.false_positive_rate)]);
     if (abstention.confidence)
       pairs.push(
         ["AUROC", plain(abstention.confidence.auroc)],
@@ -183,8 +180,7 @@ function sections({ abstention, knowledge_update: updates, changes }) {
   }
   const byK = ([a], [b]) => a.localeCompare(b, "en", { numeric: true }); // @5 before @10
   for (const section of [updates, changes])
-    for (const [name, value] of Object.entries(section ?? {}).sort(byK))
-      if (name.includes("@") || name === "update_ranked_first")
-        pairs.push([name.replaceAll("_", " "), besideChance(value, section.chance?.[name])]);
+    for (const [name, value] of Object.entries(section?.values ?? {}).sort(byK))
+      pairs.push([name.replaceAll("_", " "), besideChance(value, section.random_baseline[name])]);
   return pairs;
 }

@@ -17,8 +17,8 @@ export function pairPanel(pairs, picked, { metric, protocol, key }) {
     .map((name) => ({ name, ...cellOf(pairs.cells[name]?.[shown], index) }))
     .filter(({ difference }) => difference !== null && difference !== undefined);
   const kept =
-    shown !== metric || pairs.protocol !== key[0] || pairs.unit !== key[1]
-      ? ` Pairs are kept for ${pairs.protocol}, ${pairs.unit}: ${pairs.metrics.join(", ")}; not for ${metric} under ${protocol}.`
+    shown !== metric || pairs.protocol !== key[0] || pairs.level !== key[1]
+      ? ` Pairs are kept for ${pairs.protocol}, ${pairs.level}: ${pairs.metrics.join(", ")}; not for ${metric} under ${protocol}.`
       : "";
   return el(
     "div",
@@ -29,7 +29,7 @@ export function pairPanel(pairs, picked, { metric, protocol, key }) {
     el(
       "p",
       { class: "note" },
-      `The later run less the earlier one, over the same questions, by ${pairs.over}. Interval and p are of this pair by itself; whether an order is shown is said for all pairs of the board at once, as in the ranks.${kept}`,
+      `The later run less the earlier one, over the same questions, by ${pairs.cluster_by}. Interval and p are of this pair by itself; whether an order is shown is said for all pairs of the board at once, as in the ranks.${kept}`,
     ),
   );
 }

@@ -39,7 +39,7 @@ function head() {
   find("eyebrow").textContent = `Comparison · harness ${data.harness}`;
   find("title").textContent = document.title;
   find("lede").textContent =
-    `Under ${data.protocol}, by ${data.unit}; independent: ${count(data.units)} ${data.over}.`;
+    `Under ${data.protocol}, by ${data.level}; independent: ${count(data.units)} ${data.over}.`;
   find("settings").hidden = !data.settings.length;
   find("settings-table").replaceChildren(
     table(

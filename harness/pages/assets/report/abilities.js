@@ -63,11 +63,12 @@ export function abilities() {
               pair("won / lost / tied", ({ won, lost, tied }) => `${won} / ${lost} / ${tied}`),
             ]
           : []),
-        { head: "chance", number: true, cell: ({ name }) => plain(at(0, name).chance) },
+        { head: "chance", number: true, cell: ({ name }) => plain(at(0, name).random_baseline) },
         {
           head: "ceiling",
           number: true,
-          cell: ({ name }) => (at(0, name).ceiling_is ? "≤ " : "") + plain(at(0, name).ceiling),
+          cell: ({ name }) =>
+            (at(0, name).upper_bound_method ? "≤ " : "") + plain(at(0, name).upper_bound),
         },
       ],
       block.slices,
@@ -81,7 +82,7 @@ function abilityChart(width, names, cells, metric) {
   const runs = cells.length;
   const rowsOf = (one, run) =>
     names.map(({ name }) => {
-      const { value, interval, chance, ceiling } = one[name][metric];
+      const { value, interval, random_baseline: chance, upper_bound: ceiling } = one[name][metric];
       return { name, run, value, low: interval?.low, high: interval?.high, chance, ceiling };
     });
   const tick = (rows, x, more = {}) =>

@@ -12,7 +12,7 @@ export const who = (run) => (several ? `${LETTERS[run]}: ` : "");
 export const of = (run, words) => (several ? `${LETTERS[run]} ${words}` : words);
 export const runDot = (run) => el("span", { class: `dot run-${"ab"[run]}`, "aria-hidden": "true" });
 export const onlySlice = (names) => (names.includes("all") ? "all" : names[0]);
-export const protocolOf = (block) => `${block.protocol}, ${block.unit}`;
+export const protocolOf = (block) => `${block.protocol}, ${block.level}`;
 export const FAMILY = {
   recall: "recall",
   precision: "precision",

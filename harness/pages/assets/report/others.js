@@ -44,7 +44,7 @@ function silence() {
     ...(abstention
       ? [
           ["Questions without an answer", count(abstention.n_unanswerable)],
-          [term("False evidence"), plain(abstention.false_positive_rate)],
+          [term("False positive rate"), plain(abstention.false_positive_rate)],
         ]
       : []),
     ...(abstention?.confidence
@@ -79,15 +79,18 @@ const COUNTED = {
 
 /** How many questions a section of scores.json is over, and its numbers. */
 function besideTheProtocols(section) {
-  const isNumber = (name) => Number(!(name in COUNTED));
-  return Object.entries(section ?? {})
-    .filter(([name]) => name !== "signatures" && name !== "chance")
-    .sort(([a], [b]) => isNumber(a) - isNumber(b) || a.localeCompare(b, "en", { numeric: true }))
-    .map(([name, value]) =>
-      name in COUNTED
-        ? [COUNTED[name], count(value)]
-        : [term(name.replaceAll("_", " ")), besideChance(value, section.chance?.[name])],
-    );
+  if (!section) return [];
+  const counts = Object.keys(COUNTED).filter((name) => typeof section[name] === "number");
+  const values = Object.entries(section.values);
+  return [
+    ...counts.map((name) => [COUNTED[name], count(section[name])]),
+    ...values
+      .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
+      .map(([name, value]) => [
+        term(name.replaceAll("_", " ")),
+        besideChance(value, section.random_baseline[name]),
+      ]),
+  ];
 }
 
 /** Share of wrong answers among the surest, from the surest to all. */

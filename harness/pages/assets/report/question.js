@@ -53,7 +53,7 @@ export function questionPanel(at, view, walk) {
 
   const block = data.queries.blocks[view.at];
   runs.forEach((run, place) => {
-    const reason = block.left_out[place][at];
+    const reason = block.excluded[place][at];
     if (reason >= 0) parts.push(tagged(place, "tag", "not scored", block.reasons[place][reason]));
     const trace = run.failed[at] ? text(run.errors[at] ?? -1) : null;
     if (run.failed[at]) parts.push(tagged(place, "tag bad", "failed", ""));

@@ -85,7 +85,7 @@ const about = (run) =>
     ["System", run.retriever === run.system ? null : run.retriever],
     ["Revision", run.revision],
     ["Parameters", parameters(run.params)],
-    ["Rankings", run.deep],
+    ["Rankings", run.depth_message],
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
     ["Finished", `${moment(run.finished)} UTC`],
@@ -132,12 +132,14 @@ function headline() {
       answered ? answeredOnly(answered) : null,
     );
   const level = (name, words) => el("div", {}, what(name), el("div", { class: "number" }, words));
-  const frame = ["chance", "ceiling"]
-    .filter((name) => cells[0][name] !== null && cells[0][name] !== undefined)
-    .map((name) => {
-      const how = cells[0][`${name}_is`];
-      return level(term(name, how ? `${name}, ${how}` : name), plain(cells[0][name]));
-    });
+  const { random_baseline: random, random_method: drawn } = cells[0];
+  const { upper_bound: bound, upper_bound_method: bounded } = cells[0];
+  const frame = [
+    ["chance", random, drawn],
+    ["ceiling", bound, bounded],
+  ]
+    .filter(([, value]) => value !== null)
+    .map(([name, value, how]) => level(term(name, how ? `${name}, ${how}` : name), plain(value)));
   replace(
     find("figure"),
     el(
@@ -151,7 +153,7 @@ function headline() {
     el(
       "p",
       { class: "how" },
-      `${block.protocol}: ${block.about}.${leftOut(block)} ${intervalSaid(cells[0].interval)}.`,
+      `${block.protocol}: ${block.description}.${leftOut(block)} ${intervalSaid(cells[0].interval)}.`,
     ),
   );
 }
@@ -166,7 +168,7 @@ function groups({ metrics, main_metrics: main }) {
 
 /** What was not scored, and why. */
 function leftOut(block) {
-  const said = block.left_out.map((reasons) =>
+  const said = block.excluded.map((reasons) =>
     Object.entries(reasons)
       .map(([reason, n]) => `${count(n)} ${reason}`)
       .join("; "),

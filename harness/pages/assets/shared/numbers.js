@@ -79,6 +79,6 @@ export function intervalSaid(interval) {
     "clopper-pearson": "Clopper-Pearson",
     wilson: "Wilson's score",
   };
-  const rough = interval.rough ? `; rough: ${interval.rough}` : "";
-  return `95% intervals: ${names[interval.method] ?? interval.method} over ${count(interval.units)} ${interval.over}${rough}`;
+  const approximate = interval.approximate ? `; approximate: ${interval.approximate}` : "";
+  return `95% intervals: ${names[interval.method] ?? interval.method} over ${count(interval.clusters)} ${interval.cluster_by}${approximate}`;
 }

@@ -1,0 +1,671 @@
+"""Scores of a run or of answers, as `scores.json` holds them.
+
+A protocol's results are stored as columns: in each slice one list a field, one entry a metric. What
+many metrics share (how an interval was computed, the parts of a signature) is stored once for the
+protocol. `ProtocolResult.slices` gives the results one by one:
+
+    report.protocols[0].slices["temporal"].metrics["recall@10"].value
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from harness.records.base import ChecksummedRecord, Record
+
+SCORES_VERSION = 1
+
+_PARTING = re.compile(r"[%|\s\x00-\x20]")
+
+
+class IntervalBasis(Record):
+    """How an interval was computed.
+
+    `method` is a key of `statistics.intervals.METHOD_NAMES`. `clusters` independent units
+    (`cluster_by`: haystacks or queries) were observed, which carry as much information as
+    `effective_clusters` of equal size. `approximate` says why the true coverage may differ from 95%
+    by more than two points; empty where it does not.
+    """
+
+    method: str
+    cluster_by: str
+    clusters: int
+    effective_clusters: float | None = None
+    approximate: str = ""
+
+
+class Interval(IntervalBasis):
+    """A 95% confidence interval of a mean."""
+
+    low: float
+    high: float
+
+
+class MacroMean(Record):
+    """A mean over groups in which each counts once: haystacks (with an interval) or categories."""
+
+    value: float | None
+    groups: int
+    interval: Interval | None = None
+
+
+class AnsweredOnly(Record):
+    """The mean over the queries that did not fail, and how many those are."""
+
+    value: float | None
+    n: int
+
+
+class TieRange(Record, array_like=True):
+    """What other orders of equal scores would give, as a list: least, mean and largest value."""
+
+    worst: float
+    expected: float
+    best: float
+
+
+class MetricResult(Record):
+    """One metric over one slice.
+
+    `value` is the mean over `n` queries, failed ones counted 0; None where a ranking was too short
+    to know it (`unmeasurable` queries). `answered_only` is there where queries failed.
+    `random_baseline` is what random orders score, by `random_method` where it is not exact;
+    `upper_bound` the best that any order could score, or a bound of that (`upper_bound_method`).
+    """
+
+    value: float | None
+    n: int
+    signature: str = ""
+    interval: Interval | None = None
+    random_baseline: float | None = None
+    random_method: str = ""
+    upper_bound: float | None = None
+    upper_bound_method: str = ""
+    ties: TieRange | None = None
+    macro_haystack: MacroMean | None = None
+    macro_category: MacroMean | None = None
+    answered_only: AnsweredOnly | None = None
+    unmeasurable: int = 0
+
+
+class SliceResult(Record):
+    """The metrics of one slice; `n` is the largest of theirs."""
+
+    n: int
+    metrics: dict[str, MetricResult]
+
+
+Floats = list[float | None] | float
+Texts = list[str] | str
+Counts = list[int | None] | int
+"""Columns: a list with one entry a metric, or one value that all metrics have."""
+
+
+class SliceColumns(Record):
+    """The metrics of one slice as columns, whose entries belong to `metrics` (those of the protocol
+    where it is left out).
+
+    A column is one value where all entries are equal, and left out where it holds nothing. `basis`
+    and `macro_haystack_basis` are positions in the protocol's `interval_bases`. `metric_n` is there
+    where not all metrics are over `n` queries.
+    """
+
+    n: int
+    value: list[float | None]
+    metrics: list[str] | None = None
+    metric_n: Counts | None = None
+    low: Floats | None = None
+    high: Floats | None = None
+    basis: Counts | None = None
+    random_baseline: Floats | None = None
+    random_method: Texts | None = None
+    upper_bound: Floats | None = None
+    upper_bound_method: Texts | None = None
+    ties: list[TieRange | None] | None = None
+    macro_haystack: Floats | None = None
+    macro_haystack_groups: Counts | None = None
+    macro_haystack_low: Floats | None = None
+    macro_haystack_high: Floats | None = None
+    macro_haystack_basis: Counts | None = None
+    macro_category: list[MacroMean | None] | None = None
+    answered_only: list[AnsweredOnly | None] | None = None
+    unmeasurable: Counts | None = None
+
+
+class ProtocolResult(Record, dict=True):
+    """The results of one protocol at one level (turn, session, turn>session, answer, ...).
+
+    `excluded` counts the queries that are in no mean, by reason. `depth_sensitive` names metrics
+    that deeper rankings could change. `signature` has placeholders for `{metric}`, `{slice}` and
+    `{n}`.
+    """
+
+    protocol: str
+    version: int
+    description: str
+    level: str
+    ties: str
+    signature: str
+    excluded: dict[str, int] = msgspec.field(default_factory=dict)
+    depth_sensitive: list[str] = msgspec.field(default_factory=list)
+    metrics: list[str] = msgspec.field(default_factory=list)
+    interval_bases: list[IntervalBasis] = msgspec.field(default_factory=list)
+    columns: dict[str, SliceColumns] = msgspec.field(name="slices", default_factory=dict)
+
+    @classmethod
+    def build(
+        cls,
+        slices: Mapping[str, SliceResult],
+        *,
+        protocol: str,
+        version: int,
+        description: str,
+        level: str,
+        ties: str,
+        signature: str,
+        excluded: Mapping[str, int] | None = None,
+        depth_sensitive: Sequence[str] = (),
+    ) -> ProtocolResult:
+        """Builds the columns from results one by one."""
+        bases: dict[IntervalBasis, int] = {}
+        metrics = list(next(iter(slices.values())).metrics) if slices else []
+        columns = {name: _to_columns(one, metrics, bases) for name, one in slices.items()}
+        return cls(
+            protocol=protocol,
+            version=version,
+            description=description,
+            level=level,
+            ties=ties,
+            signature=signature,
+            excluded=dict(excluded or {}),
+            depth_sensitive=list(depth_sensitive),
+            metrics=metrics,
+            interval_bases=list(bases),
+            columns=columns,
+        )
+
+    def select(self, slices: Collection[str], metrics: Sequence[str]) -> ProtocolResult:
+        """Returns the results of some slices and metrics alone."""
+        return ProtocolResult.build(
+            {
+                name: SliceResult(
+                    n=part.n, metrics={m: part.metrics[m] for m in metrics if m in part.metrics}
+                )
+                for name, part in self.slices.items()
+                if name in slices
+            },
+            protocol=self.protocol,
+            version=self.version,
+            description=self.description,
+            level=self.level,
+            ties=self.ties,
+            signature=self.signature,
+            excluded=self.excluded,
+            depth_sensitive=self.depth_sensitive,
+        )
+
+    @property
+    def name(self) -> str:
+        """The protocol with its version: `memory/1`."""
+        return f"{self.protocol}/{self.version}"
+
+    @property
+    def key(self) -> str:
+        """The third part of a key of `Scores`: the protocol, and `:turn>session` at that level."""
+        return f"{self.protocol}:turn>session" if self.level == "turn>session" else self.protocol
+
+    @cached_property
+    def slices(self) -> dict[str, SliceResult]:
+        """The results of each slice, metric by metric."""
+        return {
+            name: SliceResult(n=one.n, metrics=_from_columns(one, self, name))
+            for name, one in self.columns.items()
+        }
+
+    def find(self, metric: str, slice_: str) -> MetricResult | None:
+        """Returns the result of a metric over a slice; None where there is none."""
+        return self.slices[slice_].metrics.get(metric) if slice_ in self.columns else None
+
+    @property
+    def overall(self) -> dict[str, MetricResult]:
+        """The results over all queries, by metric; empty where nothing was scored."""
+        return self.slices["all"].metrics if "all" in self.slices else {}
+
+    @property
+    def missing(self) -> str:
+        """What a query without a ranking counts: `zero`, or `skip` (left out)."""
+        found = re.search(r"\|missing:(\w+)", self.signature)
+        return found[1] if found else "-"
+
+
+class ScoredDataset(Record):
+    """The dataset that scores are on."""
+
+    name: str
+    granularity: str
+    text: str
+    split: str
+    fingerprint: str
+    published_files: bool | None = None
+    excludes_own_document: bool = False
+
+
+class ReturnedStats(Record):
+    """Statistics of the returned documents against the requested depth, over non-empty rankings.
+
+    `shorter` rankings hold fewer than were requested although the haystack has more. Before each of
+    `unreached_cutoffs` more than a tenth of the rankings end.
+    """
+
+    rankings: int
+    mean: float
+    min: int
+    shorter: int
+    unreached_cutoffs: list[int]
+
+
+class RequestedScores(Record):
+    """What the scoring was asked for beyond its defaults."""
+
+    protocols: list[str]
+    metrics: list[str]
+    ks: list[int]
+    answers: bool
+
+
+class ScorableQueries(Record):
+    """The queries that some protocol can score; `digest` is of their ids."""
+
+    n: int
+    digest: str
+
+
+class ScoredQueries(Record):
+    """How many queries there were, of each kind."""
+
+    in_dataset: int
+    asked: int
+    failed: int
+    scorable: ScorableQueries
+    without_ranking: int = 0
+    unknown_in_run: int = 0
+
+
+class KnowledgeUpdateResult(Record):
+    """Metrics of updated facts over `n` queries; `signature` is a template as of a protocol."""
+
+    n: int
+    values: dict[str, float | None]
+    random_baseline: dict[str, float | None]
+    signature: str
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature of each value."""
+        return {
+            name: fill_signature(self.signature, name, "knowledge-update", self.n)
+            for name in self.values
+        }
+
+
+class ChangesResult(Record):
+    """Returned documents that no longer hold, by metric; lower is better.
+
+    `n` has the number of queries of each metric.
+    """
+
+    n_after_update: int
+    n_after_forget: int
+    n_with_future: int
+    n: dict[str, int]
+    values: dict[str, float | None]
+    random_baseline: dict[str, float | None]
+    signature: str
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature of each value."""
+        return {
+            name: fill_signature(self.signature, name, "all", self.n[name]) for name in self.values
+        }
+
+
+class PrecisionRecallF1(Record):
+    """Precision, recall and F1 of abstaining; None where one is not defined."""
+
+    precision: float | None
+    recall: float | None
+    f1: float | None
+
+
+class ThresholdResult(PrecisionRecallF1):
+    """The same of abstaining below a threshold, with the false positives that are left."""
+
+    false_positive_rate: float | None
+
+
+class RiskPoint(Record):
+    """The share of wrong answers among the surest share of the queries."""
+
+    coverage: float
+    risk: float
+
+
+class ConfidenceResult(Record):
+    """How well confidence tells answerable queries from others, over `n` queries."""
+
+    n: int
+    auroc: float
+    at_threshold: ThresholdResult
+    fold_rule: str
+    aurc: float
+    risk_coverage: list[RiskPoint]
+
+
+class AbstentionResult(Record):
+    """Metrics of queries without an answer; `confidence` is None where it cannot be used."""
+
+    n_unanswerable: int
+    n_answerable: int
+    false_positive_rate: float | None
+    as_returned: PrecisionRecallF1
+    confidence: ConfidenceResult | None
+    confidence_source: str
+    wrong_definition: str
+    signature: str
+
+    @property
+    def n(self) -> int:
+        """All queries that are judged here."""
+        return self.n_unanswerable + self.n_answerable
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        """The signature of each number."""
+        over = {
+            "false_positive_rate": ("abstention", self.n_unanswerable),
+            "as_returned": ("all", self.n),
+        }
+        if self.confidence is not None:
+            spoke = ("all", self.confidence.n)
+            over |= {"auroc": spoke, "at_threshold": spoke, "aurc": spoke}
+        return {name: fill_signature(self.signature, name, *of) for name, of in over.items()}
+
+
+class TokenSummary(Record):
+    """Tokens of the returned documents of a query: mean, median and 95th percentile over n."""
+
+    n: int
+    mean: float | None
+    p50: float | None
+    p95: float | None
+
+
+class BudgetRecall(Record):
+    """Recall of the longest prefix of a ranking that costs at most a budget of tokens."""
+
+    recall: float | None
+    n: int
+    random_baseline: float | None
+
+
+class BudgetResult(BudgetRecall):
+    """The same over all queries and by ability; `ended` rankings would fit a larger budget."""
+
+    ended: int
+    by_ability: dict[str, BudgetRecall]
+
+
+class TokensResult(Record):
+    """Prompt costs of the rankings, and recall within budgets of tokens."""
+
+    tokenizer: str
+    per_query: TokenSummary
+    per_query_top_10: TokenSummary
+    recall_within_budget: dict[str, BudgetResult]
+    random_method: str
+    signature: str
+
+    def signature_of(self, budget: str, slice_: str = "answerable") -> str:
+        """Returns the signature of recall within a budget; `slice_` may be an ability."""
+        found = self.recall_within_budget[budget]
+        n = found.n if slice_ == "answerable" else found.by_ability[slice_].n
+        return fill_signature(self.signature, f"recall_in_tokens@{budget}", slice_, n)
+
+
+class Estimate(Record):
+    """A number with its interval; low and high are None where there is none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    note: str = ""
+    method: str = ""
+    clusters: int | None = None
+    cluster_by: str = ""
+
+
+class SemanticVersusIds(Record):
+    """A metric by similarity of texts beside the metric by ids, over the queries that have both."""
+
+    by_ids: str
+    n: int
+    mean_by_ids: float
+    mean_semantic: float
+    difference: Estimate
+    pearson: Estimate
+    spearman: Estimate
+
+
+class SemanticSource(Record):
+    """The texts that the random baseline was drawn from."""
+
+    texts: int
+    sampled: bool
+
+
+class SemanticResult(Record):
+    """Accuracy by similarity of texts; `results` is laid out as a protocol's."""
+
+    description: str
+    checked_against_ids: bool
+    threshold: float
+    model: str
+    ks: list[int]
+    random_source: SemanticSource
+    excluded: dict[str, int]
+    results: ProtocolResult
+    versus_ids: dict[str, SemanticVersusIds] | None = None
+
+
+class RepeatVariance(Record):
+    """Variance between questions and between repetitions of one question's answer."""
+
+    questions: int
+    repeats: float
+    between: float
+    within: float
+    of_experiment: float
+    half_width: float
+    questions_needed: int | None
+    repeats_needed: int | None
+
+
+class ScoreReport(ChecksummedRecord):
+    """All scores of a run, or of answers (`reader`, `repeats`, `judge_agreement`, `judges`)."""
+
+    version: int = SCORES_VERSION
+    harness: str
+    dataset: ScoredDataset
+    depth: int
+    queries: ScoredQueries
+    protocols: list[ProtocolResult]
+    missing: str = "zero"
+    returned: ReturnedStats | None = None
+    requested: RequestedScores | None = None
+    unknown_documents: int = 0
+    repeated_documents: int = 0
+    knowledge_update: KnowledgeUpdateResult | None = None
+    changes: ChangesResult | None = None
+    abstention: AbstentionResult | None = None
+    tokens: TokensResult | None = None
+    semantic: SemanticResult | None = None
+    hits: dict[str, Any] | None = None
+    warnings: list[str] = msgspec.field(default_factory=list)
+    reader: str | None = None
+    repeats: dict[str, RepeatVariance] | None = None
+    judge_agreement: dict[str, Any] | None = None
+    judges: dict[str, Any] | None = None
+    inputs: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+def quote_part(text: str) -> str:
+    """Quotes what would end a part of a signature; `urllib.parse.unquote` is the inverse."""
+    return _PARTING.sub(lambda found: quote(found[0]), text)
+
+
+def fill_signature(template: str, metric: str, slice_: str, n: int) -> str:
+    """Returns the signature of one number from the one that its section shares."""
+    parts = {"{metric}": quote_part(metric), "{slice}": quote_part(slice_), "{n}": str(n)}
+    return re.sub(r"\{(?:metric|slice|n)\}", lambda found: parts[found[0]], template)
+
+
+T = TypeVar("T")
+P = TypeVar("P", int, float, str)
+
+
+def _records(
+    results: Sequence[MetricResult], value: Callable[[MetricResult], T | None]
+) -> list[T | None] | None:
+    """Returns one field of all results, or None where none of them has it."""
+    found = [value(one) for one in results]
+    return found if any(one is not None for one in found) else None
+
+
+def _numbers(
+    results: Sequence[MetricResult], value: Callable[[MetricResult], P | None]
+) -> list[P | None] | P | None:
+    """Returns one field of all results: a list, or the one value that all of them have."""
+    found = [value(one) for one in results]
+    return found[0] if len(set(found)) == 1 else found
+
+
+def _texts(results: Sequence[MetricResult], value: Callable[[MetricResult], str]) -> Texts | None:
+    """Returns one text field of all results, or None where it is empty in all of them."""
+    found = [value(one) for one in results]
+    return (found[0] or None) if len(set(found)) == 1 else found
+
+
+def _basis(interval: Interval | None, bases: dict[IntervalBasis, int]) -> int | None:
+    if interval is None:
+        return None
+    basis = IntervalBasis(
+        method=interval.method,
+        cluster_by=interval.cluster_by,
+        clusters=interval.clusters,
+        effective_clusters=interval.effective_clusters,
+        approximate=interval.approximate,
+    )
+    return bases.setdefault(basis, len(bases))
+
+
+def _to_columns(
+    part: SliceResult, metrics: Sequence[str], bases: dict[IntervalBasis, int]
+) -> SliceColumns:
+    results = [*part.metrics.values()]
+
+    def macro(one: MetricResult) -> Interval | None:
+        return one.macro_haystack.interval if one.macro_haystack else None
+
+    ns = _numbers(results, lambda one: one.n)
+    return SliceColumns(
+        n=part.n,
+        metrics=None if [*part.metrics] == metrics else [*part.metrics],
+        value=[one.value for one in results],
+        metric_n=None if ns == part.n else ns,
+        low=_numbers(results, lambda one: one.interval.low if one.interval else None),
+        high=_numbers(results, lambda one: one.interval.high if one.interval else None),
+        basis=_numbers(results, lambda one: _basis(one.interval, bases)),
+        random_baseline=_numbers(results, lambda one: one.random_baseline),
+        random_method=_texts(results, lambda one: one.random_method),
+        upper_bound=_numbers(results, lambda one: one.upper_bound),
+        upper_bound_method=_texts(results, lambda one: one.upper_bound_method),
+        ties=_records(results, lambda one: one.ties),
+        macro_haystack=_numbers(
+            results, lambda one: one.macro_haystack.value if one.macro_haystack else None
+        ),
+        macro_haystack_groups=_numbers(
+            results, lambda one: one.macro_haystack.groups if one.macro_haystack else None
+        ),
+        macro_haystack_low=_numbers(results, lambda one: i.low if (i := macro(one)) else None),
+        macro_haystack_high=_numbers(results, lambda one: i.high if (i := macro(one)) else None),
+        macro_haystack_basis=_numbers(results, lambda one: _basis(macro(one), bases)),
+        macro_category=_records(results, lambda one: one.macro_category),
+        answered_only=_records(results, lambda one: one.answered_only),
+        unmeasurable=_numbers(results, lambda one: one.unmeasurable or None),
+    )
+
+
+def _entry(column: Sequence[P | None] | P | None, i: int) -> P | None:
+    """Returns one entry of a column, which may be one value for all, or absent."""
+    return column[i] if isinstance(column, list) else column  # type: ignore[return-value]
+
+
+def _record(column: list[T | None] | None, i: int) -> T | None:
+    return None if column is None else column[i]
+
+
+def _text(column: Texts | None, i: int) -> str:
+    return column if isinstance(column, str) else column[i] if column else ""
+
+
+def _from_columns(
+    part: SliceColumns, protocol: ProtocolResult, name: str
+) -> dict[str, MetricResult]:
+    bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
+
+    def interval(low: float | None, high: float | None, basis: int | None) -> Interval | None:
+        if low is None or high is None or basis is None:
+            return None
+        return Interval(low=low, high=high, **bases[basis])
+
+    def macro(i: int) -> MacroMean | None:
+        groups = _entry(part.macro_haystack_groups, i)
+        if groups is None:
+            return None
+        return MacroMean(
+            value=_entry(part.macro_haystack, i),
+            groups=groups,
+            interval=interval(
+                _entry(part.macro_haystack_low, i),
+                _entry(part.macro_haystack_high, i),
+                _entry(part.macro_haystack_basis, i),
+            ),
+        )
+
+    found = {}
+    metrics = protocol.metrics if part.metrics is None else part.metrics
+    for i, metric in enumerate(metrics):
+        n = _entry(part.metric_n, i) or part.n
+        found[metric] = MetricResult(
+            value=part.value[i],
+            n=n,
+            signature=fill_signature(protocol.signature, metric, name, n),
+            interval=interval(_entry(part.low, i), _entry(part.high, i), _entry(part.basis, i)),
+            random_baseline=_entry(part.random_baseline, i),
+            random_method=_text(part.random_method, i),
+            upper_bound=_entry(part.upper_bound, i),
+            upper_bound_method=_text(part.upper_bound_method, i),
+            ties=_record(part.ties, i),
+            macro_haystack=macro(i),
+            macro_category=_record(part.macro_category, i),
+            answered_only=_record(part.answered_only, i),
+            unmeasurable=_entry(part.unmeasurable, i) or 0,
+        )
+    return found
