@@ -344,7 +344,8 @@ def test_pairs_are_found_by_query_whatever_the_order_of_rows(
     for one, two in zip(mixed.groups[0].tables, plain.groups[0].tables, strict=True):
         for first, second in zip(one.cells, two.cells, strict=True):
             assert first.means[0] == second.means[0]
-            assert first.pairs == second.pairs
+            # Every digit of every field; a field that is NaN equals itself in no comparison by ==.
+            assert repr(first.pairs) == repr(second.pairs)
     assert won_lost_tied(pair[0], other, MEMORY, "hit@5") == won_lost_tied(*pair, MEMORY, "hit@5")
 
 
