@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from harness.cli import parser
-from harness.errors import HarnessError, NotAtHandError, UsageError, require_names
+from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
 from harness.leftovers import sweep
 from harness.masking import without_forms
 from harness.printed import printed
@@ -128,7 +128,7 @@ def _not_written(error: OSError) -> int:
 
 def _with_source(error: HarnessError, options: argparse.Namespace, given: Sequence[str]) -> str:
     """The command to type once a person has got the file that could not be had."""
-    if not isinstance(error, NotAtHandError) or "source" not in options:
+    if not isinstance(error, FileUnavailableError) or "source" not in options:
         return ""
     return f"; with it: {shlex.join(['harness', *given, '--source', error.file])}"
 

@@ -47,8 +47,8 @@ class UsageError(HarnessError):
         )
 
 
-class CodeError(UsageError):
-    """Somebody's own code that is missing, or fails when it is imported."""
+class PluginError(UsageError):
+    """Raised when a plug-in file is missing or fails at import."""
 
 
 class RunError(HarnessError):
@@ -61,14 +61,14 @@ class TimedOutError(RunError):
     """A run that took longer than it was given, and was ended."""
 
 
-class NotAtHandError(RunError):
-    """A published `file` that cannot be had from here, and may be given with --source."""
+class FileUnavailableError(RunError):
+    """Raised when a published `file` cannot be downloaded; `--source` can name a local copy."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
         self.file = file
 
-    def __reduce__(self) -> tuple[type[NotAtHandError], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type[FileUnavailableError], tuple[str, str]]:
         return type(self), (str(self), self.file)
 
 
@@ -117,11 +117,11 @@ def install(extra: str) -> str:
     )
 
 
-class MisplacedError(RunError):
-    """Answers that may be those to other questions, as is known only now: they are not kept."""
+class ResponseMismatchError(RunError):
+    """Raised when responses may belong to other queries; they are discarded."""
 
     left_with = 75
-    """The status with which a process ends that works for another, and has found so."""
+    """The exit status of a process that works for another, and has found so."""
 
 
 def near(name: str, known: list[str]) -> str:

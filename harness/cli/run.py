@@ -21,7 +21,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import add_output, print_json, refuse
 from harness.cli.timed import in_time
-from harness.errors import CodeError, TimedOutError, UsageError
+from harness.errors import PluginError, TimedOutError, UsageError
 
 if TYPE_CHECKING:
     from harness.cli.suite import Done
@@ -258,7 +258,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
             # Code that is imported can hang too; whether it does is then seen when it is run.
             with suppress(TimedOutError):
                 run.retriever, run.plugin = in_time(run, known, 60.0)
-        except CodeError as error:  # which fails its own runs only; an unknown name ends the list
+        except PluginError as error:  # which fails its own runs only; an unknown name ends the list
             dataset, system = run.series
             print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
     found = None

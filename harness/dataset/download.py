@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 
 from harness.dataset.adapter import RemoteFile
 from harness.dataset.transfer import Source, transfer
-from harness.errors import NotAtHandError, RunError
+from harness.errors import FileUnavailableError, RunError
 from harness.files import digest, fsync_path
 
 _HUB_URL = re.compile(r"hf://datasets/(?P<repo>[^@]+)@(?P<revision>[^/]+)/(?P<path>.+)")
@@ -37,9 +37,9 @@ def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
     next; only a file with a pinned hash does, since nothing else could prove the joined parts. The
     caller sees to it that no other process downloads into `folder` at the same time.
 
-    Raises NotAtHandError, a RunError that says where a person gets the file, when it cannot be had
-    (no network, offline mode, refused, not there) or is not the pinned one; OSError when `folder`
-    cannot be written or its disk is full.
+    Raises FileUnavailableError, a RunError that says where a person gets the file, when it cannot
+    be downloaded (no network, offline mode, refused, missing) or is not the pinned one; OSError
+    when `folder` cannot be written or its disk is full.
     """
     try:
         return _fetch(file, folder, quiet)
@@ -47,7 +47,7 @@ def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
         said = str(error)
         if file.url.startswith("hf://"):
             said += f"; in a browser it is at {HubFile.parse(file.url).page}"
-        raise NotAtHandError(said, file.name) from None
+        raise FileUnavailableError(said, file.name) from None
 
 
 def _fetch(file: RemoteFile, folder: Path, quiet: bool) -> Path:

@@ -18,7 +18,7 @@ from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
-from harness.errors import NotAtHandError, UsageError, near, require_names
+from harness.errors import FileUnavailableError, UsageError, near, require_names
 from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
 from harness.leftovers import sweep_below
 from harness.rankings.tables import Frame
@@ -268,7 +268,7 @@ def _downloaded(
 ) -> Variant:
     """Download what the variant is read from; returns it with these files.
 
-    Of several files it is their folder that may be given instead: that is what NotAtHandError says.
+    For several files FileUnavailableError names their folder, which can be given instead.
     """
     from harness.dataset.download import fetch
 
@@ -281,10 +281,10 @@ def _downloaded(
         several = several or len(needed) > 1
         for file in needed:
             fetch(file, downloads, quiet=quiet)
-    except NotAtHandError as error:
+    except FileUnavailableError as error:
         if not several:
             raise
-        raise NotAtHandError(str(error), "FOLDER") from None
+        raise FileUnavailableError(str(error), "FOLDER") from None
     return variant
 
 

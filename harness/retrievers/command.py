@@ -14,7 +14,7 @@ from contextlib import suppress
 from threading import Timer
 from typing import IO, Any
 
-from harness.errors import MisplacedError, RunError, UsageError
+from harness.errors import ResponseMismatchError, RunError, UsageError
 from harness.masking import masked
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
@@ -118,8 +118,10 @@ class Command:
         return {**self._usage.counts, **({"lines_passed_over": passed} if passed else {})}
 
     def close(self) -> None:
-        """Close its stdin, and end it where that is not enough. Raises MisplacedError where a
-        reply came after the last one that was asked for."""
+        """Close its stdin, and end it where that is not enough.
+
+        Raises ResponseMismatchError where a reply came after the last one that was asked for.
+        """
         if self._process is not None:
             if self._process.stdin is not None:
                 with suppress(BrokenPipeError):
@@ -130,7 +132,7 @@ class Command:
                 if self._end.alive:
                     self._lines.refuse_unasked()
             except NoReplyError as error:
-                raise MisplacedError(
+                raise ResponseMismatchError(
                     f"retriever 'command': {error}, after its last reply: that may be the answer "
                     "to the last question, and what was taken for it another's; print what is no "
                     "reply on stderr, and repeat each message's number in its reply"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CodeError, HarnessError, UsageError
+from harness.errors import HarnessError, PluginError, UsageError
 from harness.masking import masked
 
 PLUGIN_MODULE = "harness_plugin_"
@@ -42,7 +42,7 @@ def load_file(path: Path) -> Any:
     """Import a Python file once a process. Raises UsageError when it is missing or fails."""
     path = path.expanduser().absolute()
     if not path.is_file():
-        raise CodeError(f"{path}: no such plug-in file")
+        raise PluginError(f"{path}: no such plug-in file")
     name = module_name(path)
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
@@ -59,10 +59,10 @@ def load_file(path: Path) -> Any:
         except BaseException as error:
             del sys.modules[name]
             if isinstance(error, SyntaxError):
-                raise CodeError(f"{path}, line {error.lineno}: {error.msg}") from None
+                raise PluginError(f"{path}, line {error.lineno}: {error.msg}") from None
             if isinstance(error, HarnessError) or not isinstance(error, FAILURES):
                 raise
-            raise CodeError(f"plug-in {path}: {raised_at(error)}") from error
+            raise PluginError(f"plug-in {path}: {raised_at(error)}") from error
         finally:
             _loading.pop()
     return sys.modules[name]

@@ -13,7 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from harness.errors import CodeError, HarnessError, RunError, UsageError, near
+from harness.errors import HarnessError, PluginError, RunError, UsageError, near
 from harness.files import not_finite
 from harness.masking import filled_in, refuse_in, refuse_text
 from harness.retrievers.calls import can_serve
@@ -239,7 +239,7 @@ def find(name: str) -> Callable[..., Any]:
         try:
             loaded: Callable[..., Any] = entry.load()
         except FAILURES as error:
-            raise CodeError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
+            raise PluginError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
         return loaded
     if name in registered:
         return registered[name]
@@ -285,7 +285,7 @@ def _attribute(path: str) -> Callable[..., Any]:
             f"retriever {path!r} needs the package {error.name!r}: {install(error.name or '')}"
         ) from None
     except FAILURES as error:
-        raise CodeError(f"retriever {path!r}: {raised_at(error)}") from error
+        raise PluginError(f"retriever {path!r}: {raised_at(error)}") from error
     if not hasattr(module, attribute):
         public = public_names(module)
         raise UsageError(f"module {module_name!r} has no {attribute!r}{near(attribute, public)}")

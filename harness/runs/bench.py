@@ -15,7 +15,7 @@ from harness.errors import HarnessError
 from harness.retrievers.clock import Clock
 from harness.retrievers.contract import Retriever
 from harness.runs.isolated import Isolated
-from harness.runs.limits import Here, InThread, LateError
+from harness.runs.limits import CallTimeoutError, Here, InThread
 from harness.runs.money import Counts, counted, rose
 from harness.runs.outcome import Outcome
 from harness.runs.reports import counts, reported
@@ -61,7 +61,7 @@ class Bench:
             return self.call(asked)
         try:
             return InThread()(asked, _SECONDS_TO_SAY)
-        except LateError:
+        except CallTimeoutError:
             return None
 
 

@@ -11,7 +11,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Protocol
 
-from harness.errors import HarnessError, MisplacedError, RunError, UsageError
+from harness.errors import HarnessError, ResponseMismatchError, RunError, UsageError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.reports import end_with_parent, stay
 from harness.runs.worker import Worker
@@ -25,8 +25,8 @@ _AHEAD = 2
 """Units that a process has been handed: one to work at, one to go on with at once."""
 
 
-class LostError(RunError):
-    """What ran units is gone, in the midst of its work."""
+class WorkerDiedError(RunError):
+    """Raised when a worker process dies before it has finished its work."""
 
 
 class Executor(Protocol):
@@ -63,8 +63,8 @@ class Processes:
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
         """Outcomes as they come. The first exception of a worker ends them all.
 
-        Raises UsageError for a retriever that cannot be sent to another process, LostError when a
-        process dies (which multiprocessing's own pools would wait for for ever).
+        Raises UsageError for a retriever that cannot be sent to another process, WorkerDiedError
+        when a process dies (for which multiprocessing's own pools would wait for ever).
         """
         from multiprocessing import get_context
         from multiprocessing.connection import wait
@@ -113,12 +113,12 @@ class Processes:
                             channel.close()
                         yield answer
             except (EOFError, ConnectionError):
-                raise LostError(_death([crew[channel] for channel in handed])) from None
+                raise WorkerDiedError(_death([crew[channel] for channel in handed])) from None
             for channel, process in crew.items():
                 channel.close()
                 process.join()
-                if process.exitcode == MisplacedError.left_with:
-                    raise MisplacedError(_MISPLACED)
+                if process.exitcode == ResponseMismatchError.left_with:
+                    raise ResponseMismatchError(_MISPLACED)
         finally:
             for process in crew.values():
                 process.terminate()
@@ -167,8 +167,8 @@ def _serve(worker: Worker, channel: Connection) -> None:
         except (EOFError, ConnectionError):  # all done, or the parent died
             try:
                 worker.close()
-            except MisplacedError:
-                sys.exit(MisplacedError.left_with)
+            except ResponseMismatchError:
+                sys.exit(ResponseMismatchError.left_with)
             return
         try:
             try:

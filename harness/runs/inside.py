@@ -13,7 +13,7 @@ import sys
 from operator import index
 from typing import IO, Any
 
-from harness.errors import HarnessError, MisplacedError, UsageError
+from harness.errors import HarnessError, ResponseMismatchError, UsageError
 from harness.retrievers import calls
 from harness.retrievers.answers import as_result
 from harness.retrievers.baselines import is_oracle
@@ -48,9 +48,9 @@ def main() -> None:
         answers.flush()
     try:
         bench.close()
-    except MisplacedError as error:
+    except ResponseMismatchError as error:
         print(f"harness: {error}", file=sys.stderr)
-        sys.exit(MisplacedError.left_with)
+        sys.exit(ResponseMismatchError.left_with)
 
 
 class _Bench:

@@ -21,7 +21,7 @@ from typing import Any
 
 from harness.dataset.prepare import home
 from harness.dataset.reader import Dataset
-from harness.errors import MisplacedError, RunError, UsageError
+from harness.errors import ResponseMismatchError, RunError, UsageError
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.provenance import file_digests
@@ -177,14 +177,16 @@ class Isolated:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_SECONDS_TO_CLOSE)
         finally:
-            misplaced = process.poll() == MisplacedError.left_with
+            misplaced = process.poll() == ResponseMismatchError.left_with
             process.kill()  # and with it everything in its namespace
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
             self._waiting = False
         if misplaced:
-            raise MisplacedError("a reply came after the last one that was asked for, as was said")
+            raise ResponseMismatchError(
+                "a reply came after the last one that was asked for, as was said"
+            )
 
     def _report(self) -> dict[str, Any]:
         return {} if self._process is None else dict(self._ask({"type": "report"}))

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 
 from harness.dataset.reader import Dataset
-from harness.errors import MisplacedError, UsageError
+from harness.errors import ResponseMismatchError, UsageError
 from harness.files import fsync_path, read_json, write_json
 from harness.runs.folder.run_folder import JOURNAL
 from harness.runs.outcome import Answer, Outcome
@@ -118,7 +118,7 @@ def journal_less(partial: Path) -> Iterator[None]:
     --resume."""
     try:
         yield
-    except MisplacedError:
+    except ResponseMismatchError:
         (partial / JOURNAL).unlink(missing_ok=True)
         raise
 

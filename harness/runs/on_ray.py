@@ -22,7 +22,7 @@ from typing import Any
 from harness.errors import HarnessError, UsageError
 from harness.retrievers.extras import need
 from harness.runs.elsewhere import Told
-from harness.runs.execute import LostError
+from harness.runs.execute import WorkerDiedError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.worker import Worker
 
@@ -172,7 +172,7 @@ class Haystacks:
         self._cluster, self._n = cluster, n
 
     def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes as they come. Raises LostError for a task whose process died too often."""
+        """Outcomes as they come. Raises WorkerDiedError for a task whose process died too often."""
         import ray
 
         todo = iter(units)
@@ -285,7 +285,7 @@ def lost(what: str) -> Iterator[None]:
             "extras on the machines, or name it in runtime_env"
         ) from None
     except ray.exceptions.RayError as error:
-        raise LostError(f"a {what} on the cluster was lost: {_said(error)}") from None
+        raise WorkerDiedError(f"a {what} on the cluster was lost: {_said(error)}") from None
 
 
 def _said(error: BaseException) -> str:

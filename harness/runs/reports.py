@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, cast
 
-from harness.errors import MisplacedError, shortened
+from harness.errors import ResponseMismatchError, shortened
 from harness.masking import masked, masked_in
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
@@ -68,10 +68,10 @@ def trace() -> str:
 
 def closed(retriever: Retriever) -> None:
     """Close it; all its answers are there by then, so that a failure to is said and no more.
-    Raises MisplacedError where they may be those to other questions."""
+    Raises ResponseMismatchError where they may be those to other questions."""
     try:
         close(retriever)
-    except MisplacedError:
+    except ResponseMismatchError:
         raise
     except FAILURES as error:
         print(f"note: the retriever's close() failed: {raised_at(error)}", file=sys.stderr)

@@ -22,8 +22,9 @@ from harness.retrievers.calls import give_way
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, undisturbed
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.budget import Budget, BudgetExceededError
 from harness.runs.crew import crew_of
-from harness.runs.execute import Executor, LostError
+from harness.runs.execute import Executor, WorkerDiedError
 from harness.runs.folder.run_folder import (
     JOURNAL,
     RunFolder,
@@ -45,7 +46,6 @@ from harness.runs.journal import (
     refuse_to_lose,
     resumed,
 )
-from harness.runs.ledger import Ledger, SpentError
 from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries, units
 from harness.runs.provenance import (
@@ -188,13 +188,13 @@ def run(
                 going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
                 with Journal(partial / JOURNAL) as journal, going as bar:
                     bar.update(n_resumed)
-                    ledger = Ledger(settings, done, rest, crew.workers)
+                    budget = Budget(settings, done, rest, crew.workers)
 
                     def take(outcome: Outcome) -> None:
                         journal.add(outcome)
                         done.append(outcome)
                         bar.update(len(outcome.answers))
-                        said = ledger.add(outcome)
+                        said = budget.add(outcome)
                         bar.set_postfix_str(said, refresh=outcome.taken_in is not None)
                         if settings.strict:
                             _stop_at_error(outcome, dataset)
@@ -202,8 +202,8 @@ def run(
                     worker.tell = take
                     for outcome in crew.executor.map(worker, rest):
                         take(outcome)
-        except (LostError, SpentError) as error:
-            how = "" if isinstance(error, LostError) else ", with a higher --max-usd"
+        except (WorkerDiedError, BudgetExceededError) as error:
+            how = "" if isinstance(error, WorkerDiedError) else ", with a higher --max-usd"
             raise type(error)(
                 f"{error}; {len(_answered(done))} of {len(queries)} queries are answered and kept: "
                 f"--resume goes on from there{how}"

@@ -33,7 +33,7 @@ from harness.runs.bench import (
     seconds_of,
 )
 from harness.runs.isolated import Isolated, Isolation
-from harness.runs.limits import Here, InThread, LateError, Limits, side_by_side
+from harness.runs.limits import CallTimeoutError, Here, InThread, Limits, side_by_side
 from harness.runs.money import Counts, rose
 from harness.runs.outcome import Answer, Outcome, Unit
 from harness.runs.reports import closed, counts, trace
@@ -191,7 +191,7 @@ class Worker:
                 outcome.kept = not bench.call(work, self._limits.index)
         except HarnessError:
             raise
-        except LateError as error:
+        except CallTimeoutError as error:
             bench.index_error = self._late(bench, "index", error)
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
@@ -207,13 +207,13 @@ class Worker:
     def _wait_for_late(self, bench: Bench) -> None:
         """Let searches that were late come back before another haystack is taken in.
 
-        Raises LateError where one does not.
+        Raises CallTimeoutError where one does not.
         """
         for one in bench.late:
             one.wait()
         bench.late = [one for one in bench.late if one.stuck]
         if bench.late:
-            raise LateError("a call before it took too long, and has not come back")
+            raise CallTimeoutError("a call before it took too long, and has not come back")
 
     def _tell(self, bench: Bench, before: Corpus | None, *, only_kept: bool) -> bool:
         """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
@@ -237,7 +237,7 @@ class Worker:
             call = InThread() if apart else bench.call
             try:
                 return call(partial(calls.search, retriever, questions, k), limit)
-            except LateError:
+            except CallTimeoutError:
                 if isinstance(call, InThread) and apart:
                     bench.late.append(call)
                 raise
@@ -254,7 +254,7 @@ class Worker:
             if len(queries) > 1:
                 # One bad question must not cost the others: ask one by one.
                 return [answer for query in queries for answer in self._search(bench, [query])]
-            late = isinstance(error, LateError)
+            late = isinstance(error, CallTimeoutError)
             said = self._late(bench, "search", error) if late else trace()
             return [Answer(queries[0], error=said)]
         # In a batch each question is charged its share.
@@ -274,4 +274,6 @@ class Worker:
 
 def _may_help(error: Exception) -> bool:
     """Whether to ask again may help: not where the answer or the request is wrong, nor late."""
-    return not isinstance(error, HarnessError | NotAnAnswerError | WrongNumberError | LateError)
+    return not isinstance(
+        error, HarnessError | NotAnAnswerError | WrongNumberError | CallTimeoutError
+    )

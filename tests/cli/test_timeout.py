@@ -183,4 +183,4 @@ def test_a_missing_plug_in_and_a_run_that_hangs_cost_themselves_alone(
     assert "gone.py: no such plug-in file" in missing
     assert "timed out after 1.5 s" in hung
     lines = [orjson.loads(line) for line in (place / "runs" / "history.jsonl").open("rb")]
-    assert [line.get("error") for line in lines] == ["CodeError", "TimedOutError", None]
+    assert [line.get("error") for line in lines] == ["PluginError", "TimedOutError", None]

@@ -24,7 +24,7 @@ from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import elsewhere
-from harness.runs.execute import LostError
+from harness.runs.execute import WorkerDiedError
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.on_ray import TASK, Remote, _begun_here, cluster
 from harness.runs.plan import Settings
@@ -207,7 +207,9 @@ def test_what_dies_again_and_again_is_an_error_with_a_count_and_no_run(
     deadly.touch()
     spec, out = mortal(while_=deadly), tmp_path / "ray"
     total = dataset.n_queries
-    with pytest.raises(LostError, match=f"lost: .*; 0 of {total} queries are answered and kept"):
+    with pytest.raises(
+        WorkerDiedError, match=f"lost: .*; 0 of {total} queries are answered and kept"
+    ):
         run(dataset, spec, on_ray(2), out=out)
     assert not [*out.glob("[!.]*")]
     deadly.unlink()

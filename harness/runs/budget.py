@@ -1,4 +1,4 @@
-"""What a run has taken in and spent so far: said beside its progress, and held against a limit."""
+"""Tracks what a run has spent, for its progress bar and against `--max-usd`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings
 
 
-class SpentError(RunError):
-    """As much is spent as may be."""
+class BudgetExceededError(RunError):
+    """Raised when the spending limit is reached."""
 
 
-class Ledger:
-    """Counts what comes of a run's units, of its earlier attempts too."""
+class Budget:
+    """Adds up the usage of a run, earlier attempts included, and enforces the limit."""
 
     def __init__(
         self, settings: Settings, done: Sequence[Outcome], rest: Sequence[Unit], workers: int
@@ -33,7 +33,7 @@ class Ledger:
         self._check(more=True)
 
     def add(self, outcome: Outcome) -> str:
-        """Count what came; what is to be said of it. Raises SpentError where it is enough.
+        """Count what came; what is to be said of it. Raises BudgetExceededError where it is enough.
 
         It is enough where the dearest step so far, made again, would spend more than may be: a
         haystack that is taken in whole, or what is searched between two reports. Of the first step
@@ -67,17 +67,19 @@ class Ledger:
             return
         counts = total(self._by_account.values())
         if lacking := without_price(counts, self._prices):
-            raise SpentError(f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices")
+            raise BudgetExceededError(
+                f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices"
+            )
         silent = not counts or (any(counts.values()) and usd(counts, self._prices) is None)
         if silent and self._answered:
-            raise SpentError(
+            raise BudgetExceededError(
                 "--max-usd cannot be kept: the system reports neither usd nor tokens; see report()"
             )
         following = self._step * self._workers
         if more:
             following = max(following, self._dearest * self._workers)
         if self._spent() + following > self._most:
-            raise SpentError(
+            raise BudgetExceededError(
                 f"--max-usd {self._most:g}: {self._spent():.4f} USD are spent, and what comes next "
                 f"may cost {following:.4f}"
             )
