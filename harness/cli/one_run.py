@@ -60,7 +60,7 @@ def _where(options: argparse.Namespace) -> dict[str, Any]:
 
     given = {
         "isolate": options.isolate,
-        "on": options.on or "processes",
+        "backend": options.backend or "processes",
         "ray_options": parameters(options.ray_options or [], "--ray-options"),
     }
     Settings(**given)
@@ -95,7 +95,7 @@ def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
     if options.published:
         return run_published(options)
-    if options.on == "ray":
+    if options.backend == "ray":
         return in_time(options, _run_on_cluster, apart=True)
     return in_time(options, _run_here)
 
@@ -125,7 +125,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         workers=options.workers,
         batch_size=options.batch_size,
         strict=options.strict,
-        by=options.by or "",
+        submitted_by=options.submitted_by or "",
         name=options.name or "",
         matching=matching(options),
         search_only=options.search_only,
@@ -146,8 +146,8 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[s
         settings,
         out=Path(options.out or "results"),
         resume=options.resume,
-        again=options.again or options.nightly,
-        keep=not options.nightly,
+        overwrite=options.overwrite or options.nightly,
+        keep_previous=not options.nightly,
         quiet=options.quiet or options.json,
         prepare_seconds=perf_counter() - start,
     )

@@ -100,7 +100,15 @@ def _dataset(
 
 # -- leaderboard add FILE -------------------------------------------------------------------------
 
-OF_A_PUBLISHED_FILE = ("dataset", "granularity", "run_format", "ranking", "cut", "name", "by")
+OF_A_PUBLISHED_FILE = (
+    "dataset",
+    "granularity",
+    "run_format",
+    "ranking",
+    "cut",
+    "name",
+    "submitted_by",
+)
 """Options of `leaderboard add` that a folder answers itself."""
 
 
@@ -115,7 +123,7 @@ def add_published_file(parser: argparse.ArgumentParser) -> None:
     )
     of.add_argument("--cut", metavar="K", type=int, help="take the first K documents of each")
     of.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
-    of.add_argument("--by", metavar="NAME", help="who made it")
+    of.add_argument("--submitted-by", metavar="NAME", help="who made it")
 
 
 def take_in_published(options: argparse.Namespace, path: Path, results: Path) -> Path:
@@ -146,7 +154,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
     name = options.name or path.name.partition(".")[0]
     folder = import_published(file, dataset, out=results, name=name)
     score_run(folder, dataset)
-    note_in(folder, by=options.by or "")
+    note_in(folder, submitted_by=options.submitted_by or "")
     return folder
 
 
@@ -155,7 +163,16 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
 _OF_ONE = {"file", "url", "sha256", "dataset", "format", "ranking", "repeats", "cut", "version"}
 _OF_ONE |= {"repeat"}
 """Keys of a table that nothing else sets; of the command line they are those of the runs."""
-_KEYS = _OF_ONE | {"granularity", "text", "split", "source", "plugin", "missing", "name", "by"}
+_KEYS = _OF_ONE | {
+    "granularity",
+    "text",
+    "split",
+    "source",
+    "plugin",
+    "missing",
+    "name",
+    "submitted_by",
+}
 
 
 def of_config(
@@ -209,7 +226,9 @@ def run_published(
     record["retriever"]["version"] = options.version
     if options.url:
         record["retriever"]["rankings_from"]["url"] = options.url
-    record |= {key: getattr(options, key) for key in ("by", "repeat") if getattr(options, key)}
+    record |= {
+        key: getattr(options, key) for key in ("submitted_by", "repeat") if getattr(options, key)
+    }
     seal_again(folder / "run.json", record)
     return folder, scores.summary, record
 

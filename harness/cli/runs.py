@@ -20,14 +20,14 @@ def add(verbs: Verbs) -> None:
     """Register the command and its own commands."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "runs",
-        help="list runs, show one, verify, name, put away and remove them",
+        help="list runs, show one, verify, rename, archive and remove them",
         description=(
             "Without a command: the runs, newest first. A run is named by its folder, by what it "
             "is called (mine, mine@locomo), by its id, or by a beginning of one that is unique."
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("--put-away", action="store_true", help="list those that were put away")
+    parser.add_argument("--archived", action="store_true", help="list the archived ones")
     _add_common(parser)
     parser.set_defaults(call=call_list)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -35,8 +35,8 @@ def add(verbs: Verbs) -> None:
         ("show", "what a run is, and what lies in its folder", call_show),
         ("verify", "hold the files of runs against what was written", call_verify),
         ("name", "call a run something else", call_name),
-        ("away", "put runs where no list and no board looks", call_away),
-        ("back", "bring back what was put away", call_back),
+        ("archive", "archive runs: no list, board or page shows them", call_archive),
+        ("unarchive", "restore archived runs", call_unarchive),
         ("remove", "remove runs for good, after a question", call_remove),
         ("clear", "remove what stopped runs left, after a question", call_clear),
     ):
@@ -64,7 +64,7 @@ def call_list(options: argparse.Namespace) -> int:
     from harness.runs.folder.tidy import drop_empty
 
     drop_empty(Path(options.results))
-    runs = list_runs(Path(options.results), put_away=options.put_away)
+    runs = list_runs(Path(options.results), archived=options.archived)
     if options.json:
         print_json("runs", {"runs": [_as_dict(run) for run in runs]})
     elif options.quiet:
@@ -139,7 +139,7 @@ def call_show(options: argparse.Namespace) -> int:
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
     about = listed(folder)
-    earlier = folder.with_name(f"{folder.name}.earlier")
+    earlier = folder.with_name(f"{folder.name}.previous")
     kept = sorted(str(path) for path in earlier.iterdir()) if earlier.is_dir() else []
     if options.json:
         shown = {**_as_dict(about), "folder": str(folder), "record": record, "earlier": kept}
@@ -161,7 +161,7 @@ def call_show(options: argparse.Namespace) -> int:
         "state": _state(about),
         "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
         "finished": record["finished"],
-        "by": record.get("by"),
+        "submitted_by": record.get("submitted_by"),
         "code": f"{code}{', with changes' if git.get('changed') else ''}",
         "again": record.get("repeat"),
         "folder": f"{folder} ({size(sum(p.stat().st_size for p in folder.iterdir()))})",
@@ -204,23 +204,23 @@ def call_name(options: argparse.Namespace) -> int:
     return _said(options, [{"folder": str(folder), "name": options.name}])
 
 
-def call_away(options: argparse.Namespace) -> int:
-    """Put runs away."""
-    from harness.runs.folder.tidy import put_away
+def call_archive(options: argparse.Namespace) -> int:
+    """Archive runs."""
+    from harness.runs.folder.tidy import archive
 
     results = Path(options.results)
     folders = [run_folder(options, run) for run in options.runs]
-    return _said(options, [{"folder": str(put_away(one, results))} for one in folders])
+    return _said(options, [{"folder": str(archive(one, results))} for one in folders])
 
 
-def call_back(options: argparse.Namespace) -> int:
-    """Bring runs back."""
-    from harness.runs.folder.listing import PUT_AWAY, find_run
-    from harness.runs.folder.tidy import bring_back
+def call_unarchive(options: argparse.Namespace) -> int:
+    """Restore archived runs."""
+    from harness.runs.folder.listing import ARCHIVE, find_run
+    from harness.runs.folder.tidy import unarchive
 
     results = Path(options.results)
-    folders = [find_run(run, results / PUT_AWAY) for run in options.runs]
-    return _said(options, [{"folder": str(bring_back(one, results))} for one in folders])
+    folders = [find_run(run, results / ARCHIVE) for run in options.runs]
+    return _said(options, [{"folder": str(unarchive(one, results))} for one in folders])
 
 
 def call_remove(options: argparse.Namespace) -> int:

@@ -147,7 +147,7 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
         "params": retriever.get("params") or {},
         "sees_answer_key": bool(retriever.get("sees_answer_key", False)),
         "finished": record["finished"],
-        "by": record.get("by"),
+        "submitted_by": record.get("submitted_by"),
         # It may name folders of this machine.
         "repeat": None if share else record.get("repeat"),
         "failed": scores["queries"]["failed"],

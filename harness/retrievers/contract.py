@@ -114,8 +114,8 @@ class Retriever(Protocol):
     * `concurrent`: True where `search` may be called from several threads (`--concurrency N`); one
       that is asynchronous then has several calls under way in its loop.
     * `in_shards`: True where each piece of a large corpus may have a retriever of its own (see
-      `--on ray`); answers then have scores, by which they are merged, equal ones in the corpus'
-      order. A subclass with a `search` of its own says it again, or it does not hold.
+      `--backend ray`); answers then have scores, by which they are merged, equal ones in the
+      corpus' order. A subclass with a `search` of its own says it again, or it does not hold.
     * `statistics(queries)` and `assume(statistics)`, for one whose scores depend on the other
       documents too: whole numbers by name, which are added up over the shards, and what scores are
       to be made with from then on.

@@ -44,7 +44,7 @@ def crew_of(
 ) -> Iterator[Crew]:
     """What runs units on this machine, or on a cluster for as long as the block takes."""
     place, n = Place.of(dataset), settings.workers or 1
-    if executor is None and settings.on == "ray" and not isinstance(builds, Isolation):
+    if executor is None and settings.backend == "ray" and not isinstance(builds, Isolation):
         from harness.runs.on_ray import TASK, Haystacks, cluster
         from harness.runs.shards_on_ray import SHARD, Shards
 

@@ -130,7 +130,7 @@ def refuse_to_lose(partial: Path) -> None:
         queries = read_json(partial / "plan.json")["queries"]
         raise UsageError(
             f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
-            "there, --again begins anew"
+            "there, --overwrite discards them"
         )
 
 
@@ -163,7 +163,7 @@ def _of_other_code(partial: Path, identity: dict[str, Any]) -> str:
         about = {name: one for name, one in plan["retriever"].items() if name != "files"}
         return {**plan, "retriever": about}
 
-    for path in sorted(partial.parent.glob(".*.partial/plan.json")):
+    for path in sorted(partial.parent.glob(".*.tmp/plan.json")):
         with suppress(UsageError, KeyError, TypeError, AttributeError):
             plan = read_json(path)
             if without_code(plan) == without_code(identity):

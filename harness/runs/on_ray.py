@@ -62,7 +62,7 @@ def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
     that of all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such
     option.
     """
-    need("--on ray", "ray")
+    need("--backend ray", "ray")
     # Nobody who starts a run here has asked for anything to be reported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
@@ -91,7 +91,7 @@ def _connect(given: Mapping[str, Any]) -> None:
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
     except (ConnectionError, ValueError, TypeError, RuntimeError, OSError) as error:
         at = os.environ.get("RAY_ADDRESS", "one on this machine")
-        raise UsageError(f"--on ray: no cluster ({at}): {_said(error)}") from None
+        raise UsageError(f"--backend ray: no cluster ({at}): {_said(error)}") from None
 
 
 class Cluster:
@@ -259,8 +259,8 @@ def _refuse_dead(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_LISTENS).close()
     except OSError as error:
         raise UsageError(
-            f"--on ray: nobody listens at RAY_ADDRESS={address} ({error.strerror or error}): start "
-            "the cluster there, or unset it to start one on this machine"
+            f"--backend ray: nobody listens at RAY_ADDRESS={address} ({error.strerror or error}): "
+            "start the cluster there, or unset it to start one on this machine"
         ) from None
 
 
@@ -281,7 +281,7 @@ def lost(what: str) -> Iterator[None]:
         yield
     except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
         raise UsageError(
-            f"--on ray: a {what} cannot begin ({_said(error)}): install the harness with its "
+            f"--backend ray: a {what} cannot begin ({_said(error)}): install the harness with its "
             "extras on the machines, or name it in runtime_env"
         ) from None
     except ray.exceptions.RayError as error:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
 
 
-ON = ("processes", "ray")
-"""Where a run may take place."""
+BACKENDS = ("processes", "ray")
+"""What executes a run: processes of this machine, or a Ray cluster."""
 
 QUERIES_A_UNIT = 512
 """A unit is what an interrupted run repeats at worst."""
@@ -36,11 +36,11 @@ _MOST = 2**62
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
-    `by`: who ran it, for a board. `name`: what the run is called in tables (see run_name).
-    `matching`: how texts are resolved to documents where a system returns such (see Matching).
+    `submitted_by`: who submits it to a leaderboard. `name`: what the run is called in tables (see
+    run_name). `matching`: how returned texts are resolved to documents (see Matching).
     `isolate`: a process for each haystack, without the dataset's files in reach (see isolated.py).
-    `on`: processes of this machine, or a cluster of ray; `ray_options` are what Ray is to give each
-    worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
+    `backend`: processes of this machine, or a cluster of ray; `ray_options`: Ray's for each worker
+    (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
     be that a haystack's queries are all answered with nothing. `search_only`: nothing is taken in;
     what is not kept of an earlier run is an error. `concurrency`: calls of `search` at once in each
@@ -57,11 +57,11 @@ class Settings:
     workers: int | None = None
     batch_size: int | None = None
     strict: bool = False
-    by: str = ""
+    submitted_by: str = ""
     name: str = ""
     matching: Matching | None = None
     isolate: bool = False
-    on: str = "processes"
+    backend: str = "processes"
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
     search_only: bool = False
@@ -79,15 +79,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         refuse_text("--name", self.name)
-        refuse_text("--by", self.by)
+        refuse_text("--submitted-by", self.submitted_by)
         if self.name:
             run_name(self.name)
-        if self.on not in ON:
-            raise UsageError(f"--on must be {' or '.join(ON)}, not {self.on!r}")
-        if self.on == "ray" and self.isolate:
-            raise UsageError("--isolate makes its sandboxes on this machine: leave out --on ray")
-        if self.ray_options and self.on != "ray":
-            raise UsageError("--ray-options are for --on ray")
+        if self.backend not in BACKENDS:
+            raise UsageError(f"--backend must be {' or '.join(BACKENDS)}, not {self.backend!r}")
+        if self.backend == "ray" and self.isolate:
+            raise UsageError("--isolate needs sandboxes on this machine: leave out --backend ray")
+        if self.ray_options and self.backend != "ray":
+            raise UsageError("--ray-options are for --backend ray")
         for name, least in (
             ("k", 0),
             ("limit", 1),

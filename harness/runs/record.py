@@ -22,7 +22,7 @@ from harness.runs.folder.run_folder import (
     RETRIED,
     RUN_VERSION,
     dataset_record,
-    earlier_place,
+    previous_folder,
     write_rankings,
     write_record,
 )
@@ -47,7 +47,7 @@ def write_run(
     seconds: dict[str, Any],
     matching: Matching | None = None,
     *,
-    keep: bool = True,
+    keep_previous: bool = True,
     journal: Path | None = None,
 ) -> None:
     """Write everything of a finished run, whole or not at all; hits are resolved first.
@@ -55,14 +55,14 @@ def write_run(
     `outcomes` in the order in which they came: of a query that was asked again the last answer
     counts. `journal` is kept where queries failed.
 
-    A run that stands there already is kept at `earlier_place`, or else replaced but for what is
+    A run that stands there already is kept at `previous_folder`, or else replaced but for what is
     not its own.
     """
     import pyarrow.parquet as pq
 
     answers, before = last_answers(outcomes)
     there = (folder / "run.json").is_file()
-    place = earlier_place(folder) if there and keep else None
+    place = previous_folder(folder) if there and keep_previous else None
     with folder_aside(folder, ours=None if place else OURS, keep=place) as aside:
         if any(answer.hits is not None for answer in answers):
             hits = [hit for answer in answers for hit in _hits(answer)]

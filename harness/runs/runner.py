@@ -66,21 +66,22 @@ def run(
     *,
     out: str | Path = "results",
     resume: bool = False,
-    again: bool = True,
-    keep: bool = True,
+    overwrite: bool = True,
+    keep_previous: bool = True,
     quiet: bool = True,
     executor: Executor | None = None,
     prepare_seconds: float | None = None,
 ) -> Path:
     """Run `retriever` over `dataset`; returns the run's folder below `out`.
 
-    The folder appears whole or not at all. What is done is kept beside it while the run goes on;
-    with `resume` an interrupted run of the same settings goes on from there, and its rankings are
-    the same bytes as those of a run that was not interrupted; a finished one is left as it is.
-    Without `resume`, a finished run of the same settings is run `again`, and the old one kept in
-    NAME.earlier beside it (unless not `keep`: then it is replaced, but for files that are not its
-    own). Without `again` what was stopped is not begun anew, and a finished one is left as it is,
-    if the retriever was given by name: of an object nobody can tell whether it is the same.
+    The folder appears whole or not at all; a checkpoint beside it records the results meanwhile.
+    With `resume` an interrupted run of the same settings continues from its checkpoint, and gives
+    the same rankings byte for byte; a finished run is returned unchanged. Otherwise, with
+    `overwrite`, a finished run of the same settings is run again, and the old folder moves to
+    NAME.previous (unless `keep_previous` is false: then it is replaced, but for the user's files in
+    it). If `overwrite` is false, an interrupted run is not discarded, and a finished run is
+    returned unchanged when the retriever was given by name. Objects have no stable identity, so
+    they are always run again.
 
     Warns where all queries of a haystack were answered with nothing, as by an index that is not
     ready, unless that is allowed.
@@ -134,7 +135,7 @@ def run(
     if settings.matching is not None:
         identity["matching"] = asdict(settings.matching)
     folder = out / folder_name(dataset, about["name"], identity)
-    partial = out / f".{folder.name}.partial"
+    partial = out / f".{folder.name}.tmp"
     goes_on = resume and (partial / "plan.json").is_file()
     finished = (folder / "run.json").is_file()
     failed = _failed(folder) if resume and finished and not goes_on else 0
@@ -144,21 +145,21 @@ def run(
             f"note: {folder} is finished but for {failed} queries that failed: trying those again",
             file=sys.stderr,
         )
-    if finished and not goes_on and not at_failures and (resume or (named and not again)):
+    if finished and not goes_on and not at_failures and (resume or (named and not overwrite)):
         if not quiet:
             print(
-                f"note: {folder} is finished already, and kept; --again runs it anew, and keeps "
-                "the old one beside it"
+                f"note: {folder} is finished already; --overwrite runs it again, and keeps the old "
+                "one beside it"
                 + (f" ({failed} queries failed, of which it has no {JOURNAL})" if failed else ""),
                 file=sys.stderr,
             )
-        note_in(folder, by=settings.by, name=settings.name)
+        note_in(folder, submitted_by=settings.submitted_by, name=settings.name)
         _warn_of_empty(folder, settings)
         return folder
     started = perf_counter()
     drop_empty(out)
     with disk_errors(out, "name another folder with --out"), alone(partial):
-        if not resume and not again:
+        if not resume and not overwrite:
             refuse_to_lose(partial)
         if at_failures:
             begin_at_failures(folder, partial, identity)
@@ -238,14 +239,14 @@ def run(
                     **({"prices": settings.prices} if settings.prices else {}),
                     "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
                 },
-                "by": settings.by or None,
+                "submitted_by": settings.submitted_by or None,
                 **({"name": settings.name} if settings.name else {}),
                 "repeat": repeat_command(dataset, tested, k, settings),
                 "resumed_queries": n_resumed,
             },
             seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
             matching=settings.matching,
-            keep=keep and not is_of_failures(partial),
+            keep_previous=keep_previous and not is_of_failures(partial),
             journal=partial / JOURNAL,
         )
         discard(partial)

@@ -26,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("board") / "results"
     sample = ["run", "--dataset", "sample", "--quiet", "--out", str(out), "--retriever"]
     for retriever in ("bm25", "tfidf", "random", "oracle"):
-        assert main([*sample, retriever, "--by", HOSTILE]) == 0
+        assert main([*sample, retriever, "--submitted-by", HOSTILE]) == 0
     assert main([*sample, "bm25", "--granularity", "session"]) == 0
     assert main(["leaderboard", "--results", str(out), "--quiet"]) == 0
     return out

@@ -52,7 +52,7 @@ def state(port: int) -> dict[str, Any]:
 
 def unfinished(results: Path, name: str, queries: int, *units: list[str | None]) -> Path:
     """What a run leaves while it goes on: its plan, and a line for each unit that is done."""
-    folder = results / f".{name}.partial"
+    folder = results / f".{name}.tmp"
     folder.mkdir()
     plan = {"queries": queries, "retriever": {"name": name}}
     (folder / "plan.json").write_bytes(orjson.dumps(plan))

@@ -269,7 +269,7 @@ def test_two_processes_do_not_work_at_one_run(notes: Dataset, failing: str, tmp_
     from filelock import FileLock
 
     folder = run(notes, failing + "Base", out=tmp_path / "out")
-    partial = folder.with_name(f".{folder.name}.partial")
+    partial = folder.with_name(f".{folder.name}.tmp")
     partial.mkdir()
     with (
         FileLock(partial / "lock"),

@@ -164,7 +164,7 @@ def test_it_is_stopped_in_the_midst_of_a_haystack_whatever_the_system_makes_of_i
 ) -> None:
     with pytest.raises(RunError, match=r"--max-usd 0\.5"):
         ran(f"{systems}:{name}", tmp_path, max_usd=0.5)
-    (journal,) = tmp_path.glob(".*.partial/journal.jsonl")
+    (journal,) = tmp_path.glob(".*.tmp/journal.jsonl")
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
     assert not any(line["answers"] for line in lines)
     handed, said = lines[-1]["taken_in"], lines[-1]["reported"]["usd"]

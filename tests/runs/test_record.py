@@ -78,7 +78,7 @@ def test_a_second_run_takes_the_place_of_the_first_which_is_kept_beside_it(
         "rankings.trec",
         "run.json",
     ]
-    (earlier,) = (tmp_path / f"{first.name}.earlier").iterdir()
+    (earlier,) = (tmp_path / f"{first.name}.previous").iterdir()
     assert (earlier / "scores.json").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 2
 

@@ -82,7 +82,7 @@ def _bytes(folder: Path) -> list[bytes]:
 
 
 def _partial(out: Path) -> Path:
-    (found,) = out.glob(".*.partial")
+    (found,) = out.glob(".*.tmp")
     return found
 
 
@@ -186,7 +186,7 @@ def test_a_finished_run_is_kept_by_resume(
     assert run(notes, again, out=tmp_path, resume=True, quiet=False) == folder
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
-    assert "is finished already, and kept" in capsys.readouterr().err
+    assert "is finished already" in capsys.readouterr().err
 
 
 def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
@@ -203,10 +203,10 @@ def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
     stop.touch()
     with pytest.raises(RunError, match="stopped"):
         run(notes, spec, Settings(strict=True), out=tmp_path / "out")
-    assert not folder.with_name(f"{folder.name}.earlier").exists()
+    assert not folder.with_name(f"{folder.name}.previous").exists()
     stop.unlink()
-    assert run(notes, spec, out=tmp_path / "out", resume=True, again=False) == folder
-    assert len(list(folder.with_name(f"{folder.name}.earlier").iterdir())) == 1
+    assert run(notes, spec, out=tmp_path / "out", resume=True, overwrite=False) == folder
+    assert len(list(folder.with_name(f"{folder.name}.previous").iterdir())) == 1
 
 
 class Flaky(Stops):
@@ -295,7 +295,7 @@ def test_a_finished_run_without_its_journal_is_shown_and_says_what_can_be_done(
     (folder / "journal.jsonl").unlink()
     run(notes, again := Flaky(), out=tmp_path, resume=True, quiet=False)
     assert again.asked == []
-    assert "--again runs it anew" in (said := capsys.readouterr().err)
+    assert "--overwrite runs it again" in (said := capsys.readouterr().err)
     assert "12 queries failed, of which it has no journal.jsonl" in said
 
 

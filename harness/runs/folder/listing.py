@@ -22,8 +22,8 @@ from harness.runs.folder.run_folder import (
 from harness.scoring.scores import all_cells, main_block, main_metrics
 from harness.seals import SEAL, check_file, read_sealed
 
-PUT_AWAY = "put-away"
-"""The folder below the results in which runs lie that were put away; no list looks into it."""
+ARCHIVE = "archive"
+"""The folder below the results that holds archived runs; no list looks into it."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ListedRun:
     @property
     def folder_name(self) -> str:
         """The folder's name; of an unfinished run the one that it will have."""
-        return self.folder.name.removeprefix(".").removesuffix(".partial")
+        return self.folder.name.removeprefix(".").removesuffix(".tmp")
 
     @property
     def at_its_end(self) -> bool:
@@ -79,8 +79,8 @@ class ListedRun:
         return (self.name, f"{self.name}@{self.dataset}", self.folder_name, self.id)
 
 
-def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) -> list[ListedRun]:
-    """Runs below `results`, the newest first; with `put_away` those that were put away.
+def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) -> list[ListedRun]:
+    """Runs below `results`, the newest first; with `archived` those in the archive.
 
     Without `numbers` no scores are read, which are most of what there is to read.
 
@@ -88,8 +88,8 @@ def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) ->
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    if put_away:
-        results = results / PUT_AWAY
+    if archived:
+        results = results / ARCHIVE
     found = [listed(path.parent, numbers=numbers) for path in results.glob("[!.]*/run.json")]
     found += unfinished(results)
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
@@ -140,7 +140,7 @@ def unfinished(results: Path, journals: dict[Path, Journal] | None = None) -> li
     `journals` keeps how far each was read, for who asks again and again.
     """
     journals = {} if journals is None else journals
-    plans = sorted(results.glob(".*.partial/plan.json"))
+    plans = sorted(results.glob(".*.tmp/plan.json"))
     for gone in journals.keys() - {plan.parent for plan in plans}:
         del journals[gone]
     found = []
@@ -191,7 +191,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
 
 
 def _refuse_unfinished(given: str, results: Path) -> None:
-    """Raises UsageError where a run of that name is not finished, or was put away."""
+    """Raises UsageError where a run of that name is not finished, or is archived."""
     if not results.is_dir():
         return
     for run in unfinished(results):
@@ -212,9 +212,9 @@ def _refuse_unfinished(given: str, results: Path) -> None:
                 f"{given}: is {run.state} at {run.done} of {run.queries} queries, so there is no "
                 f"run to read yet; {todo[run.state]}"
             )
-    away = list_runs(results, put_away=True, numbers=False)
+    away = list_runs(results, archived=True, numbers=False)
     if any(given in run.names for run in away):
-        raise UsageError(f"{given}: was put away; `harness runs back {given}` brings it back")
+        raise UsageError(f"{given}: is archived; `harness runs unarchive {given}` restores it")
 
 
 def is_running(partial: Path) -> bool:
@@ -266,7 +266,7 @@ _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
 def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
     """A run of which `record` cannot be read, or what lies beside it."""
     when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    name = folder.name.removeprefix(".").removesuffix(".partial")
+    name = folder.name.removeprefix(".").removesuffix(".tmp")
     why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
     return ListedRun(folder, name, "", "", "", "broken", when, 0, 0, 0, why=why)
 

@@ -89,7 +89,7 @@ _NEEDED = {
 """What stands in every record of a run, whoever wrote it."""
 
 _KINDS = {
-    **dict.fromkeys(("finished", "repeat", "by", "name"), str),
+    **dict.fromkeys(("finished", "repeat", "submitted_by", "name"), str),
     **dict.fromkeys(("measured", "notes", "versions", "machine", "git", "usage"), dict),
 }
 """What else is of one kind where it stands there."""
@@ -246,11 +246,11 @@ def note_in(folder: Path, **said: str) -> None:
         seal_again(folder / "run.json", {**record, **new})
 
 
-def earlier_place(folder: Path) -> Path:
-    """Where a finished run is kept when it is made anew: NAME.earlier/TIME beside it, not there
+def previous_folder(folder: Path) -> Path:
+    """Where a finished run is kept when it is made anew: NAME.previous/TIME beside it, not there
     yet. What lists run folders does not look in there."""
     time = str(RunFolder(folder).record["finished"]).partition("+")[0].replace(":", "")
-    kept = folder.with_name(f"{folder.name}.earlier")
+    kept = folder.with_name(f"{folder.name}.previous")
     places = (kept / name for name in chain([time], (f"{time}-{n}" for n in count(2))))
     return next(place for place in places if not place.exists())
 

@@ -126,7 +126,7 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
         "revision": retriever.get("revision"),
         "params": retriever.get("params", {}),
         "sees_answer_key": retriever.get("sees_answer_key", False),
-        "by": record.get("by"),
+        "submitted_by": record.get("submitted_by"),
         "repeat": record.get("repeat"),
         "queries": {
             "failed": scores["queries"]["failed"],

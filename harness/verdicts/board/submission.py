@@ -4,7 +4,7 @@ A submission is a run folder: `rankings.parquet`, `.trec` or `.jsonl` (or `hits.
 and `run.json`, either one that the harness wrote or a few lines by hand:
 
     {"system": "mine", "version": "2.1", "params": {}, "dataset": "locomo", "granularity": "turn",
-     "fingerprint": "ff853148...", "k": 50, "by": "our group", "repeat": "make locomo"}
+     "fingerprint": "ff853148...", "k": 50, "submitted_by": "our group", "repeat": "make locomo"}
 
 Claimed scores (`scores.json`) are never taken over; where they are not what the rankings give, the
 submission is refused.
@@ -75,7 +75,11 @@ def add(
         _hold(submission, score_run(made, dataset, _asked_for(folder)).summary)
         record = RunFolder(made).record
         record["retriever"] |= {"version": submission.version, "params": submission.params}
-        record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
+        record |= {
+            "submitted_by": submission.submitted_by,
+            "repeat": submission.repeat,
+            "submitted": True,
+        }
         record |= {"name": submission.name} if submission.name else {}
         write_record(made, record)
         if (same := (others or {}).get(results / made.name)) is not None:

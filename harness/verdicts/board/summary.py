@@ -70,7 +70,10 @@ def _entry(entry: Mapping[str, Any], label: str, params: Mapping[str, Any]) -> d
     cost, provenance = entry["cost"], entry["provenance"]
     search = cost.get("search_ms") or {}
     return {
-        **{name: entry[name] for name in ("run", "system", "version", "by", "sees_answer_key")},
+        **{
+            name: entry[name]
+            for name in ("run", "system", "version", "submitted_by", "sees_answer_key")
+        },
         "label": label,
         "params": params,
         "submitted": provenance["submitted"],

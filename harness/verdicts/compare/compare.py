@@ -52,7 +52,7 @@ def compare(
 
     `compare([old, new])["recall@10"].pairs[0].found.difference` is the mean of the new run less
     that of the old one, with its interval: above 0 is an improvement. Raises UsageError for fewer
-    than two folders, one that is no scored run, unknown options, and, unless `options.anyway`, runs
+    than two folders, one that is no scored run, unknown options, and, unless `options.force`, runs
     that do not compare: the message names each difference.
     """
     options = options or Options()
@@ -75,14 +75,14 @@ def compare(
             for run, found in zip(runs, required, strict=True)
         ]
     differences = differing(required)
-    if differences and not options.anyway:
+    if differences and not options.force:
         asked = [{*run.asked} for run in runs]
         if {row.what for row in differences} == {"queries asked"} and not set.intersection(*asked):
             raise UsageError(_NOTHING_COMMON)
         names = " / ".join(labels)
         raise UsageError(
             f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
-            f"{f'{remedy}; ' if remedy else ''}`harness compare --anyway` shows them apart"
+            f"{f'{remedy}; ' if remedy else ''}`harness compare --force` shows them apart"
         )
     groups: dict[tuple[Any, ...], list[int]] = {}
     for at, found in enumerate(required):

@@ -33,7 +33,7 @@ export function entryDetails(entry, cells, metric) {
           ["Version", entry.version],
           ["Parameters", parameters(entry.params)],
           ["Revision", entry.revision],
-          ["Run by", entry.by],
+          ["Run by", entry.submitted_by],
           [
             "Taken in from elsewhere",
             provenance.submitted ? "yes, and scored here from its rankings" : null,

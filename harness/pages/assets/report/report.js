@@ -89,7 +89,7 @@ const about = (run) =>
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
     ["Finished", `${moment(run.finished)} UTC`],
-    ["By", run.by],
+    ["By", run.submitted_by],
   ]);
 
 function headline() {
