@@ -18,23 +18,12 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.files import digest, write_bytes
-from harness.records.base import Record, convert, encode, read_json_record, to_plain
+from harness.records.base import ChecksummedRecord as ChecksummedRecord
+from harness.records.base import Checksums as Checksums
+from harness.records.base import convert, encode, read_json_record, to_plain
 
 _known: dict[Path, tuple[tuple[int, ...], str]] = {}
 """Digests of files by path, with the identity, size and time for which they hold."""
-
-
-class Checksums(Record):
-    """The sha256 of the files that belong to a record, by name, and of the record itself."""
-
-    files: dict[str, str]
-    record: str
-
-
-class ChecksummedRecord(Record):
-    """A record that can have checksums; None where another program wrote it."""
-
-    checksums: Checksums | None = None
 
 
 R = TypeVar("R", bound=ChecksummedRecord)

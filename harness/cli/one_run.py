@@ -22,6 +22,7 @@ from harness.cli.timed import in_time, seconds
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness.records.run import RunRecord
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.money import Prices
 
@@ -91,7 +92,7 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
     return retriever_spec(options, options.retriever, params)
 
 
-def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], RunRecord]:
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
     if options.published:
         return run_published(options)
@@ -102,13 +103,13 @@ def run_one(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str
 
 def _run_on_cluster(
     options: argparse.Namespace,
-) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+) -> tuple[Path, dict[str, Any], RunRecord]:
     # In a process of its own: what Ray prints of deaths is not to stand in what the command prints.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return _run_here(options)
 
 
-def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
     from harness.runs.plan import Settings

@@ -13,6 +13,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
+    from harness.records.run import RunRecord
     from harness.runs.folder.published import Published
 
 
@@ -161,7 +162,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
 # -- [[published]] of a config --------------------------------------------------------------------
 
 _OF_ONE = {"file", "url", "sha256", "dataset", "format", "ranking", "repeats", "cut", "version"}
-_OF_ONE |= {"repeat"}
+_OF_ONE |= {"command"}
 """Keys of a table that nothing else sets; of the command line they are those of the runs."""
 _KEYS = _OF_ONE | {
     "granularity",
@@ -208,12 +209,15 @@ def of_config(
 
 def run_published(
     options: argparse.Namespace,
-) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+) -> tuple[Path, dict[str, Any], RunRecord]:
     """Take a published file in and score it; gives the folder, scores.json and run.json."""
+    from msgspec.structs import replace
+
+    from harness.checksums import rewrite_with_checksums
     from harness.cli.options import scoring_choices
+    from harness.records.run import PublishedFile
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
-    from harness.seals import seal_again
 
     choices = scoring_choices(options)
     path = _at_hand(options)
@@ -223,13 +227,17 @@ def run_published(
     folder, dataset = folder_of_published(options, path, form)
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
-    record["retriever"]["version"] = options.version
-    if options.url:
-        record["retriever"]["rankings_from"]["url"] = options.url
-    record |= {
-        key: getattr(options, key) for key in ("submitted_by", "repeat") if getattr(options, key)
-    }
-    seal_again(folder / "run.json", record)
+    source = record.imported_from
+    if options.url and isinstance(source, PublishedFile):
+        source = replace(source, url=options.url)
+    record = replace(
+        record,
+        retriever=replace(record.retriever, version=options.version),
+        imported_from=source,
+        submitted_by=options.submitted_by or record.submitted_by,
+        command=options.command or record.command,
+    )
+    rewrite_with_checksums(folder / "run.json", record)
     return folder, scores.summary, record
 
 

@@ -204,18 +204,18 @@ def call(options: argparse.Namespace) -> int:
 
     folder, summary, record = run_one(options)
     show(summary, record, folder, shown_first(scoring_choices(options)), options)
-    failed = record["queries"]["failed"]
+    failed = record.queries.failed
     if failed:
         print(
-            f"harness: {failed} of {record['queries']['asked']} queries failed and count 0; "
+            f"harness: {failed} of {record.queries.asked} queries failed and count 0; "
             f"see {folder / 'errors.jsonl'}; --resume tries them again",
             file=sys.stderr,
         )
-    empty = "" if options.allow_empty else empty_haystacks(record)
+    empty = "" if options.allow_empty else empty_haystacks(record.empty_haystacks)
     if empty:
         print(f"harness: {empty}", file=sys.stderr)
-    lost = record.get("hits", {}).get("queries_not_measurable", 0)
-    if lost and lost == record["queries"]["asked"]:
+    lost = record.hits.queries_not_measurable if record.hits else 0
+    if lost and lost == record.queries.asked:
         print(
             "harness: not one text was resolved to a document, so nothing is measured",
             file=sys.stderr,

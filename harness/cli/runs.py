@@ -132,6 +132,7 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
     from harness.cli.lines import size
+    from harness.records.base import to_plain
     from harness.runs.folder.listing import listed
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.tidy import not_ours
@@ -139,34 +140,33 @@ def call_show(options: argparse.Namespace) -> int:
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
     about = listed(folder)
-    earlier = folder.with_name(f"{folder.name}.previous")
-    kept = sorted(str(path) for path in earlier.iterdir()) if earlier.is_dir() else []
+    previous = folder.with_name(f"{folder.name}.previous")
+    kept = sorted(str(path) for path in previous.iterdir()) if previous.is_dir() else []
     if options.json:
-        shown = {**_as_dict(about), "folder": str(folder), "record": record, "earlier": kept}
-        print_json("runs-show", {"run": shown})
+        shown = {**_as_dict(about), "folder": str(folder), "record": to_plain(record)}
+        print_json("runs-show", {"run": {**shown, "previous": kept}})
     if options.json or options.quiet:
         return 0
-    retriever, dataset = record["retriever"], record["dataset"]
-    params = ", ".join(f"{k}={v}" for k, v in (retriever.get("params") or {}).items())
-    git = record.get("git") or {}
-    code = git.get("commit") or "no git checkout"
+    retriever, dataset, git = record.retriever, record.dataset, record.git
+    params = ", ".join(f"{k}={v}" for k, v in retriever.params.items())
+    code = git.commit if git else "no git checkout"
     lines = {
-        "run": record.get("name"),
-        "system": f"{retriever['name']}{f' ({params})' if params else ''}",
-        "version": retriever.get("version"),
-        "revision": retriever.get("revision"),
-        "files": ", ".join(f"{k} {v[:12]}" for k, v in (retriever.get("files") or {}).items()),
-        "dataset": f"{dataset['name']}, {dataset['granularity']}, {dataset['text']} text, "
-        f"{dataset['split']}, data {dataset['fingerprint'][:8]}",
+        "run": record.name,
+        "system": f"{retriever.name}{f' ({params})' if params else ''}",
+        "version": retriever.version,
+        "revision": retriever.revision,
+        "files": ", ".join(f"{k} {v[:12]}" for k, v in retriever.files.items()),
+        "dataset": f"{dataset.name}, {dataset.granularity}, {dataset.text} text, "
+        f"{dataset.split}, data {dataset.fingerprint[:8]}",
         "state": _state(about),
         "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
-        "finished": record["finished"],
-        "submitted_by": record.get("submitted_by"),
-        "code": f"{code}{', with changes' if git.get('changed') else ''}",
-        "again": record.get("repeat"),
+        "finished": record.finished,
+        "submitted by": record.submitted_by,
+        "code": f"{code}{', with changes' if git and git.changed else ''}",
+        "command": record.command,
         "folder": f"{folder} ({size(sum(p.stat().st_size for p in folder.iterdir()))})",
-        "beside": ", ".join(not_ours(folder)),
-        "earlier": ", ".join(kept),
+        "other files": ", ".join(not_ours(folder)),
+        "previous": ", ".join(kept),
     }
     for title, text in lines.items():
         if text:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import (
     Verbs,
@@ -30,6 +30,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
+    from harness.records.run import RunRecord
     from harness.scoring.protocols import Choices
 
 
@@ -168,7 +169,7 @@ def _score(
     choices: Choices,
     semantic: float | None,
     options: argparse.Namespace,
-) -> dict[str, Any]:
+) -> RunRecord:
     """Score a run folder, and print; gives its run.json."""
     from harness.cli.tables import show
     from harness.runs.folder.run_folder import RunFolder

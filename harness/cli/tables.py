@@ -14,6 +14,8 @@ from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.dataset.manifest import IDS_ONLY
+from harness.records.base import to_plain
+from harness.records.run import RunRecord
 from harness.schema import Ability
 from harness.scoring.came import deep
 from harness.scoring.grid import grid, terminal_width
@@ -31,7 +33,7 @@ _OTHERS = (
 
 
 def print_scores(
-    summary: dict[str, Any], record: dict[str, Any], folder: Path, columns: list[str]
+    summary: dict[str, Any], record: RunRecord, folder: Path, columns: list[str]
 ) -> None:
     """The head, the table by ability, other protocols, abstention, updates, tokens, warnings."""
     print(_head(summary, record))
@@ -62,7 +64,7 @@ def print_scores(
 
 def show(
     summary: dict[str, Any],
-    record: dict[str, Any],
+    record: RunRecord,
     folder: Path,
     columns: list[str],
     options: argparse.Namespace,
@@ -75,7 +77,7 @@ def show(
         for note in _without_effect(summary, record, options):
             print(f"note: {note}", file=sys.stderr)
     if options.json:
-        print_json("run", {"folder": str(folder), "run": record, "scores": summary})
+        print_json("run", {"folder": str(folder), "run": to_plain(record), "scores": summary})
     elif options.full:
         print_scores(summary, record, folder, columns)
     elif not options.quiet:
@@ -83,17 +85,17 @@ def show(
 
 
 def _without_effect(
-    summary: dict[str, Any], record: dict[str, Any], options: argparse.Namespace
+    summary: dict[str, Any], record: RunRecord, options: argparse.Namespace
 ) -> Iterator[str]:
     """Options of which only the run could tell that they change nothing."""
-    if (options.match_f1, options.match_semantic) != (None, None) and "hits" not in record:
+    if (options.match_f1, options.match_semantic) != (None, None) and record.hits is None:
         yield "--match-f1 and --match-semantic changed nothing: documents were returned, not texts"
     if options.answers and not any(b["protocol"] == "answers" for b in summary["protocols"]):
         yield "--answers scored nothing: the dataset has no reference answers"
 
 
 def print_short(
-    summary: dict[str, Any], record: dict[str, Any], folder: Path, columns: list[str]
+    summary: dict[str, Any], record: RunRecord, folder: Path, columns: list[str]
 ) -> None:
     """The main numbers with their intervals and chance, the weakest ability, and what is next."""
     print(_head(summary, record, params=False))
@@ -118,9 +120,9 @@ def print_short(
     print(f"in {folder}")
 
 
-def _to_type(record: dict[str, Any], folder: Path) -> str:
+def _to_type(record: RunRecord, folder: Path) -> str:
     """The run's name, where commands find it by that; else its folder, and why."""
-    name = record.get("name")
+    name = record.name
     if name is None or folder.parent != Path("results"):
         return str(folder)
     from harness.errors import UsageError
@@ -201,28 +203,28 @@ def _weakest(block: dict[str, Any], metric: str) -> tuple[str, dict[str, Any]] |
     return min(found.items(), key=lambda item: item[1]["value"])
 
 
-def _head(summary: dict[str, Any], record: dict[str, Any], *, params: bool = True) -> str:
+def _head(summary: dict[str, Any], record: RunRecord, *, params: bool = True) -> str:
     d, q = summary["dataset"], summary["queries"]
-    given = record["retriever"].get("params") or {}
+    given = record.retriever.params
     shown = ", ".join(f"{k}={v}" for k, v in given.items()) if params else ""
-    system = record["retriever"]["name"]
-    name = f"{record['name']} ({system})" if record.get("name") else system
+    system = record.retriever.name
+    name = f"{record.name} ({system})" if record.name else system
     lines = [
         f"{name}{f' ({shown})' if shown else ''} on {d['name']}, "
         f"{d['granularity']}, {d['text']} text, {d['split']}",
         counted(q["asked"], "queries")
         + (f" of {q['in_dataset']}" if q["asked"] != q["in_dataset"] else "")
         + f", {q['failed']} failed"
-        + _silent(q["without_ranking"], summary["missing"], own_run="measured" in record)
-        + f"; {deep(summary.get('came'), summary['depth'], record)}"
+        + _silent(q["without_ranking"], summary["missing"], own_run=record.measured is not None)
+        + f"; {deep(summary.get('came'), summary['depth'], executed=record.executed)}"
         + f"; data {d['fingerprint'][:8]}"
         + (" (NOT the published files)" if d["published_files"] is False else ""),
     ]
-    if empty := record.get("empty_haystacks"):
+    if empty := record.empty_haystacks:
         lines.append(
-            f"in {empty['n']} of {empty['of']} haystacks all queries were answered with nothing"
+            f"in {empty.n} of {empty.total} haystacks all queries were answered with nothing"
         )
-    if record["retriever"].get("sees_answer_key"):
+    if record.retriever.sees_gold_labels:
         lines.append("this retriever is shown the answer key")
     if d["text"] == IDS_ONLY:
         lines.append(

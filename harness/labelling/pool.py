@@ -107,8 +107,8 @@ def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool
     folder = RunFolder(
         run(dataset, system.spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)
     )
-    about = folder.record["retriever"]
-    if about["sees_answer_key"]:
+    about = folder.record.retriever
+    if about.sees_gold_labels:
         raise UsageError(f"--retriever {system.name}: is shown the answer key, which there is not")
     ranks: dict[str, dict[str, int]] = {}
     table = read_parquet(folder.rankings)
@@ -122,9 +122,9 @@ def _run(system: System, dataset: Any, k: int, seed: int, out: Path, quiet: bool
         "name": system.spec.name,
         "params": dict(system.spec.params),
         "plugins": list(system.spec.plugins),
-        "version": about.get("version"),
+        "version": about.version,
     }
-    return Pooled(ranks, record, folder.record["queries"]["failed"])
+    return Pooled(ranks, record, folder.record.queries.failed)
 
 
 def _said(value: Any) -> str:

@@ -45,6 +45,19 @@ class Record(
     """A record of a file or a message: typed, immutable, without unknown fields."""
 
 
+class Checksums(Record):
+    """The sha256 of the files that belong to a record, by name, and of the record itself."""
+
+    files: dict[str, str]
+    record: str
+
+
+class ChecksummedRecord(Record):
+    """A record that can have checksums; None where another program wrote it."""
+
+    checksums: Checksums | None = None
+
+
 T = TypeVar("T")
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$", re.DOTALL)

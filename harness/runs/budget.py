@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from harness.errors import RunError
 from harness.runs.money import Counts, total, totals, usd, without_price
-from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings
+from harness.runs.results import WorkItem, WorkResult
 
 
 class BudgetExceededError(RunError):
@@ -18,7 +18,7 @@ class Budget:
     """Adds up the usage of a run, earlier attempts included, and enforces the limit."""
 
     def __init__(
-        self, settings: Settings, done: Sequence[Outcome], rest: Sequence[Unit], workers: int
+        self, settings: Settings, done: Sequence[WorkResult], rest: Sequence[WorkItem], workers: int
     ) -> None:
         """`done`: what came in earlier attempts; `rest`: what is left to do, by so many workers."""
         self._most, self._prices, self._workers = settings.max_usd, settings.prices, workers
@@ -26,36 +26,36 @@ class Budget:
         self._dearest = self._step = 0.0
         self._told: dict[int, float] = {}  # of a haystack that is being taken in
         self._answered = False
-        self._to_come = {unit.haystack for unit in rest}
-        self._left = sum(len(unit.queries) for unit in rest)
-        for outcome in done:
-            self._count(outcome)
+        self._to_come = {item.haystack for item in rest}
+        self._left = sum(len(item.queries) for item in rest)
+        for result in done:
+            self._count(result)
         self._check(more=True)
 
-    def add(self, outcome: Outcome) -> str:
+    def add(self, result: WorkResult) -> str:
         """Count what came; what is to be said of it. Raises BudgetExceededError where it is enough.
 
         It is enough where the dearest step so far, made again, would spend more than may be: a
         haystack that is taken in whole, or what is searched between two reports. Of the first step
         nobody knows the price before. And where nobody can tell what is spent.
         """
-        self._count(outcome)
-        self._to_come.discard(outcome.haystack)
-        self._left -= len(outcome.answers)
-        self._answered = self._answered or any(answer.error is None for answer in outcome.answers)
-        self._check(more=outcome.last and bool(self._to_come))
-        return self._said(outcome)
+        self._count(result)
+        self._to_come.discard(result.haystack)
+        self._left -= len(result.queries)
+        self._answered = self._answered or any(one.error is None for one in result.queries)
+        self._check(more=result.complete and bool(self._to_come))
+        return self._said(result)
 
-    def _count(self, outcome: Outcome) -> None:
-        if outcome.used is not None:
+    def _count(self, result: WorkResult) -> None:
+        if result.usage is not None:
             before = self._spent()
-            self._by_account[outcome.account] = outcome.used
-            taken_in = usd(outcome.ingested or {}, self._prices) or 0.0
-            if outcome.index_seconds is not None:  # the rest was searched
+            self._by_account[result.account] = result.usage
+            taken_in = usd(result.ingestion_usage or {}, self._prices) or 0.0
+            if result.index_seconds is not None:  # the rest was searched
                 self._dearest = max(self._dearest, taken_in)
-                before += taken_in - self._told.pop(outcome.account, 0.0)
-            elif outcome.ingested:
-                self._told[outcome.account] = taken_in
+                before += taken_in - self._told.pop(result.account, 0.0)
+            elif result.ingestion_usage:
+                self._told[result.account] = taken_in
             self._step = max(self._step, self._spent() - before)
 
     def _spent(self) -> float:
@@ -84,11 +84,11 @@ class Budget:
                 f"may cost {following:.4f}"
             )
 
-    def _said(self, outcome: Outcome) -> str:
+    def _said(self, result: WorkResult) -> str:
         """Documents of the haystack that is being taken in, calls, tokens and dollars so far."""
         said = []
-        if outcome.taken_in is not None:
-            said.append(f"{outcome.taken_in:,} of {outcome.documents:,} documents handed over")
+        if result.indexed is not None:
+            said.append(f"{result.indexed:,} of {result.documents:,} documents handed over")
         counts = total(self._by_account.values())
         dollars = usd(counts, self._prices)
         said += [

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
+from harness.records.run import ClusterRecord
 from harness.retrievers.extras import need
 from harness.runs.elsewhere import Told
 from harness.runs.execute import WorkerDiedError
-from harness.runs.outcome import Outcome, Unit
+from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
 _NOT_OURS = {
@@ -121,12 +122,12 @@ class Cluster:
         """For how many workers there is room, one a processor if nothing else is asked for."""
         return max(1, self._room(1))
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> ClusterRecord:
         """For a run's record."""
         import ray
 
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-        return {"engine": f"ray {ray.__version__}", "nodes": nodes}
+        return ClusterRecord(engine=f"ray {ray.__version__}", nodes=nodes)
 
     def some(
         self, asked: Sequence[Any], n: int, *, every: bool = False
@@ -166,20 +167,23 @@ class Cluster:
 
 
 class Haystacks:
-    """Runs units as tasks of a cluster, `n` at a time."""
+    """Runs items as tasks of a cluster, `n` at a time."""
 
     def __init__(self, cluster: Cluster, n: int) -> None:
         self._cluster, self._n = cluster, n
 
-    def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes as they come. Raises WorkerDiedError for a task whose process died too often."""
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields results as they come.
+
+        Raises WorkerDiedError for a task whose process died too often.
+        """
         import ray
 
-        todo = iter(units)
+        todo = iter(items)
         held = uuid.uuid4().hex, [sent(worker)], Told.of(worker.builds)
 
         def begin(n: int) -> list[Any]:
-            return [self._cluster.remote.remote(*held, unit) for unit in islice(todo, n)]
+            return [self._cluster.remote.remote(*held, item) for item in islice(todo, n)]
 
         with lost("worker"):
             asked = begin(self._n)
@@ -197,8 +201,8 @@ _kept: dict[str, Worker] = {}
 """The worker of a run, in a process of the cluster: it serves one task after another."""
 
 
-def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | HarnessError:
-    """A unit as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
+def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResult | HarnessError:
+    """An item as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
     import ray
 
     try:
@@ -208,17 +212,17 @@ def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | Ha
             _kept.clear()
             said.settle()
             _kept[name] = ray.get(held[0])
-        outcome = _kept[name].whole(unit)
+        result = _kept[name].whole(item)
         _kept[name].give_way()  # nobody knows whether this process has a next task
     except HarnessError as error:
         return error
     # Process numbers of two machines may be equal.
-    outcome.process = int(ray.get_runtime_context().get_worker_id()[:15], 16)
-    return outcome
+    result.process = int(ray.get_runtime_context().get_worker_id()[:15], 16)
+    return result
 
 
 TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, 1, {"max_calls": 0})
-"""Units as tasks: begun anew where a process died; one process serves many, with a GPU too."""
+"""Items as tasks: begun anew where a process died; one process serves many, with a GPU too."""
 
 
 def sent(given: Any) -> Any:

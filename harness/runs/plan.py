@@ -1,4 +1,4 @@
-"""What a run is asked for: its settings, which queries are run, and in which units of work."""
+"""What a run is asked for: its settings, which queries are run, and its work items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.masking import refuse_text
 from harness.runs.folder.run_folder import run_name
 from harness.runs.limits import Limits
 from harness.runs.money import Prices, checked_prices
-from harness.runs.outcome import Unit
+from harness.runs.results import WorkItem
 
 if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 BACKENDS = ("processes", "ray")
 """What executes a run: processes of this machine, or a Ray cluster."""
 
-QUERIES_A_UNIT = 512
-"""A unit is what an interrupted run repeats at worst."""
+QUERIES_PER_ITEM = 512
+"""An interrupted run repeats one item at worst."""
 
 
 _MOST = 2**62
@@ -142,10 +142,10 @@ def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArra
     return np.sort(np.concatenate(chosen))
 
 
-def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[Unit]:
-    """The queries cut into units: one a haystack, or several where a haystack has many queries.
+def work_items(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[WorkItem]:
+    """Divides the queries into work items: one a haystack, several where it has many queries.
 
-    Units, and the queries in each, come in a seeded random order: the files are grouped by type, so
+    Items, and the queries in each, come in a seeded random order: the files are grouped by type, so
     that in their order a system could tell from the number of its calls what it is asked. Those of
     a haystack as of several times come in the order of time.
     """
@@ -163,10 +163,10 @@ def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[U
         place = {chain: i for i, chain in enumerate(dict.fromkeys(chain_of.values()))}
         in_time = sorted(range(len(asked)), key=lambda i: (place[chain_of[asked[i]]], asked[i]))
         shuffled = [shuffled[i] for i in in_time]
-    planned: list[Unit] = []
+    planned: list[WorkItem] = []
     for group in shuffled:
-        for start in range(0, len(group), QUERIES_A_UNIT):
-            part = group[start : start + QUERIES_A_UNIT].tolist()
+        for start in range(0, len(group), QUERIES_PER_ITEM):
+            part = group[start : start + QUERIES_PER_ITEM].tolist()
             its = int(dataset.query_haystack[part[0]])
-            planned.append(Unit(len(planned), its, part, chain_of.get(its)))
+            planned.append(WorkItem(len(planned), its, part, chain_of.get(its)))
     return planned

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from harness.errors import ResponseMismatchError, shortened
 from harness.masking import masked, masked_in
+from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
@@ -83,7 +84,7 @@ def counts(retriever: Retriever) -> Counts:
     return counted(reported(report)) if callable(report) else {}
 
 
-def reported(report: Callable[[], Any]) -> dict[str, Any]:
+def reported(report: Callable[[], Any]) -> Params:
     """What the system says of itself as plain JSON values without secrets, or the trace of its
     failure to."""
     import orjson
@@ -91,6 +92,6 @@ def reported(report: Callable[[], Any]) -> dict[str, Any]:
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         plain = orjson.loads(orjson.dumps(dict(awaited(report())), default=str, option=options))
-        return cast(dict[str, Any], masked_in(plain))
+        return cast(Params, masked_in(plain))
     except FAILURES:
         return {"error": trace()}

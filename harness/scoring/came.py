@@ -59,19 +59,18 @@ def count_came(
     }
 
 
-def deep(came: Mapping[str, Any] | None, depth: int, record: Mapping[str, Any]) -> str:
+def deep(came: Mapping[str, Any] | None, depth: int, *, executed: bool) -> str:
     """How deep rankings are: `100 documents deep` where all came that could.
 
-    `came` is None for scores of an older harness, and where nothing came; `record` is run.json's:
-    of rankings from elsewhere nobody knows how many were asked for, and `depth` is the most that
-    one could hold.
+    `came` is None for scores of an older harness, and where nothing came; `executed`: the harness
+    ran the system; of rankings from elsewhere nobody knows how many were asked for, and `depth` is
+    the most that one could hold.
     """
     if not came:
         return f"at most {depth} documents deep"
     if not came["shorter"]:
         return f"{depth} documents deep"
-    own = "measured" in record and "rankings_from" not in (record.get("retriever") or {})
-    return f"{figures(came, 'documents deep')}, of {depth} {'asked' if own else 'at most'}"
+    return f"{figures(came, 'documents deep')}, of {depth} {'asked' if executed else 'at most'}"
 
 
 def beyond(came: Mapping[str, Any] | None, metrics: Iterable[str] | None = None) -> str:

@@ -53,7 +53,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     assert (results / "leaderboard.json").read_bytes() == first
     (board,) = read_boards(results / "leaderboard.json")["boards"]
     assert [entry["system"] for entry in board["entries"]] == ["bm25", "oracle", "random"]
-    assert [entry["sees_answer_key"] for entry in board["entries"]] == [False, True, False]
+    assert [entry["sees_gold_labels"] for entry in board["entries"]] == [False, True, False]
     for entry in board["entries"]:
         memory = next(p for p in entry["protocols"] if p["protocol"] == "memory/1")
         cell = memory["slices"]["temporal"]["recall@10"]
@@ -61,7 +61,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
         assert cell["interval"]["low"] <= cell["value"] <= cell["interval"]["high"]
         # Who was shown the key is no competitor.
         assert ("rank" in cell) == (entry["system"] != "oracle")
-        words = shlex.split(entry["repeat"])
+        words = shlex.split(entry["command"])
         assert words[:2] == ["harness", "run"]
         assert main([*words[1:], "--quiet"]) == 0  # the very command, into the same folder
     assert harness("leaderboard", "--quiet").status == 0

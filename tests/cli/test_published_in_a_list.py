@@ -72,8 +72,8 @@ cut = 3
     assert {"bm25", "Letta"} in systems
     (made,) = (tmp_path / "runs").glob("longmemeval-s-ids-*")
     record = orjson.loads((made / "run.json").read_bytes())
-    assert record["retriever"]["rankings_from"]["url"] == url
-    assert (record["settings"]["k"], record["retriever"]["rankings_from"]["cut"]) == (3, 3)
+    assert record["imported_from"]["url"] == url
+    assert (record["settings"]["k"], record["imported_from"]["cut"]) == (3, 3)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def unfinished(results: Path, name: str, queries: int, *units: list[str | None])
         + b"\n"
         for at, unit in enumerate(units)
     ]
-    (folder / "journal.jsonl").write_bytes(b"".join(lines))
+    (folder / "checkpoint.jsonl").write_bytes(b"".join(lines))
     return folder
 
 
@@ -111,15 +111,15 @@ def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Pat
     folder = unfinished(results, "mine", 10, [None, "Trace"])
     (run,) = state(port)["unfinished"]
     assert (run["name"], run["queries"], run["done"], run["failed"]) == ("mine", 10, 2, 1)
-    with open(folder / "journal.jsonl", "ab") as journal:
+    with open(folder / "checkpoint.jsonl", "ab") as journal:
         journal.write(b'{"unit": 1, "answers": [{"query": 9, "error": null}]}\n')
         journal.write(b'{"unit": 2, "answers": [{"query": 18, "err')
     assert state(port)["unfinished"][0]["done"] == 3
-    with open(folder / "journal.jsonl", "ab") as journal:
+    with open(folder / "checkpoint.jsonl", "ab") as journal:
         journal.write(b'or": null}]}\n')
     assert state(port)["unfinished"][0]["done"] == 4
     begun_anew = b'{"unit": 0, "answers": [{"query": 0, "error": null}]}\n'
-    (folder / "journal.jsonl").write_bytes(begun_anew)
+    (folder / "checkpoint.jsonl").write_bytes(begun_anew)
     assert state(port)["unfinished"][0]["done"] == 1
     shutil.rmtree(folder)
     assert state(port)["unfinished"] == []
@@ -158,7 +158,7 @@ def test_a_broken_run_without_scores_is_named_too(port: int, results: Path) -> N
         ("plan.json", b"{"),
         ("plan.json", b'{"retriever":5,"queries":"x"}'),
         ("plan.json", b'{"retriever":{"name":"x"},"queries":"x"}'),
-        ("journal.jsonl", b'{"answers":5}\n'),
+        ("checkpoint.jsonl", b'{"answers":5}\n'),
         ("begun.json", b"[1]"),
         ("begun.json", b'{"begun":5}'),
     ],
@@ -173,7 +173,7 @@ def test_an_unfinished_run_of_another_shape_is_told_as_broken_and_the_others_go_
         found = {run["run"]: run for run in state(port)["unfinished"]}
         assert (found["whole"]["state"], found["whole"]["done"]) == ("stopped", 1)
         assert (found["odd"]["state"], found["odd"]["name"]) == ("broken", "odd")
-        assert str(odd / name if name == "journal.jsonl" else odd) in found["odd"]["why"]
+        assert str(odd / name if name == "checkpoint.jsonl" else odd) in found["odd"]["why"]
     assert post(port, "odd")[0] == 200
     assert not odd.exists()
 

@@ -39,7 +39,7 @@ def test_the_result_says_what_it_left_out_over_all_processes() -> None:
     checked = [
         reported | {"checked_questions": n, "recall_of_exact": r} for n, r in ((50, 1), (150, 0.8))
     ]
-    record = {"settings": {"k": 10}, "reported_by_the_system": [*checked, {"texts_asked": 3}]}
+    record = {"settings": {"k": 10}, "reported": [*checked, {"texts_asked": 3}]}
     assert notes(record) == [
         "search by HNSW32 efSearch=64 found 85.0% of the documents of exact search, for the first "
         "200 questions; built in 3.0 s"

@@ -144,9 +144,9 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
     ):
         again = run(notes, paid(tmp_path, name), settings, out=tmp_path / str(settings.k))
         record = RunFolder(again).record
-        assert record["kept_haystacks"] == len({int(query[1:]) // 5 for query in ranked(again)})
-        assert "index" not in record["measured"]  # that is in the record of who paid
-        assert "ingestion" not in record["measured"]
+        assert record.cached_haystacks == len({int(query[1:]) // 5 for query in ranked(again)})
+        assert record.measured.index is None  # that is in the record of who paid
+        assert record.measured.ingestion is None
     run(notes, paid(tmp_path, name, boost=3), Settings(k=3), out=out)
     sweep = ["sweep", "--dataset", "labelled", "--source", str(tmp_path / "files"), "--quiet"]
     sweep += ["--retriever", f"{tmp_path}/paid.py:{name}", "--grid", "boost=1,2", "--grid", "k=1,2"]
@@ -230,7 +230,7 @@ def test_what_cannot_be_saved_is_noted_and_answers(
     notes: Dataset, bill: Bill, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = run(notes, paid(tmp_path, "CannotSave"), out=tmp_path / "out")
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0
     assert "could not be saved: no room" in capfd.readouterr().err
 
 

@@ -196,8 +196,8 @@ def test_a_call_that_never_comes_back_costs_its_haystack_at_most_and_no_other(
     assert "Hangs: search: it took longer than 0.2 s (--query-timeout)" in said
     assert all("has not come back" in one or "longer than" in one for one in said)
     about = RunFolder(folder).record
-    assert about["reported_by_the_system"][-1]["twice"] == 0
-    assert "--query-timeout 0.2" in about["repeat"]
+    assert about.reported[-1]["twice"] == 0
+    assert "--query-timeout 0.2" in about.command
 
 
 def text_of(dataset: Any) -> list[str]:
@@ -214,7 +214,7 @@ def test_what_comes_back_or_can_be_cancelled_costs_its_own_question_alone(
     assert not any("boat" in text for text in texts(folder, failed=False))
     found = ranked(folder)
     assert found == {query: plain[query] for query in found}
-    (reported,) = RunFolder(folder).record["reported_by_the_system"]
+    (reported,) = RunFolder(folder).record.reported
     assert reported == {"taken": 12, "twice": 0}
 
 
@@ -223,9 +223,9 @@ def test_an_index_that_takes_too_long_costs_its_haystack_and_is_not_called_again
 ) -> None:
     folder = ran(f"{systems}:HangsAtIndex", tmp_path, index_timeout=0.5)
     about = RunFolder(folder).record
-    assert 0 < about["queries"]["failed"] < about["queries"]["asked"] / 2
+    assert 0 < about.queries.failed < about.queries.asked / 2
     assert {*errors(folder)} == {"HangsAtIndex: index: it took longer than 0.5 s (--index-timeout)"}
-    assert about["reported_by_the_system"][-1] == {"taken": 12, "twice": 0}
+    assert about.reported[-1] == {"taken": 12, "twice": 0}
 
 
 @pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"isolate": True}, {"batch_size": 7}])
@@ -256,7 +256,7 @@ def test_a_search_that_fails_is_made_again_as_often_as_was_asked_for(
     spec = RetrieverSpec(f"{systems}:Fails", {"times": 1})
     assert ranked(ran(spec, tmp_path / "once", limit=4, retries=1)) == plain
     mixed = ran(RetrieverSpec(f"{systems}:Fails", {"times": 0}), tmp_path / "never", limit=4)
-    assert "retries" not in RunFolder(mixed).record["settings"]
+    assert RunFolder(mixed).record.settings.retries is None
 
 
 def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
@@ -277,8 +277,8 @@ def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
     assert len(told) == 8
     assert took >= 3
     about = RunFolder(folder).record
-    assert about["queries"]["failed"] == 0
-    assert about["measured"]["search_ms"]["mean"] * 5 <= (took - 3) * 1000
+    assert about.queries.failed == 0
+    assert about.measured.search_ms.mean * 5 <= (took - 3) * 1000
 
 
 def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_path: Path) -> None:
@@ -299,9 +299,9 @@ def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_p
             folder = ran(spec, tmp_path, limit=9, query_timeout=0.5, allow_empty=True)
             took = time.monotonic() - began
             about = RunFolder(folder).record
-            assert about["queries"]["failed"] == 0
+            assert about.queries.failed == 0
             if not params:
-                assert about["measured"]["search_ms"]["mean"] * 9 <= (took - 3) * 1000
+                assert about.measured.search_ms.mean * 9 <= (took - 3) * 1000
                 refusals = iter([True] * 3)
 
 
@@ -348,8 +348,8 @@ def test_an_object_that_hangs_for_ever_ends_the_questions_of_the_run_and_not_its
     """It was built by the program, so that no other can be built in its place."""
     hangs = RetrieverSpec(f"{systems}:Hangs").build()
     folder = run(open_dataset("sample"), hangs, Settings(k=10, query_timeout=0.2), out=tmp_path)
-    about = RunFolder(folder).record["queries"]
-    assert 0 < about["failed"] < about["asked"]
+    about = RunFolder(folder).record.queries
+    assert 0 < about.failed < about.asked
     said = {*errors(folder)}
     assert "Hangs: search: it took longer than 0.2 s (--query-timeout)" in said
     assert all("has not come back" in one or "longer than" in one for one in said)
@@ -361,7 +361,7 @@ def test_a_limit_on_indexing_alone_leaves_searches_beside_others_as_they_are(
     plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
     for limits in ({"index_timeout": 60.0}, {"query_timeout": 60.0}):
         folder = ran(f"{systems}:Beside", tmp_path / str(limits), concurrency=8, **limits)
-        assert RunFolder(folder).record["queries"]["failed"] == 0
+        assert RunFolder(folder).record.queries.failed == 0
         assert ranked(folder) == plain
 
 
@@ -369,8 +369,8 @@ def test_a_late_batch_is_waited_for_as_long_as_it_might_have_taken(
     systems: str, tmp_path: Path
 ) -> None:
     folder = ran(f"{systems}:LateBatch", tmp_path, query_timeout=0.3, limit=24)
-    about = RunFolder(folder).record["queries"]
-    assert about["failed"] <= 4
+    about = RunFolder(folder).record.queries
+    assert about.failed <= 4
 
 
 def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
@@ -384,4 +384,4 @@ def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
 
 def test_a_rate_limit_in_a_sandbox_is_waited_for_too(systems: str, tmp_path: Path) -> None:
     folder = ran(f"{systems}:RefusedHere", tmp_path / "out", isolate=True, limit=14)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0

@@ -17,6 +17,7 @@ from corpora import labelled
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.records.run import QueryCounts, Retried
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
@@ -99,24 +100,24 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(
     # Nothing that was answered is asked again, in the midst of a haystack neither.
     assert len(second.asked) == 36 - after
     assert set(first.asked).isdisjoint(second.asked)
-    assert RunFolder(folder).record["resumed_queries"] == after
-    assert RunFolder(folder).record["queries"]["answered"] == 36
+    assert RunFolder(folder).record.resumed_queries == after
+    assert RunFolder(folder).record.queries.answered == 36
     assert not list((tmp_path / "out").glob(".*"))
 
 
 @pytest.mark.parametrize("kept", [1, 40, -1])
-def test_a_torn_last_line_of_the_journal_is_run_again(
+def test_a_torn_last_line_of_the_checkpoint_is_run_again(
     notes: Dataset, tmp_path: Path, kept: int
 ) -> None:
     whole = run(notes, Stops(), out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path / "out")
-    journal = _partial(tmp_path / "out") / "journal.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
+    checkpoint = _partial(tmp_path / "out") / "checkpoint.jsonl"
+    lines = checkpoint.read_bytes().splitlines(keepends=True)
     # Five haystacks, and two questions of the sixth: in one line, if the machine was not busy.
-    answered = [len(orjson.loads(line)["answers"]) for line in lines]
+    answered = [len(orjson.loads(line)["queries"]) for line in lines]
     assert sum(answered) == 5 * 3 + 2
-    journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
+    checkpoint.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
     again = Stops()
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
@@ -131,7 +132,7 @@ def _one_row_other(line: bytes) -> bytes:
 @pytest.mark.parametrize(
     "damage", [_one_row_other, lambda line: b"\0" * len(line)], ids=["bit", "0"]
 )
-def test_a_damaged_line_of_the_journal_is_told_and_run_again_alone(
+def test_a_damaged_line_of_the_checkpoint_is_told_and_run_again_alone(
     notes: Dataset,
     tmp_path: Path,
     damage: Callable[[bytes], bytes],
@@ -140,17 +141,17 @@ def test_a_damaged_line_of_the_journal_is_told_and_run_again_alone(
     whole = run(notes, Stops(), out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path / "out")
-    journal = _partial(tmp_path / "out") / "journal.jsonl"
-    lines = journal.read_bytes().splitlines()
-    answered = [len(orjson.loads(line)["answers"]) for line in lines]
+    checkpoint = _partial(tmp_path / "out") / "checkpoint.jsonl"
+    lines = checkpoint.read_bytes().splitlines()
+    answered = [len(orjson.loads(line)["queries"]) for line in lines]
     lines[1] = damage(lines[1])
-    journal.write_bytes(b"\n".join([*lines, b""]))
+    checkpoint.write_bytes(b"\n".join([*lines, b""]))
     again = Stops()
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
     assert len(again.asked) == 36 - sum(answered) + answered[1]
     assert (
-        f"{journal}: damaged in line 2; what came there is asked again" in capsys.readouterr().err
+        f"{checkpoint}: damaged in line 2; their queries are asked again" in capsys.readouterr().err
     )
 
 
@@ -233,7 +234,7 @@ def test_failed_queries_of_a_stopped_run_are_tried_again(notes: Dataset, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         run(notes, first, out=tmp_path)
     folder = run(notes, again, out=tmp_path, resume=True)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0
     failed = [text for text in first.asked if text.endswith("1")]
     assert len(failed) > 3
     assert set(first.asked) & set(again.asked) == set(failed)
@@ -246,20 +247,20 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     whole = run(notes, Flaky(), out=tmp_path / "whole")
     out, first = tmp_path / "out", Flaky(fails)
     folder = run(notes, first, out=out)
-    assert RunFolder(folder).record["queries"]["failed"] == n
+    assert RunFolder(folder).record.queries.failed == n
     (folder / "notes.txt").write_text("mine")
     still, again = Flaky(fails), Flaky()
     assert run(notes, still, out=out, resume=True, quiet=False) == folder
     assert f"but for {n} queries that failed: trying those again" in capsys.readouterr().err
     record = RunFolder(folder).record
-    assert record["retried"] == {"queries": n, "answered": 0, "failures": n}
-    assert record["queries"]["failed"] == n
+    assert record.retried == Retried(queries=n, answered=0, failures=n)
+    assert record.queries.failed == n
     run(notes, again, out=out, resume=True)
     record = RunFolder(folder).record
     assert len(again.asked) == n
-    assert record["queries"] == {"asked": 36, "answered": 36, "failed": 0, "abstained": 0}
-    assert record["retried"] == {"queries": n, "answered": n, "failures": 2 * n}
-    assert record["resumed_queries"] == 36 - n
+    assert record.queries == QueryCounts(asked=36, answered=36, failed=0)
+    assert record.retried == Retried(queries=n, answered=n, failures=2 * n)
+    assert record.resumed_queries == 36 - n
     assert _bytes(folder) == _bytes(whole)
     errors = [
         orjson.loads(x)["error"] for x in (folder / "retried.jsonl").read_bytes().splitlines()
@@ -272,7 +273,7 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     assert done.asked == []
     assert [path.name for path in out.iterdir()] == [folder.name]
     assert (folder / "notes.txt").read_text() == "mine"
-    assert not (folder / "journal.jsonl").exists()
+    assert not (folder / "checkpoint.jsonl").exists()
 
 
 def test_failures_that_are_stopped_while_they_are_tried_again_go_on(
@@ -281,22 +282,22 @@ def test_failures_that_are_stopped_while_they_are_tried_again_go_on(
     folder = run(notes, Flaky("search"), out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run(notes, Flaky(after=5), out=tmp_path, resume=True)
-    assert RunFolder(folder).record["queries"]["failed"] == 12  # the finished one stands
+    assert RunFolder(folder).record.queries.failed == 12  # the finished one stands
     again = Flaky()
     run(notes, again, out=tmp_path, resume=True)
     assert len(again.asked) == 12 - 5
-    assert RunFolder(folder).record["retried"] == {"queries": 12, "answered": 12, "failures": 12}
+    assert RunFolder(folder).record.retried == Retried(queries=12, answered=12, failures=12)
 
 
-def test_a_finished_run_without_its_journal_is_shown_and_says_what_can_be_done(
+def test_a_finished_run_without_its_checkpoint_is_shown_and_says_what_can_be_done(
     notes: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run(notes, Flaky("search"), out=tmp_path)
-    (folder / "journal.jsonl").unlink()
+    (folder / "checkpoint.jsonl").unlink()
     run(notes, again := Flaky(), out=tmp_path, resume=True, quiet=False)
     assert again.asked == []
     assert "--overwrite runs it again" in (said := capsys.readouterr().err)
-    assert "12 queries failed, of which it has no journal.jsonl" in said
+    assert "12 queries failed, but it has no checkpoint.jsonl" in said
 
 
 # -- real processes, really killed ----------------------------------------------------------------
@@ -362,12 +363,12 @@ def test_a_killed_command_goes_on_and_gives_the_same_bytes(
     if how is signal.SIGINT:
         assert command.process.returncode == 130
         assert said == "harness: stopped; the same command with --resume goes on from here\n"
-    journal = (_partial(tmp_path / "out") / "journal.jsonl").read_bytes()
+    checkpoint = (_partial(tmp_path / "out") / "checkpoint.jsonl").read_bytes()
     done = {
         notes.query_table["text"][answer["query"]].as_py()
-        for line in journal.splitlines(keepends=True)
+        for line in checkpoint.splitlines(keepends=True)
         if line.endswith(b"\n")
-        for answer in orjson.loads(line)["answers"]
+        for answer in orjson.loads(line)["queries"]
     }
     assert 0 < len(done) < 36
     before = len(command.asked)

@@ -136,7 +136,7 @@ def test_a_name_is_noted_in_a_sealed_record_and_files_may_still_not_change(
     pair: tuple[Path, Path],
 ) -> None:
     note_in(pair[0], name="night")
-    assert RunFolder(pair[0]).record["name"] == "night"
+    assert RunFolder(pair[0]).record.name == "night"
     assert RunFolder(pair[0]).rankings.is_file()
     with (pair[0] / "rankings.parquet").open("r+b") as file:
         file.seek(40)

@@ -105,7 +105,7 @@ def test_a_key_by_its_variable_serves_and_is_nowhere(
     (folder,) = (keyed / "results").glob("[!.]*")
     record = read_sealed(folder / "run.json")
     assert record["retriever"]["params"]["api_key"] == "env:MY_VARIABLE"
-    assert "api_key=env:MY_VARIABLE" in record["repeat"]
+    assert "api_key=env:MY_VARIABLE" in record["command"]
     page = harness("report", folder, "--out", "page.html", "--share")
     assert page.status == 0, page.err
     assert harness("leaderboard").status == 0
@@ -170,4 +170,4 @@ def test_a_record_of_somebody_elses_is_shown_without_its_secrets(
     record["retriever"] = {**record["retriever"], "params": {"api_key": "plainly-it"}}
     (folder / "run.json").unlink()
     write_record(folder, record)
-    assert RunFolder(folder).record["retriever"]["params"] == {"api_key": "***"}
+    assert RunFolder(folder).record.retriever.params == {"api_key": "***"}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
@@ -19,6 +20,14 @@ from harness.live.logs.mapping import Mapping
 from harness.live.logs.read import Log, read_log
 from harness.live.logs.recall import Recall, feedback_summary, with_feedback
 from harness.rankings.rankings import Rankings
+from harness.records.run import (
+    ImportedLog,
+    LogJoin,
+    LogLines,
+    Measured,
+    QueryCounts,
+    RunRecord,
+)
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
@@ -32,7 +41,9 @@ from harness.runs.folder.run_folder import (
     OURS,
     folder_name,
     write_rankings,
+    write_record,
 )
+from harness.runs.record import percentiles
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 
@@ -78,16 +89,6 @@ def import_log(
     lost = with_feedback(log.recalls, log.feedback)
     joined = chosen(source, log, dataset, choices.repeats)
     name = name or _system(source, joined.recalls.values())
-    about: dict[str, Any] = {
-        **_files(log),
-        "mapping": choices.mapping.as_json(),
-        "repeats": choices.repeats,
-        "lines": log.tally.as_json(),
-        "joined": joined.counts,
-        "feedback_to_unknown_recalls": lost,
-        "labelled": dataset.n_queries,
-        "asked": len(joined.recalls),
-    }
     asked = joined.recalls
     if choices.unasked:
         silent = dict.fromkeys(unasked_rows(asked, dataset), Recall(returned=()))
@@ -102,19 +103,45 @@ def import_log(
         rankings, odd = known_queries(_rankings(asked, dataset), dataset, source)
         notes += odd
     say(source, notes, strict)
-    identity: dict[str, Any] = {"log": about["sha256"], "k": depth, "mapping": about["mapping"]}
+    each = {file.name: digest(file) for file in log.files}
+    sha256 = next(iter(each.values())) if len(each) == 1 else _digest_of("".join(each.values()))
+    about = ImportedLog(
+        files=each,
+        sha256=sha256,
+        mapping=choices.mapping.as_json(),
+        repeats=choices.repeats,
+        lines=LogLines(
+            requests=log.tally.recalls,
+            feedback=log.tally.feedback,
+            other=log.tally.other,
+            unreadable=log.tally.unreadable,
+            silent=log.tally.silent,
+            torn=log.tally.torn,
+            first=log.tally.first or None,
+        ),
+        joined=LogJoin(**joined.counts),
+        feedback_to_unknown_requests=lost,
+        labelled=dataset.n_queries,
+        asked=len(joined.recalls),
+        notes=notes,
+    )
+    identity: dict[str, object] = {"log": sha256, "k": depth, "mapping": about.mapping}
     identity |= {"repeats": choices.repeats, "unasked": choices.unasked}
     if matching is not None:
         identity["matching"] = asdict(matching)
     folder = out / folder_name(dataset, name, identity)
-    record = import_record(dataset, name, depth, {**about, "notes": notes})
-    record |= {"queries": _outcomes(asked), **_measured(asked)}
+    record = replace(
+        import_record(dataset, name, depth, about),
+        queries=_query_counts(asked),
+        measured=_measured(asked),
+    )
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         if rankings is None:
-            ranked, record["hits"] = resolve_into(
+            ranked, resolved = resolve_into(
                 aside, dataset, _hits(asked, dataset, depth), depth, matching
             )
+            record = replace(record, hits=resolved)
             write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
         else:
             write_rankings(rankings, aside, name)
@@ -131,7 +158,7 @@ def import_log(
         feedback = feedback_summary(log.recalls)
         if feedback is not None:
             write_json(aside / "feedback.json", feedback)
-        write_json(aside / "run.json", record)
+        write_record(aside, record)
     return folder
 
 
@@ -146,14 +173,8 @@ def _system(source: Path, recalls: Any) -> str:
     return systems[0] if systems else source.name.partition(".")[0] or "log"
 
 
-def _files(log: Log) -> dict[str, Any]:
-    """Names and digests; one digest for all of them."""
-    each = {file.name: digest(file) for file in log.files}
-    if len(each) == 1:
-        ((name, sha),) = each.items()
-        return {"file": name, "sha256": sha}
-    all_ = hashlib.sha256("".join(each.values()).encode()).hexdigest()
-    return {"files": each, "sha256": all_}
+def _digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _odd(log: Log, counts: dict[str, int], dataset: Dataset) -> list[str]:
@@ -208,42 +229,38 @@ def _hits(asked: dict[int, Recall], dataset: Dataset, depth: int) -> list[Hit]:
     return hits
 
 
-def _outcomes(asked: dict[int, Recall]) -> dict[str, int]:
-    failed = sum(recall.failed for recall in asked.values())
+def _query_counts(asked: dict[int, Recall]) -> QueryCounts:
+    n, failed = len(asked), sum(recall.failed for recall in asked.values())
     abstained = sum(recall.abstained for recall in asked.values())
-    n = len(asked)
-    return {"asked": n, "answered": n - failed, "failed": failed, "abstained": abstained}
+    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
 
 
-def _measured(asked: dict[int, Recall]) -> dict[str, Any]:
+def _measured(asked: dict[int, Recall]) -> Measured | None:
     """Times of the recalls that count, as far as the log has them."""
     times: Sequence[float] = [r.seconds for r in asked.values() if r.seconds is not None]
-    if not times:
-        return {}
-    ms = np.array(times) * 1000
-    p50, p95, p99 = np.percentile(ms, [50, 95, 99])
-    found = {"mean": float(ms.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
-    return {"measured": {"search_ms": found}}
+    search_ms = percentiles(np.array(times) * 1000)
+    return None if search_ms is None else Measured(search_ms=search_ms)
 
 
 # -- What a person is told of the log behind a run -------------------------------------------------
 
 
-def log_lines(record: dict[str, Any], feedback: dict[str, Any] | None) -> list[str]:
+def log_lines(record: RunRecord, feedback: dict[str, Any] | None) -> list[str]:
     """What a person is told of the log behind a run, in sentences."""
-    about = record["retriever"]["rankings_from"]
-    joined, asked, labelled = about["joined"], about["asked"], about["labelled"]
+    about = record.imported_from
+    if not isinstance(about, ImportedLog):
+        return []
+    joined, asked, labelled = about.joined, about.asked, about.labelled
     lines = [
-        f"log: {about['lines']['recalls']} recalls; {joined['by_id']} joined to labels by id, "
-        f"{joined['by_text']} by their exact text, {joined['unlabelled']} are of no labelled query",
+        f"log: {about.lines.requests} recalls; {joined.by_id} joined to labels by id, "
+        f"{joined.by_text} by their exact text, {joined.unlabelled} are of no labelled query",
         f"coverage: {asked} of {labelled} labelled queries were asked ({asked / labelled:.1%}); "
-        "scores are over "
-        + ("all, the others count 0" if record["queries"]["asked"] > asked else "those"),
+        f"scores are over {'all, the others count 0' if record.queries.asked > asked else 'those'}",
     ]
-    if joined["repeated"]:
+    if joined.repeated:
         lines.append(
-            f"repeats: {joined['repeated']} recalls of queries asked more than once do not count; "
-            f"the {about['repeats']} of each does"
+            f"repeats: {joined.repeated} recalls of queries asked more than once do not count; "
+            f"the {about.repeats} of each does"
         )
     if feedback is not None:
         lines += feedback_lines(feedback)

@@ -228,7 +228,7 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
     from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
 
     record = RunFolder(folder).record
-    if labels is None or record["dataset"]["fingerprint"] != labels.identity:
+    if labels is None or record.dataset.fingerprint != labels.identity:
         raise UsageError(f"[[change]] reference {folder}: was run on other labels than these")
     if not (folder / "scores.json").is_file():
         raise UsageError(f"[[change]] reference {folder}: is not scored; see `harness score`")

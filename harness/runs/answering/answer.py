@@ -19,6 +19,7 @@ from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.files import digest, disk_errors, folder_aside
+from harness.records.base import to_plain
 from harness.runs.answering.asking import Asked, Asker, Way
 from harness.runs.answering.folder import (
     ANSWERS,
@@ -31,7 +32,7 @@ from harness.runs.answering.folder import (
 from harness.runs.answering.prompts import Prompt, Reader
 from harness.runs.answering.replies import Call
 from harness.runs.answering.shown import RETRIEVED, Context, Limits, Shower
-from harness.runs.folder.run_folder import RunFolder, called, dataset_record, folder_name
+from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
 from harness.seals import write_sealed
@@ -161,7 +162,7 @@ def _write(
         "repeat": plan.repeat,
         "seed": plan.seed,
     }
-    system = called(run_record) if own else CONTROL_NAMES[arm.name]
+    system = run_record.title if own else CONTROL_NAMES[arm.name]
     of = of_run if own or arm.name == "random" else None
     asked_of = digest_of_ids(sorted(dataset.query_ids[prompt.query] for prompt in arm.prompts))
     identity = {**about, **shown, "of": of, "asked": asked_of}
@@ -173,7 +174,7 @@ def _write(
     record: dict[str, Any] = {
         "answers_version": ANSWERS_VERSION,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "dataset": dataset_record(dataset),
+        "dataset": to_plain(dataset_ref(dataset)),
         "name": system,
         "retriever": {"name": system, "control": not own},
         "run": of_run,
@@ -186,7 +187,7 @@ def _write(
         },
         "shown_tokens": sum(one.tokens for one in arm.contexts) / max(1, len(arm.contexts)),
         "used": _used(table, asked, way),
-        "versions": {"harness": harness.__version__, **run_record.get("versions", {})},
+        "versions": {"harness": harness.__version__, **run_record.versions},
     }
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS - {"judgements"}) as aside:

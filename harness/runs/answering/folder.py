@@ -28,6 +28,8 @@ from harness.errors import UsageError
 from harness.files import disk_errors, file_aside
 from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
+from harness.records.base import convert
+from harness.records.run import DatasetRef
 from harness.seals import check_file, read_sealed
 
 ANSWERS_VERSION = 1
@@ -149,7 +151,8 @@ def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Data
     """The dataset whose questions were answered. Raises UsageError as `dataset_of_run`."""
     from harness.runs.folder.run_folder import dataset_of_record
 
-    return dataset_of_record(folder.path, folder.record["dataset"], source=source)
+    made = convert(folder.record["dataset"], DatasetRef, str(folder.path / RECORD))
+    return dataset_of_record(folder.path, made, source=source)
 
 
 def dataset_of_all(folders: Sequence[AnswersFolder], source: str | None = None) -> Dataset:

@@ -24,6 +24,7 @@ from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside
 from harness.rankings.published.form import Answer, Question
 from harness.rankings.raw import read_bytes
+from harness.records.base import to_plain
 from harness.runs.answering.answer import shown_to, write_answers
 from harness.runs.answering.folder import (
     ANSWERS,
@@ -40,8 +41,7 @@ from harness.runs.folder.imported import REPEATS, say
 from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import (
     RunFolder,
-    called,
-    dataset_record,
+    dataset_ref,
     folder_name,
 )
 from harness.seals import write_sealed
@@ -168,7 +168,7 @@ def take_own(run: Path, dataset: Dataset, out: Path) -> Path:
         rows.append({"query": id_, "repeat": 0, "answer": said.get(id_), "failed": failed})
         rows[-1].update(shown_to(dataset, context))
     record = RunFolder(run).record
-    system = called(record)
+    system = record.title
     about = {"run": {"name": run.name, "rankings": digest(RunFolder(run).rankings)}}
     identity = {**about, "answers": digest(path)}
     folder = out / f"{folder_name(dataset, f'{plain(system)}.own', identity)}.answers"
@@ -189,7 +189,7 @@ def _write(
     record = {
         "answers_version": ANSWERS_VERSION,
         "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "dataset": dataset_record(dataset),
+        "dataset": to_plain(dataset_ref(dataset)),
         **made,
         "queries": {
             "asked": table.num_rows,
@@ -289,8 +289,8 @@ def _odd(joined: Joined, dataset: Dataset, repeats: str) -> list[str]:
         (joined.unknown, f"answers are of no question of {dataset.name}, ignored"),
         (joined.ambiguous, "answers may be of several questions, ignored"),
         (joined.silent, "records have no answer"),
-        (joined.doubled, f"answers are of a question again, the {repeats} counts"),
-        (joined.otherwise, "of those say something else than the one before"),
+        (joined.duplicates, f"answers are of a question again, the {repeats} counts"),
+        (joined.conflicts, "of those say something else than the one before"),
     )
     return [
         f"{len(n)} {what} ({', '.join(n[:_SHOWN])}{', ...' if len(n) > _SHOWN else ''})"

@@ -38,7 +38,7 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
     from harness.dataset.adapters.json_stream import records
 
     run = RunFolder(folder)
-    name = run.record["dataset"]["name"]
+    name = run.record.dataset.name
     if name.partition("/")[0] != "longmemeval" or name.endswith("-ids"):
         raise UsageError(f"{folder}: was run on {name}; the official log is of LongMemEval's files")
     dataset = dataset_of_run(folder, source=source)

@@ -29,31 +29,43 @@ from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
+from harness.checksums import (
+    check_file,
+    digests,
+    read_with_checksums,
+    rewrite_with_checksums,
+    write_with_checksums,
+)
 from harness.dataset.catalogue import find
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.files import read_json
 from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import Rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
-from harness.seals import (
-    SEAL,
-    check_file,
-    digests,
-    is_file_of,
-    read_sealed,
-    seal_again,
-    write_sealed,
-)
+from harness.records.base import ChecksummedRecord, convert, to_plain
+from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
+from harness.seals import SEAL, is_file_of, read_sealed, write_sealed
+from harness.seals import check_file as check_sealed
 
-RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
 
-JOURNAL = "journal.jsonl"
-"""What is done of a run; kept in its folder where queries failed, to try those again."""
+CHECKPOINT = "checkpoint.jsonl"
+"""Results of a run so far; kept in its folder where queries failed, to repeat those."""
+
+CHECKPOINT_SUFFIX = ".tmp"
+"""How the name of the hidden folder of an unfinished run ends."""
+
+PLAN = "plan.json"
+"""The plan of an unfinished run."""
+
+STARTED = "started.json"
+"""What lists show of an unfinished run."""
 
 RETRIED = "retried.jsonl"
 """The failures of queries that were asked again."""
@@ -65,7 +77,7 @@ OURS = frozenset(
     {
         *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
         *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "left_out.json"),
-        *("feedback.json", JOURNAL, RETRIED, OWN_ANSWERS),
+        *("feedback.json", CHECKPOINT, RETRIED, OWN_ANSWERS),
     }
 )
 """What a run folder is made of; whatever else lies in it is the user's and is left to them."""
@@ -79,21 +91,6 @@ BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "left_out.json")
 RUN_AGAIN = "get the folder again from where it is whole, or run it again"
 """What to do about a damaged one."""
 
-_NEEDED = {
-    **{("dataset", name): str for name in ("name", "granularity", "text", "split", "fingerprint")},
-    ("retriever", "name"): str,
-    ("settings", "k"): int,
-    ("queries", "asked"): int,
-    ("queries", "failed"): int,
-}
-"""What stands in every record of a run, whoever wrote it."""
-
-_KINDS = {
-    **dict.fromkeys(("finished", "repeat", "submitted_by", "name"), str),
-    **dict.fromkeys(("measured", "notes", "versions", "machine", "git", "usage"), dict),
-}
-"""What else is of one kind where it stands there."""
-
 
 @dataclass(frozen=True)
 class RunFolder:
@@ -102,26 +99,17 @@ class RunFolder:
     path: Path
 
     @property
-    def record(self) -> dict[str, Any]:
-        """run.json, with secrets masked that an earlier version, or somebody else, wrote into it.
-        Raises UsageError when the folder is not a run's."""
+    def record(self) -> RunRecord:
+        """run.json, with secrets masked that another program wrote into it.
+
+        Raises UsageError where the folder is not a run's.
+        """
         require_run(self.path)
-        record: dict[str, Any] = record_masked(read_sealed(self.path / "run.json", RUN_AGAIN))
-        if record.get("run_version") != RUN_VERSION:
-            raise UsageError(f"{self.path}: not a run folder of this version of the harness")
-        for (part, name), kind in _NEEDED.items():
-            inside = record.get(part)
-            if not isinstance(inside, dict) or not isinstance(inside.get(name), kind):
-                raise UsageError(
-                    f"{self.path / 'run.json'}: {part}.{name} is missing, or not as the harness "
-                    f"writes it; {RUN_AGAIN}"
-                )
-        for name, kind in _KINDS.items():
-            if not isinstance(record.get(name), kind | None):
-                raise UsageError(
-                    f"{self.path / 'run.json'}: {name} is not as the harness writes it; {RUN_AGAIN}"
-                )
-        return record
+        path = self.path / "run.json"
+        record = read_with_checksums(path, RunRecord, RUN_AGAIN)
+        plain = to_plain(record)
+        shown = record_masked(plain)
+        return record if shown is plain else convert(shown, RunRecord, str(path))
 
     @property
     def rankings(self) -> Path:
@@ -147,23 +135,25 @@ class RunFolder:
         return check_file(self.path / OWN_ANSWERS, self.record, RUN_AGAIN)
 
 
-def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write run.json, sealed with what stands in the folder by then."""
-    write_sealed(folder / "run.json", record, BESIDE_RUN)
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Write run.json with the checksums of the files in the folder."""
+    write_with_checksums(folder / "run.json", record, BESIDE_RUN)
 
 
 def write_scores(folder: Path, summary: Mapping[str, Any]) -> None:
     """Write scores.json, sealed with the scores by query that stand there by then, and saying of
     which rankings (or answers) they are."""
     of = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
-    seal = {} if of is None else read_sealed(of).get(SEAL)
+    seal = {} if of is None else read_json(of).get(SEAL)
     if seal is None:  # somebody else's record, which says nothing of the files beside it
         seal = {"files": digests(folder / name for name in BESIDE_RUN)}
     made_of = seal.get("files", {})
     write_sealed(folder / "scores.json", {**summary, "made_of": made_of}, BESIDE_SCORES)
 
 
-def read_scores(folder: Path, record: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def read_scores(
+    folder: Path, record: ChecksummedRecord | Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """scores.json. Raises UsageError for one that is not as it was written, and, where `record` is
     that of its run, for scores of other rankings."""
     again = f"`harness score {folder}` makes it again"
@@ -171,8 +161,9 @@ def read_scores(folder: Path, record: Mapping[str, Any] | None = None) -> dict[s
     if record is None:
         return found
     made_of = found.get("made_of") or {}
-    if SEAL in record:
-        same = made_of == record[SEAL].get("files", {})
+    plain = to_plain(record) if isinstance(record, ChecksummedRecord) else record
+    if SEAL in plain:
+        same = made_of == plain[SEAL].get("files", {})
     else:  # somebody else's record, which says nothing of the files beside it
         same = bool(made_of) and all(is_file_of(folder / n, sha) for n, sha in made_of.items())
     if not same:
@@ -184,7 +175,7 @@ def scores_by_query(folder: Path, scores: Mapping[str, Any], name: str = "scores
     """scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of these
     scores."""
     again = f"`harness score {folder}` makes it again"
-    return check_file(folder / name, scores, again)
+    return check_sealed(folder / name, scores, again)
 
 
 def run_name(text: str) -> str:
@@ -198,22 +189,16 @@ def run_name(text: str) -> str:
     return text
 
 
-def called(record: dict[str, Any]) -> str:
-    """What a run is called in tables and pages: its name, else its system's."""
-    return str(record.get("name") or record["retriever"]["name"])
-
-
-def empty_haystacks(record: dict[str, Any]) -> str:
-    """What is to be said where every query of a haystack was answered with nothing; else ""."""
-    found = record.get("empty_haystacks")
-    if not found:
+def empty_haystacks(found: EmptyHaystacks | None) -> str:
+    """Describes haystacks of which every query was answered with nothing; empty for None."""
+    if found is None:
         return ""
-    named = ", ".join(map(repr, found["first"])) + (
-        ", ..." if found["n"] > len(found["first"]) else ""
+    named = ", ".join(map(repr, found.examples)) + (
+        ", ..." if found.n > len(found.examples) else ""
     )
     return (
-        f"in {found['n']} of {found['of']} haystacks all queries were answered with nothing "
-        f"({found['queries']} queries; {named}): was the index ready, and is it the right one? "
+        f"in {found.n} of {found.total} haystacks all queries were answered with nothing "
+        f"({found.queries} queries; {named}): was the index ready, and is it the right one? "
         "Such queries count as wrong; if that is as it should be, allow it (--allow-empty)"
     )
 
@@ -238,29 +223,31 @@ def require_run(folder: Path) -> None:
     )
 
 
-def note_in(folder: Path, **said: str) -> None:
-    """Note in a finished run what is said of it: who runs it, what it is called."""
+def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
+    """Changes the name of a finished run, and who submits it; empty texts change nothing."""
     record = RunFolder(folder).record
-    new = {key: value for key, value in said.items() if value and record.get(key) != value}
-    if new:
-        seal_again(folder / "run.json", {**record, **new})
+    changed = msgspec.structs.replace(
+        record,
+        name=name or record.name,
+        submitted_by=submitted_by or record.submitted_by,
+    )
+    if changed != record:
+        rewrite_with_checksums(folder / "run.json", changed)
 
 
 def previous_folder(folder: Path) -> Path:
     """Where a finished run is kept when it is made anew: NAME.previous/TIME beside it, not there
     yet. What lists run folders does not look in there."""
-    time = str(RunFolder(folder).record["finished"]).partition("+")[0].replace(":", "")
+    time = RunFolder(folder).record.finished.partition("+")[0].replace(":", "")
     kept = folder.with_name(f"{folder.name}.previous")
     places = (kept / name for name in chain([time], (f"{time}-{n}" for n in count(2))))
     return next(place for place in places if not place.exists())
 
 
-def folder_name(dataset: Dataset, system: str, identity: dict[str, Any]) -> str:
-    """Readable, and the same for the same settings: dataset, granularity, system, digest."""
-    import orjson
-
-    seen = {**identity, "dataset": dataset.fingerprint}
-    key = hashlib.sha256(orjson.dumps(seen, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+def folder_name(dataset: Dataset, system: str, identity: object) -> str:
+    """Names the folder of a run: dataset, granularity, system, and a digest of all settings."""
+    settings = {**to_plain(identity), "dataset": dataset.fingerprint}
+    key = hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
     return f"{dataset.name.replace('/', '-')}-{dataset.manifest.granularity}-{name}-{key}"
 
@@ -278,19 +265,19 @@ def trec_tag(system: str) -> str:
     return "_".join(system.split())
 
 
-def dataset_record(dataset: Dataset) -> dict[str, Any]:
-    """What a run folder says of its dataset."""
+def dataset_ref(dataset: Dataset) -> DatasetRef:
+    """The reference to a dataset in a record."""
     manifest = dataset.manifest
-    return {
-        "name": manifest.name,
-        "granularity": manifest.granularity,
-        "text": manifest.text,
-        "split": manifest.split,
-        "fingerprint": manifest.fingerprint,
-        "published_files": manifest.published,
-        "counts": manifest.counts,
-        "licence": manifest.licence,
-    }
+    return DatasetRef(
+        name=manifest.name,
+        granularity=manifest.granularity,
+        text=manifest.text,
+        split=manifest.split,
+        fingerprint=manifest.fingerprint,
+        published_files=manifest.published,
+        counts=manifest.counts,
+        licence=manifest.licence,
+    )
 
 
 def dataset_of_run(
@@ -308,7 +295,7 @@ def dataset_of_run(
     what is no run folder."""
     return dataset_of_record(
         folder,
-        RunFolder(folder).record["dataset"],
+        RunFolder(folder).record.dataset,
         name=name,
         granularity=granularity,
         text=text,
@@ -321,7 +308,7 @@ def dataset_of_run(
 
 def dataset_of_record(
     folder: Path,
-    made: Mapping[str, Any],
+    made: DatasetRef,
     *,
     name: str | None = None,
     granularity: str = "",
@@ -338,27 +325,27 @@ def dataset_of_record(
     Raises UsageError for a `name` that is another dataset's, raw files that are not the published
     ones and not named, and content that is not what the folder was made on.
     """
-    known = made["name"]
+    known = made.name
     if name and find(name)[2] != known:
         raise UsageError(f"{folder}: was run on {known}, not on {name}")
-    here = None if source else open_prepared(known, made["fingerprint"])
-    if here is None and not source and not made["published_files"]:
+    here = None if source else open_prepared(known, made.fingerprint)
+    if here is None and not source and not made.published_files:
         raise UsageError(
             f"{folder}: was run on files of {known} that are not the published ones, and "
             "they are not prepared here any more; name them with --source"
         )
     dataset = here or open_dataset(
         known,
-        granularity=granularity or made["granularity"],
-        text=text or made["text"],
-        split=split or made["split"],
+        granularity=granularity or made.granularity,
+        text=text or made.text,
+        split=split or made.split,
         source=source,
         rebuild=rebuild,
         quiet=quiet,
     )
-    if dataset.fingerprint != made["fingerprint"]:
+    if dataset.fingerprint != made.fingerprint:
         raise UsageError(
-            f"{folder}: was run on {known} {made['fingerprint'][:8]}, but the dataset "
+            f"{folder}: was run on {known} {made.fingerprint[:8]}, but the dataset "
             f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
         )
     return dataset

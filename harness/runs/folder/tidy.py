@@ -11,7 +11,15 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.leftovers import discard
 from harness.runs.folder.listing import ARCHIVE, is_running
-from harness.runs.folder.run_folder import JOURNAL, OURS, note_in, require_run, run_name
+from harness.runs.folder.run_folder import (
+    CHECKPOINT,
+    CHECKPOINT_SUFFIX,
+    OURS,
+    PLAN,
+    note_in,
+    require_run,
+    run_name,
+)
 
 _JUST_BEGUN = 60.0  # seconds in which a run that has nothing yet may not hold its folder either
 
@@ -61,7 +69,7 @@ def leftovers(results: Path) -> Iterator[Path]:
     """
     import time
 
-    for partial in sorted(results.glob(".*.tmp")):
+    for partial in sorted(results.glob(f".*{CHECKPOINT_SUFFIX}")):
         if not is_running(partial):
             yield partial
     for pattern in (".*.new", ".*.old"):
@@ -77,11 +85,11 @@ def drop_empty(results: Path) -> None:
 
     from filelock import FileLock, Timeout
 
-    for partial in results.glob(".*.tmp"):
-        journal = partial / JOURNAL
+    for partial in results.glob(f".*{CHECKPOINT_SUFFIX}"):
+        checkpoint = partial / CHECKPOINT
         with suppress(OSError):
-            begun = journal.is_file() and journal.stat().st_size
-            goes_on = begun and (partial / "plan.json").is_file()
+            begun = checkpoint.is_file() and checkpoint.stat().st_size
+            goes_on = begun and (partial / PLAN).is_file()
             old = time.time() - partial.stat().st_mtime > _JUST_BEGUN
             if old and not goes_on:
                 (partial / "lock").touch()
@@ -91,6 +99,6 @@ def drop_empty(results: Path) -> None:
 
 def clear(folder: Path) -> None:
     """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
-    if folder.suffix == ".tmp" and is_running(folder):
+    if folder.suffix == CHECKPOINT_SUFFIX and is_running(folder):
         raise UsageError(f"{folder}: a process is at this run; it is kept")
     shutil.rmtree(folder)

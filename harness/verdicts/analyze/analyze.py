@@ -75,11 +75,11 @@ def analyze(
         both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
     return Analysis(
         run=run.path.resolve().name,
-        system=record["retriever"]["name"],
+        system=record.retriever.name,
         dataset=at.scores.summary["dataset"],
         k=k,
         depth=at.depth,
-        deep=deep(at.scores.summary["came"], at.depth, record),
+        deep=deep(at.scores.summary["came"], at.depth, executed=record.executed),
         scored=int(at.seen.scored.sum()),
         left_out=at.left_out,
         pieces=counts,
@@ -157,7 +157,7 @@ class ScoredAt:
     def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
         """Raises UsageError for a k that the rankings cannot tell of."""
         self._k = k
-        self.depth: int = run.record["settings"]["k"]
+        self.depth: int = run.record.settings.k
         deepest = int(haystack_sizes(dataset).max(initial=0))
         if k < 1:
             raise UsageError(f"--k must be 1 or more, not {k}")

@@ -31,7 +31,7 @@ class Submission:
     fingerprint: str
     k: int
     submitted_by: str | None
-    repeat: str | None
+    command: str | None
     name: str | None = None
 
     @classmethod
@@ -66,7 +66,7 @@ class Submission:
             _an("a text", path, said, "fingerprint"),
             _an("a whole number", path, said, "k"),
             _an("a text", path, record, "submitted_by"),
-            _an("a text", path, record, "repeat"),
+            _an("a text", path, record, "command"),
             _an("a text", path, record, "name"),
         )
         submission._check(path)

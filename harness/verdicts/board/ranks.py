@@ -50,7 +50,7 @@ def add_ranks(results: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """
     blocks: dict[Key, list[System]] = {}
     for entry in entries:
-        if not entry["sees_answer_key"]:
+        if not entry["sees_gold_labels"]:
             for block in entry["protocols"]:
                 blocks.setdefault(key_of(block), []).append((results / entry["run"], block))
     for (protocol, unit, *_), systems in blocks.items():

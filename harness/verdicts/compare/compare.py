@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.runs.folder.run_folder import called
+from harness.records.run import RunRecord
 from harness.scoring.grid import grid
 from harness.scoring.scores import all_cells
 from harness.scoring.uncertainty import named
@@ -117,7 +117,7 @@ def _group(
     depths = dict.fromkeys(str(run.scores["depth"]) for run in runs)
     return Group(
         runs=tuple(labels),
-        systems=tuple(called(run.record) for run in runs),
+        systems=tuple(run.title for run in runs),
         failed=tuple(run.scores["queries"]["failed"] for run in runs),
         came=tuple(run.scores.get("came") for run in runs),
         essentials=essentials(runs, blocks)[0] | {"k": " / ".join(depths)},
@@ -129,13 +129,18 @@ def _group(
 def names_of(folders: Sequence[Path]) -> list[str]:
     """What to call each run: the name that it was given, else its folder's, and the whole path
     where two are the same."""
-    given = [record_of(folder).get("name") for folder in folders]
+    given = [_name(folder) for folder in folders]
     names = [
         str(name or folder.resolve().name) for name, folder in zip(given, folders, strict=True)
     ]
     if len(set(names)) < len(names):
         return [str(folder) for folder in folders]
     return names
+
+
+def _name(folder: Path) -> str | None:
+    record = record_of(folder)
+    return record.name if isinstance(record, RunRecord) else record.get("name")
 
 
 def _check_metrics(

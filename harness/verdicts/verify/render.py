@@ -46,10 +46,12 @@ def _head(verdict: Verdict) -> str:
     scores = verdict.folder.scores
     of = scores["dataset"]
     record = verdict.folder.record
+    executed = "measured" in record and "imported_from" not in record
     return (
         f"{verdict.folder.system} on {of['name']}, {of['granularity']}, {of['text']} text, "
         f"{of['split']}; {scores['queries']['asked']} queries, "
-        f"{deep(scores.get('came'), scores['depth'], record)}; data {of['fingerprint'][:8]}"
+        f"{deep(scores.get('came'), scores['depth'], executed=executed)}; "
+        f"data {of['fingerprint'][:8]}"
     )
 
 

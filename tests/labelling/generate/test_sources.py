@@ -23,7 +23,7 @@ def test_a_folder_of_notes_gives_titles_front_matter_and_ids_by_path(tmp_path: P
     assert sorted(by_id) == sorted([*NOTES, "code.md", "crlf.md", "empty.txt"])
     assert found.empty == ["empty.txt"]
     harbour = by_id["harbour.md"]
-    assert (harbour.title, harbour.record["timestamp"]) == ("Harbour timetable", "2024-03-02")
+    assert (harbour.title, harbour.record.timestamp) == ("Harbour timetable", "2024-03-02")
     assert harbour.fields["speaker"] == "Ines"
     assert harbour.text.startswith("The morning ferry")
     assert "tags" not in harbour.record

@@ -79,7 +79,7 @@ def test_rankings_and_a_few_lines_by_hand_are_enough(theirs: Path, tmp_path: Pat
         "system": "mine",
         "dataset": "sample",
         "granularity": "turn",
-        "fingerprint": RunFolder(theirs).record["dataset"]["fingerprint"][:12],
+        "fingerprint": RunFolder(theirs).record.dataset.fingerprint[:12],
         "k": 21,
     }
     (folder / "run.json").write_bytes(orjson.dumps(about))

@@ -52,7 +52,7 @@ function head() {
   );
   const notes = runs.flatMap((run, at) =>
     [
-      ...(run.sees_answer_key ? ["was shown the answer key: no competitor"] : []),
+      ...(run.sees_gold_labels ? ["was shown the answer key: no competitor"] : []),
       ...run.warnings,
     ].map((words) => who(at) + words),
   );
