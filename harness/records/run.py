@@ -81,7 +81,7 @@ class QueryCounts(Record):
     asked: int
     answered: int
     failed: int
-    abstained: int = 0
+    abstained: int
 
 
 class EmptyHaystacks(Record):

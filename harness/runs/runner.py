@@ -255,7 +255,7 @@ def run(
                 sandbox=builds.sandbox.by if isinstance(builds, Isolation) else None,
                 cluster=crew.cluster,
             ),
-            queries=QueryCounts(asked=len(queries), answered=0, failed=0),
+            queries=QueryCounts(asked=len(queries), answered=0, failed=0, abstained=0),
             name=settings.name or None,
             submitted_by=settings.submitted_by or None,
             command=repeat_command(dataset, tested, k, settings),

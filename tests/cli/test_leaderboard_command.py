@@ -227,13 +227,9 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
         ("scores.json", b"{}", "has no seal, so it was written by an older version, or by hand"),
         ("scores.json", b"[]", "a JSON object was expected"),
         ("run.json", b"", "run.json: not valid JSON"),
-        ("run.json", b'{"run_version": 99}', "not a run folder of this version"),
-        (
-            "run.json",
-            b'{"run_version": 1}',
-            "dataset.name is missing, or not as the harness writes it",
-        ),
-        ("run.json", b"[]", "a JSON object was expected"),
+        ("run.json", b'{"version": 99}', "run.json: version: invalid enum value 99"),
+        ("run.json", b'{"version": 1}', "run.json: finished: is missing; get the folder again"),
+        ("run.json", b"[]", "run.json: expected object, got array"),
     ],
 )
 def test_a_broken_folder_is_named_and_the_others_are_on_the_board(

@@ -218,7 +218,7 @@ def test_what_is_of_another_shape_is_listed_as_broken_and_the_others_are_still_f
 ) -> None:
     odd = Path("results/.odd.tmp")
     odd.mkdir()
-    (odd / "checkpoint.jsonl").write_text('{"unit": 0, "answers": [{"query": 1, "error": null}]}\n')
+    (odd / "checkpoint.jsonl").write_text('{"item": 0, "haystack": 0, "queries": [{"query": 1}]}\n')
     for text in ("[]", "{", '{"retriever":5,"queries":"x"}'):
         (odd / "plan.json").write_text(text)
         found = _listed(harness)

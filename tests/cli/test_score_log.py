@@ -244,7 +244,7 @@ def test_clicks_are_told_with_what_they_cannot_tell(
     assert found["clicks_by_rank"] == {"2": 1}
     assert found["clicks_on_what_was_not_returned"] == 1
     record = json.loads((folder / "run.json").read_text())
-    assert record["imported_from"]["feedback_to_unknown_recalls"] == 1
+    assert record["imported_from"]["feedback_to_unknown_requests"] == 1
 
 
 @pytest.mark.parametrize(

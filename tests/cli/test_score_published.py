@@ -99,7 +99,7 @@ def test_what_was_asked_is_what_is_scored(
     path = _lines(tmp_path / "results.jsonl", [orjson.loads(line) for line in whole[:199]])
     cells, record, _ = _scored(harness, path, *locomo)
     about = record["imported_from"]
-    names = ("asked", "of", "haystacks_asked", "silent")
+    names = ("asked", "queries", "haystacks_asked", "silent")
     assert [about[name] for name in names] == [199, 1986, 1, 2]
     assert cells["recall@5"]["n"] == 197
     zero, _, _ = _scored(harness, path, *locomo, "--missing", "zero")
@@ -184,7 +184,7 @@ def test_doubled_broken_and_unknown_records_are_counted_and_named(
     path.write_bytes(path.read_bytes() + b'{"question_id": "conv-26:3", "sam')
     cells, record, err = _scored(harness, path, *locomo)
     about = record["imported_from"]
-    counts = ("records", "broken", "unknown", "doubled", "doubled_otherwise", "asked")
+    counts = ("records", "broken", "unknown", "duplicates", "conflicts", "asked")
     assert [about[name] for name in counts] == [6, 1, 1, 2, 1, 2]
     assert "line 6: not valid JSON" in err
     assert "conv-99" in err

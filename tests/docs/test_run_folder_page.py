@@ -13,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from docs_blocks import ROOT
 from docs_figures import load
-from docs_tables import differences, documented, paths
+from docs_tables import differences, documented, paths, record_paths
 from mteb_files import write
 
+from harness.records.run import RunRecord
 PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
 
 _MEMORY = """
@@ -143,7 +144,9 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     wrong = _files(folders)
     for name in ("rankings", "queries", "hits", "scores", "semantic"):
         wrong |= _columns(folders, f"{name}.parquet")
-    for name in ("run.json", "scores.json", "feedback.json"):
+    of_run = differences(documented(PAGE, "run.json"), record_paths(RunRecord))
+    wrong |= {f"run.json: {said}" for said in of_run}
+    for name in ("scores.json", "feedback.json"):
         found = {p for f in folders if (f / name).is_file() for p in paths(load(f / name))}
         wrong |= {f"{name}: {said}" for said in differences(documented(PAGE, name), found)}
     (failed,) = (f / "errors.jsonl" for f in folders if (f / "errors.jsonl").is_file())

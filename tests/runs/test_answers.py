@@ -16,7 +16,7 @@ from corpora import labelled, ranked
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.records.base import to_plain
-from harness.records.run import RunRecord
+from harness.records.run import QueryCounts, RunRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -80,12 +80,7 @@ def test_handles_positions_arrays_pairs_and_results_all_mean_the_same(
 ) -> None:
     folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
     assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
-    assert _record(folder).queries == {
-        "asked": 4,
-        "answered": 4,
-        "failed": 0,
-        "abstained": 0,
-    }
+    assert _record(folder).queries == QueryCounts(asked=4, answered=4, failed=0, abstained=0)
 
 
 @dataclass
@@ -161,7 +156,7 @@ def test_minus_one_in_an_array_is_padding_which_is_dropped_and_counted(
 ) -> None:
     folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
     assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
-    counted = {name: n for name, n in _record(folder).notes.items() if n}
+    counted = to_plain(_record(folder).notes)
     assert counted == {"padding": 2 * 4}
 
 
@@ -196,7 +191,7 @@ def test_what_is_mended_is_counted(notes: Dataset, tmp_path: Path) -> None:
         folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
         assert ranked(folder)["q0"] == ["n0", "n1", "n2"]
         counted: dict[str, Any] = to_plain(_record(folder).notes)
-        return {name: n for name, n in counted.items() if n}
+        return counted
 
     assert notes_of(lambda h, p: h[:3]) == {}
     assert notes_of(lambda h, p: h) == {"documents_beyond_k": 4 * 5}

@@ -258,7 +258,7 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     run(notes, again, out=out, resume=True)
     record = RunFolder(folder).record
     assert len(again.asked) == n
-    assert record.queries == QueryCounts(asked=36, answered=36, failed=0)
+    assert record.queries == QueryCounts(asked=36, answered=36, failed=0, abstained=0)
     assert record.retried == Retried(queries=n, answered=n, failures=2 * n)
     assert record.resumed_queries == 36 - n
     assert _bytes(folder) == _bytes(whole)

@@ -12,7 +12,7 @@ import pytest
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import write_bytes
+from harness.files import read_json, write_bytes
 from harness.runs.folder import scored
 from harness.runs.folder.run_folder import RunFolder, note_in, read_scores
 from harness.runs.folder.scored import score_run
@@ -98,7 +98,7 @@ def test_scores_of_another_run_are_not_read_beside_a_record_without_a_seal(
         shutil.copy(pair[0] / name, pair[1] / name)
     record = pair[1] / "run.json"
     record.write_bytes(
-        orjson.dumps({k: v for k, v in read_sealed(record).items() if k != "checksums"})
+        orjson.dumps({k: v for k, v in read_json(record).items() if k != "checksums"})
     )
     with pytest.raises(UsageError, match="is of other rankings than those here"):
         compare(pair)
@@ -177,5 +177,5 @@ def test_every_flipped_bit_of_a_folder_is_told_or_changes_nothing(
 
 def test_a_record_that_others_wrote_is_taken_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "run.json"
-    path.write_text('{"run_version": 1}')
-    assert read_sealed(path) == {"run_version": 1}
+    path.write_text('{"version": 1}')
+    assert read_sealed(path) == {"version": 1}

@@ -13,8 +13,6 @@ from harness.scoring.score import score
 from harness.scoring.slices import Answered
 
 IDS = [f"d{i}" for i in range(12)]
-OWN = {"retriever": {"name": "bm25"}, "measured": {}}
-FILE = {"retriever": {"name": "theirs", "rankings_from": {}}}
 
 
 def came(returned: list[int], size: int = 1000, own: bool = False) -> dict[str, Any]:
@@ -27,13 +25,13 @@ def came(returned: list[int], size: int = 1000, own: bool = False) -> dict[str, 
 
 def test_rankings_of_all_that_was_asked_for_are_that_deep() -> None:
     found = came([100, 100])
-    assert deep(found, 100, OWN) == "100 documents deep"
+    assert deep(found, 100, executed=True) == "100 documents deep"
     assert not beyond(found)
 
 
 def test_a_whole_haystack_is_not_short() -> None:
     found = came([12, 12], size=12)
-    assert deep(found, 100, OWN) == "100 documents deep"
+    assert deep(found, 100, executed=True) == "100 documents deep"
     assert not beyond(found)
 
 
@@ -45,8 +43,10 @@ def test_the_query_s_own_document_may_have_taken_a_place() -> None:
 
 def test_what_came_is_said_with_every_cut_off_beyond_it() -> None:
     found = came([5, 6, 7, 8])
-    assert deep(found, 100, OWN) == ("6.5 documents deep on average, 5 at least, of 100 asked")
-    assert deep(found, 100, FILE).endswith("of 100 at most")
+    assert deep(found, 100, executed=True) == (
+        "6.5 documents deep on average, 5 at least, of 100 asked"
+    )
+    assert deep(found, 100, executed=False).endswith("of 100 at most")
     assert found["k_beyond"] == [10, 100]
     assert beyond(found).startswith("k = 10, 100: beyond what came")
     assert beyond(found, ["ndcg@10", "mrr"]).startswith("k = 10: ")
@@ -60,7 +60,7 @@ def test_a_tenth_of_the_rankings_may_be_short_before_a_cut_off_is_beyond_them() 
 
 
 def test_scores_of_an_older_harness_are_said_to_be_at_most_that_deep() -> None:
-    assert deep(None, 100, OWN) == "at most 100 documents deep"
+    assert deep(None, 100, executed=True) == "at most 100 documents deep"
     assert not beyond(None)
 
 

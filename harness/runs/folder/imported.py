@@ -149,7 +149,7 @@ def import_record(
         dataset=dataset_ref(dataset),
         retriever=RetrieverRecord(name=name),
         settings=RunSettings(k=k),
-        queries=QueryCounts(asked=n, answered=n, failed=0),
+        queries=QueryCounts(asked=n, answered=n, failed=0, abstained=0),
         imported_from=source,
         versions={"harness": harness.__version__},
     )
