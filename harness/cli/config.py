@@ -12,7 +12,16 @@ from harness.files import read_toml
 
 _NUMBERS = {"k", "cut", "limit", "seed", "workers", "batch_size", "concurrency", "retries"}
 _FRACTIONS = {"match_f1", "match_semantic", "max_usd"}
-_FLAGS = {"allow_empty", "as_of", "answers", "isolate", "rebuild", "search_only", "strict", "quiet"}
+_FLAGS = {
+    "allow_empty",
+    "as_of",
+    "answers",
+    "isolate",
+    "rebuild",
+    "require_cached_index",
+    "strict",
+    "quiet",
+}
 _TIMES = {"timeout", "query_timeout", "index_timeout"}
 _LISTS = {"protocol", "plugin", "ray_options"}
 _SEVERAL = {"ks", "metrics"}

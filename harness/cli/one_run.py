@@ -129,7 +129,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, dict[str, Any], RunRec
         submitted_by=options.submitted_by or "",
         name=options.name or "",
         matching=matching(options),
-        search_only=options.search_only,
+        require_cached_index=options.require_cached_index,
         concurrency=1 if options.concurrency is None else options.concurrency,
         query_timeout=_seconds(options.query_timeout),
         index_timeout=_seconds(options.index_timeout),

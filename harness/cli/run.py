@@ -116,9 +116,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     parser.add_argument(
-        "--search-only",
+        "--require-cached-index",
         action="store_true",
-        help="take nothing in: every haystack must be kept by an earlier run, or the run ends",
+        help="use cached indexes only; fail if one is missing",
     )
     parser.add_argument(
         "--overwrite",

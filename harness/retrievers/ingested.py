@@ -44,9 +44,9 @@ def take_in(
         return _saved(retriever, corpus, system, only_kept)
     if only_kept:
         raise RunError(
-            "--search-only: nothing of this system is kept: it offers neither save(folder) and "
-            "load(folder) nor kept(key), or is an object without `params`, by which it would be "
-            "known again"
+            "--require-cached-index: nothing of this system is cached: it offers neither "
+            "save(folder) and load(folder) nor kept(key), or is an object without `params`, by "
+            "which it would be known again"
         )
     calls.index(retriever, corpus)
     return True
@@ -126,6 +126,6 @@ def _saved(retriever: Any, corpus: Corpus, system: Mapping[str, Any], only_kept:
 
 def _not_kept(corpus: Corpus) -> str:
     return (
-        f"--search-only: a haystack of {len(corpus):,} documents is not kept as this system with "
-        "these parameters takes it in; run without --search-only, which takes it in"
+        f"--require-cached-index: a haystack of {len(corpus):,} documents has no cached index of "
+        "this system with these parameters; run without --require-cached-index to build it"
     )

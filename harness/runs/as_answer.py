@@ -18,9 +18,9 @@ from harness.retrievers.answers import (
 from harness.retrievers.contract import Hit, Result
 from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
+from harness.runs.guards import trace, well_formed
 from harness.runs.isolated import result_of
 from harness.runs.messages import RawResult
-from harness.runs.reports import trace, well_formed
 from harness.runs.results import QueryResult, ResultHit
 from harness.runs.view import View
 

@@ -17,11 +17,11 @@ from harness.errors import HarnessError
 from harness.records.run import Params
 from harness.retrievers.clock import Clock
 from harness.retrievers.contract import Retriever
+from harness.runs.guards import counts, reported
 from harness.runs.isolated import Isolated
-from harness.runs.limits import CallTimeoutError, Here, InThread
-from harness.runs.money import Counts, counted, rose
-from harness.runs.reports import counts, reported
+from harness.runs.money import Counts, counted, usage_delta
 from harness.runs.results import WorkResult
+from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls
 from harness.runs.view import View
 
 T = TypeVar("T")
@@ -40,11 +40,11 @@ class Bench:
 
     dataset: Dataset
     retriever: Retriever
-    call: Here | InThread
+    call: InlineCalls | CallThread
     haystack: int | None = None
     index_error: str | None = None
     counted: Counts = field(default_factory=dict)  # before this attempt of the run
-    late: list[InThread] = field(default_factory=list)  # of calls beside others
+    late: list[CallThread] = field(default_factory=list)  # of calls beside others
     number: int = field(default_factory=lambda: int.from_bytes(os.urandom(5)))
     chain: int | None = None  # of which haystack it was told, as of the time of this one
     view: View = field(init=False)
@@ -63,7 +63,7 @@ class Bench:
         if not self.stuck:
             return self.call(asked)
         try:
-            return InThread()(asked, _SECONDS_TO_SAY)
+            return CallThread()(asked, _SECONDS_TO_SAY)
         except CallTimeoutError:
             return None
 
@@ -100,7 +100,7 @@ class Watch:
         if callable(report) and not isinstance(self._bench.retriever, Isolated):
             said = reported(report)
             _put(said, self._bench, so_far)
-            so_far.ingestion_usage = rose(counted(said), self._before)
+            so_far.ingestion_usage = usage_delta(counted(said), self._before)
         try:
             self._tell(so_far)
         except HarnessError as error:
@@ -143,7 +143,7 @@ def put_report(bench: Bench, result: WorkResult) -> None:
 
 def _put(said: Params, bench: Bench, result: WorkResult) -> None:
     result.reported = said or None
-    result.usage = rose(counted(said), bench.counted)
+    result.usage = usage_delta(counted(said), bench.counted)
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:

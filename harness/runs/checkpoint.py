@@ -23,7 +23,7 @@ from harness.files import fsync_path
 from harness.records.base import read_json_record, write_json_record
 from harness.records.run import RunPlan
 from harness.runs.folder.run_folder import CHECKPOINT, CHECKPOINT_SUFFIX, PLAN
-from harness.runs.reports import stay
+from harness.runs.guards import exit_if_forked
 from harness.runs.results import QueryResult, WorkResult, decode_result, encode_result
 
 _RETRIES = "retries"
@@ -44,7 +44,7 @@ class CheckpointWriter:
 
     def add(self, result: WorkResult) -> None:
         """Append a result."""
-        stay(self._process)
+        exit_if_forked(self._process)
         line = encode_result(result)
         self._file.write(b'%s%08x",%s\n' % (_CRC, zlib.crc32(line[1:]), line[1:]))
         self._file.flush()

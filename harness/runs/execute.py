@@ -12,7 +12,7 @@ from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from harness.errors import HarnessError, ResponseMismatchError, RunError, UsageError
-from harness.runs.reports import end_with_parent, stay
+from harness.runs.guards import end_with_parent, exit_if_forked
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
@@ -174,7 +174,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
             try:
                 worker.tell = channel.send
                 for result in worker(item):
-                    stay(own)
+                    exit_if_forked(own)
                     channel.send(result)
             except HarnessError as error:
                 channel.send(error)

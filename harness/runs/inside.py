@@ -23,6 +23,7 @@ from harness.retrievers.patience import rate_limit
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import messages
+from harness.runs.guards import close_quietly, exit_if_forked, reported, trace
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -38,7 +39,6 @@ from harness.runs.messages import (
     SearchRequest,
 )
 from harness.runs.provenance import retriever_record
-from harness.runs.reports import closed, reported, stay, trace
 
 
 def main() -> None:
@@ -56,7 +56,7 @@ def main() -> None:
             data = messages.dump(Ended(kind="usage" if usage else "run", message=str(error)))
         except FAILURES as error:
             data = messages.dump(Failed(trace=trace(), rate_limit=rate_limit(error)))
-        stay(own)
+        exit_if_forked(own)
         answers.write(data)
         answers.flush()
     try:
@@ -96,7 +96,7 @@ class _Bench:
     def close(self) -> None:
         """Tell the retriever that no more will be asked."""
         if hasattr(self, "retriever"):
-            closed(self.retriever)
+            close_quietly(self.retriever)
 
 
 def _description(spec: RetrieverSpec, retriever: Retriever) -> RetrieverDescription:

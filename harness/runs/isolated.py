@@ -26,6 +26,7 @@ from harness.records.run import Params
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import messages
+from harness.runs.guards import ToldError
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -42,7 +43,6 @@ from harness.runs.messages import (
     SearchRequest,
 )
 from harness.runs.provenance import file_digests
-from harness.runs.reports import ToldError
 from harness.runs.sandbox import Sandbox, find
 
 _START = (

@@ -57,7 +57,7 @@ def total(parts: Iterable[Counts]) -> Counts:
     return found
 
 
-def rose(after: Counts, before: Counts) -> Counts:
+def usage_delta(after: Counts, before: Counts) -> Counts:
     """By how much counts rose."""
     return {name: n - before.get(name, 0) for name, n in after.items()}
 

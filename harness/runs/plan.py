@@ -13,9 +13,9 @@ from harness.dataset.reader import Dataset, last_of_base
 from harness.errors import UsageError
 from harness.masking import refuse_text
 from harness.runs.folder.run_folder import run_name
-from harness.runs.limits import Limits
 from harness.runs.money import Prices, checked_prices
 from harness.runs.results import WorkItem
+from harness.runs.timeouts import Limits
 
 if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
@@ -42,8 +42,8 @@ class Settings:
     `backend`: processes of this machine, or a cluster of ray; `ray_options`: Ray's for each worker
     (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
-    be that a haystack's queries are all answered with nothing. `search_only`: nothing is taken in;
-    what is not kept of an earlier run is an error. `concurrency`: calls of `search` at once in each
+    be that a haystack's queries are all answered with nothing. `require_cached_index`: use
+    cached indexes only; fail if one is missing. `concurrency`: calls of `search` at once in each
     process, of a retriever that says `concurrent`. `query_timeout` and `index_timeout`: seconds
     that a question, and a haystack's `index`, may take. `retries`: how often a search that failed
     is made again, after a pause. `prices`: US dollars a million tokens, by model (see money.py);
@@ -64,7 +64,7 @@ class Settings:
     backend: str = "processes"
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
-    search_only: bool = False
+    require_cached_index: bool = False
     concurrency: int = 1
     query_timeout: float | None = None
     index_timeout: float | None = None

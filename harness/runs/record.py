@@ -280,7 +280,7 @@ def _usage(
     ingestion = money.total(last.values())
     by_account = {one.account: one.usage for one in results if one.usage is not None}
     used = money.total(by_account.values())
-    searching = {name: n for name, n in money.rose(used, ingestion).items() if n > 0}
+    searching = {name: n for name, n in money.usage_delta(used, ingestion).items() if n > 0}
     found = money.usage(searching, prices)
     if found is not None and found.usd is not None and queries:
         found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)

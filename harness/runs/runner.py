@@ -52,6 +52,7 @@ from harness.runs.folder.run_folder import (
 )
 from harness.runs.folder.tidy import drop_empty
 from harness.runs.git import git_state
+from harness.runs.guards import close_quietly
 from harness.runs.isolated import Isolation
 from harness.runs.plan import Settings, choose_queries, work_items
 from harness.runs.provenance import (
@@ -62,7 +63,6 @@ from harness.runs.provenance import (
     versions,
 )
 from harness.runs.record import write_errors, write_run
-from harness.runs.reports import closed
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.under_test import batch_size_of, check_fit, in_sandbox, system_of, under_test
 from harness.runs.worker import TO_BUILD, Worker
@@ -197,12 +197,12 @@ def run(
                     dataset.manifest.exclude_self,
                     crew.batch_size or batch_size,
                     system_of(about, built, named=named),
-                    settings.search_only,
+                    settings.require_cached_index,
                     settings.concurrency if crew.batch_size is None else 1,
                     settings.limits,
                 )
-                going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
-                with CheckpointWriter(checkpoint.results) as writer, going as bar:
+                progress_bar = progress(len(queries), "queries", "search", quiet=quiet, leave=True)
+                with CheckpointWriter(checkpoint.results) as writer, progress_bar as bar:
                     bar.update(n_resumed)
                     budget = Budget(settings, done, rest, crew.workers)
 
@@ -227,7 +227,7 @@ def run(
         finally:
             if named:
                 with undisturbed(), checkpoint.discard_mismatched():
-                    closed(built)
+                    close_quietly(built)
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so
                     give_way(built)

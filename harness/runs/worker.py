@@ -32,11 +32,11 @@ from harness.runs.bench import (
     put_report,
     seconds_of,
 )
+from harness.runs.guards import close_quietly, counts, trace
 from harness.runs.isolated import Isolated, Isolation
-from harness.runs.limits import CallTimeoutError, Here, InThread, Limits, side_by_side
-from harness.runs.money import Counts, rose
-from harness.runs.reports import closed, counts, trace
+from harness.runs.money import Counts, usage_delta
 from harness.runs.results import QueryResult, WorkItem, WorkResult
+from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls, Limits, side_by_side
 from harness.runs.view import View
 
 _SECONDS_A_PART = 0.02
@@ -58,7 +58,7 @@ class Worker:
         exclude_self: bool,
         batch_size: int | None,
         system: Mapping[str, object] | None = None,
-        search_only: bool = False,
+        require_cached_index: bool = False,
         concurrency: int = 1,
         limits: Limits | None = None,
     ) -> None:
@@ -66,7 +66,7 @@ class Worker:
         calls of `search` at once."""
         self._place = place
         self._limits = limits or Limits()
-        self._system, self._search_only = system, search_only
+        self._system, self._search_only = system, require_cached_index
         self._concurrency = concurrency
         self.builds = retriever
         self._k = k
@@ -140,7 +140,7 @@ class Worker:
 
     def _built(self) -> Bench:
         """What items are run with, built where its calls will be made."""
-        caller, spec = InThread() if self._limits.in_time else Here(), self.builds
+        caller, spec = CallThread() if self._limits.in_time else InlineCalls(), self.builds
         built = caller(partial(spec.build, self._seed)) if isinstance(spec, TO_BUILD) else spec
         bench = Bench(self._place.open(), built, caller)
         if not isinstance(built, Isolated):  # which counts anew for each haystack
@@ -164,7 +164,7 @@ class Worker:
         """Tell a retriever that was built here that no more will be asked."""
         bench, self._bench = self._bench, None
         if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.stuck:
-            bench.call(partial(closed, bench.retriever))
+            bench.call(partial(close_quietly, bench.retriever))
 
     def _index(self, bench: Bench, item: WorkItem, result: WorkResult) -> None:
         goes_on = item.chain is not None and bench.chain == item.chain
@@ -202,7 +202,7 @@ class Worker:
             return
         result.index_seconds = seconds_of(bench.retriever, clock.stop())
         if after := bench.counts():
-            result.ingestion_usage = rose(after, before)
+            result.ingestion_usage = usage_delta(after, before)
 
     def _wait_for_late(self, bench: Bench) -> None:
         """Let searches that were late come back before another haystack is taken in.
@@ -218,7 +218,9 @@ class Worker:
     def _tell(self, bench: Bench, before: Corpus | None, *, only_kept: bool) -> bool:
         """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
         if only_kept:
-            raise RunError("--search-only: what is told as of the time of a question is not kept")
+            raise RunError(
+                "--require-cached-index: a split as of the time of questions has no index"
+            )
         calls.tell(bench.retriever, bench.view.corpus, before)
         return True
 
@@ -234,11 +236,11 @@ class Worker:
         clock = Clock()
 
         def ask() -> Sequence[Any]:
-            call = InThread() if apart else bench.call
+            call = CallThread() if apart else bench.call
             try:
                 return call(partial(calls.search, retriever, questions, k), limit)
             except CallTimeoutError:
-                if isinstance(call, InThread) and apart:
+                if isinstance(call, CallThread) and apart:
                     bench.late.append(call)
                 raise
 

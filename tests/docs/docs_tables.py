@@ -47,7 +47,7 @@ def paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def record_paths(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Where each leaf of a record type stands, as `paths` of its values; `*` for names of a dict."""
+    """Yields the path of each leaf of a record type, as `paths`; `*` stands for names of a dict."""
     if tag := kind.__struct_config__.tag_field:
         yield (*before, tag)
     for name, hint in get_type_hints(kind).items():

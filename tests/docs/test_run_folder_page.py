@@ -17,6 +17,7 @@ from docs_tables import differences, documented, paths, record_paths
 from mteb_files import write
 
 from harness.records.run import RunRecord
+
 PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
 
 _MEMORY = """

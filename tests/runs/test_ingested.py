@@ -140,7 +140,7 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
         Settings(k=2),
         Settings(k=3, limit=7),
         Settings(k=3, workers=2),
-        Settings(k=3, search_only=True),
+        Settings(k=3, require_cached_index=True),
     ):
         again = run(notes, paid(tmp_path, name), settings, out=tmp_path / str(settings.k))
         record = RunFolder(again).record
@@ -167,9 +167,14 @@ def test_search_only_ends_where_something_is_not_kept(
     run(notes, paid(tmp_path, "Saves"), Settings(limit=1), out=tmp_path)  # one haystack
     before = len(bill)
     for name in ("Saves", "Keeps", "Base"):
-        said = "nothing of this system is kept" if name == "Base" else "a haystack of 5 documents"
-        with pytest.raises(RunError, match=f"--search-only: {said}"):
-            run(notes, paid(tmp_path, name), Settings(search_only=True), out=tmp_path / name)
+        said = "nothing of this system is cached" if name == "Base" else "a haystack of 5 documents"
+        with pytest.raises(RunError, match=f"--require-cached-index: {said}"):
+            run(
+                notes,
+                paid(tmp_path, name),
+                Settings(require_cached_index=True),
+                out=tmp_path / name,
+            )
     assert len(bill) == before
 
 

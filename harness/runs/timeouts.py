@@ -1,4 +1,4 @@
-"""Calls that may take so long and no longer, made in a thread that can be left.
+"""Timeouts of calls to retrievers, made in a thread that can be abandoned.
 
 What hangs in a thread cannot be ended. So a retriever with limits has a thread of its own, in which
 it is built and every call of it is made; a call that takes too long is a failure, and until it has
@@ -58,8 +58,8 @@ class Limits:
         }
 
 
-class Here:
-    """Makes calls in the thread that asks for them."""
+class InlineCalls:
+    """Makes calls in the caller's thread."""
 
     stuck = False
 
@@ -68,7 +68,7 @@ class Here:
         return work()
 
 
-class InThread:
+class CallThread:
     """Makes calls in a thread of its own, one after the other."""
 
     def __init__(self) -> None:

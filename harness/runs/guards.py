@@ -1,4 +1,4 @@
-"""What somebody else's code says: its errors, and what it reports of itself."""
+"""Guards calls into third-party code: its errors, forks, and reports of itself."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LONGEST_TRACE = 40_000  # characters
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def stay(own: int) -> None:
+def exit_if_forked(own: int) -> None:
     """End this process if it is not `own`: code under test forked, and the child goes on too."""
     if os.getpid() != own:
         os._exit(1)
@@ -67,7 +67,7 @@ def trace() -> str:
     return shortened(masked(well_formed(said)), _LONGEST_TRACE)
 
 
-def closed(retriever: Retriever) -> None:
+def close_quietly(retriever: Retriever) -> None:
     """Close it; all its answers are there by then, so that a failure to is said and no more.
     Raises ResponseMismatchError where they may be those to other questions."""
     try:
