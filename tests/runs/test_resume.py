@@ -125,7 +125,7 @@ def test_a_torn_last_line_of_the_checkpoint_is_run_again(
 
 
 def _one_row_other(line: bytes) -> bytes:
-    at = line.index(b'"rows":[') + len(b'"rows":[')
+    at = line.index(b'"rows":"') + len(b'"rows":"')
     return line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
 
 
@@ -297,7 +297,7 @@ def test_a_finished_run_without_its_checkpoint_is_shown_and_says_what_can_be_don
     run(notes, again := Flaky(), out=tmp_path, resume=True, quiet=False)
     assert again.asked == []
     assert "--overwrite runs it again" in (said := capsys.readouterr().err)
-    assert "12 queries failed, but it has no checkpoint.jsonl" in said
+    assert "12 queries failed, of which it has no checkpoint.jsonl" in said
 
 
 # -- real processes, really killed ----------------------------------------------------------------
